@@ -1,0 +1,58 @@
+# Every target sets up what it needs; a second run reuses the environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WORKERS ?= auto
+
+.PHONY: help demo test check format lint types imports docs bench experiments clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "rankwise needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra: touched only when the install succeeded, redone when pyproject.toml changes.
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --quiet -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --quiet -e '.[test]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --quiet -e '.[dev]'
+	@touch $@ $(VENV)/.test $(VENV)/.run
+
+demo: $(VENV)/.run  ## rank the bundled digits, next to plain ridge regression
+	@$(BIN)/rankwise demo
+
+test: $(VENV)/.test  ## run the tests and every docstring example
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+check: format lint types imports docs test  ## everything that must be green on main
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+docs: $(VENV)/.dev  ## build the documentation into docs/_build
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.test  ## run the speed tables and rewrite benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) docs/_build docs/api/generated build dist

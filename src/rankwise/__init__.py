@@ -1,0 +1,38 @@
+"""Learn to rank from scores, from queries of scored items, and from comparisons.
+
+The public names are loaded on first use, so that ``import rankwise`` and the command line stay
+quick; ``__init__.pyi`` lists them for type checkers.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "rankwise.core.errors": [
+        "ConvergenceWarning",
+        "DataFileError",
+        "InvalidInputError",
+        "MissingExtraError",
+        "ModelFileError",
+        "NothingToLearnError",
+        "NumericalError",
+        "RankwiseError",
+    ],
+    "rankwise.core.graph": ["PreferenceGraph"],
+    "rankwise.core.queries": ["Queries"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

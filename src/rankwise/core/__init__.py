@@ -1,0 +1,1 @@
+"""Values every other part stands on: queries, preference graphs, errors, input checks."""

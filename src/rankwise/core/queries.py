@@ -1,0 +1,161 @@
+"""The grouping of items into queries."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Group items into queries, whatever the ids are and whatever the order of the rows.
+
+    Building costs O(n log n), or O(n) when the rows of each query lie together.
+
+    Parameters
+    ----------
+    ids : (n_queries,)
+        The distinct ids, in the order in which they first appear.
+    index : (n_items,)
+        The number of each item's query, a position in ``ids``.
+
+    Examples
+    --------
+    >>> from rankwise import Queries
+    >>> queries = Queries.from_qid(["b", "a", "b", "b"])
+    >>> queries.ids.tolist(), queries.sizes.tolist()
+    (['b', 'a'], [3, 1])
+    >>> [rows.tolist() for rows in queries]
+    [[0, 2, 3], [1]]
+    >>> queries.mean([1.0, 5.0, 2.0, 3.0])
+    array([2., 5.])
+    """
+
+    ids: NDArray[Any]
+    index: IntArray
+
+    @classmethod
+    def from_qid(cls, qid: ArrayLike | Sequence[Hashable]) -> Self:
+        """Build from one id per item: numbers, strings, tuples or any other hashable."""
+        values = _as_id_vector(qid)
+        if values.dtype == object:
+            return cls._from_hashables(values)
+        runs = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+        ids, first, inverse = np.unique(values[runs], return_index=True, return_inverse=True)
+        by_appearance = np.argsort(first, kind="stable")
+        number = np.empty_like(by_appearance)
+        number[by_appearance] = np.arange(len(ids))
+        lengths = np.diff(np.append(runs, len(values)))
+        return cls(freeze(ids[by_appearance]), freeze(np.repeat(number[inverse], lengths)))
+
+    @classmethod
+    def _from_hashables(cls, values: NDArray[Any]) -> Self:
+        numbers: dict[Hashable, int] = {}
+        index = np.fromiter((numbers.setdefault(v, len(numbers)) for v in values), dtype=np.intp)
+        ids = np.empty(len(numbers), dtype=object)
+        ids[:] = list(numbers)
+        return cls(freeze(ids), freeze(index))
+
+    @classmethod
+    def single(cls, n_items: int) -> Self:
+        """Put all items into one query with the id 0: one global ranking."""
+        return cls(freeze(np.zeros(1, dtype=np.intp)), freeze(np.zeros(n_items, dtype=np.intp)))
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.index)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.ids)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Number of items of each query."""
+        return freeze(np.bincount(self.index, minlength=self.n_queries))
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether the items already stand query by query, so that ``order`` changes nothing."""
+        return bool(np.all(self.index[1:] >= self.index[:-1]))
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The items sorted by query, and inside a query as they came."""
+        if self.is_sorted:
+            return freeze(np.arange(self.n_items))
+        return freeze(np.argsort(self.index, kind="stable"))
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each query begins in ``order``; one entry more than there are queries."""
+        return freeze(np.concatenate([[0], np.cumsum(self.sizes)]))
+
+    def rows(self, query: int) -> IntArray:
+        """Return the items of one query, in their original order."""
+        return self.order[self.starts[query] : self.starts[query + 1]]
+
+    def __iter__(self) -> Iterator[IntArray]:
+        return (self.rows(query) for query in range(self.n_queries))
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def sum(self, values: ArrayLike) -> FloatArray:
+        """Sum a value of each item over each query."""
+        return np.bincount(self.index, weights=values, minlength=self.n_queries)
+
+    def mean(self, values: ArrayLike) -> FloatArray:
+        """Average a value of each item over each query."""
+        return self.sum(values) / self.sizes
+
+    def spread(self, values: ArrayLike) -> NDArray[Any]:
+        """Give each item the value of its query."""
+        return np.asarray(values)[self.index]
+
+    def take(self, rows: IntArray) -> Self:
+        """Keep the given items only; queries left without items disappear."""
+        kept, index = np.unique(self.index[rows], return_inverse=True)
+        return type(self)(freeze(self.ids[kept]), freeze(index))
+
+    def __repr__(self) -> str:
+        return f"Queries({self.n_items} items in {self.n_queries} queries)"
+
+
+def _as_id_vector(qid: ArrayLike | Sequence[Hashable]) -> NDArray[Any]:
+    """Return the ids as a vector; an object vector when NumPy has no common type for them."""
+    mixed = isinstance(qid, list | tuple) and len({type(v) for v in qid}) > 1
+    nested = isinstance(qid, list | tuple) and any(isinstance(v, list | tuple) for v in qid)
+    if mixed or nested:  # NumPy would turn [1, "a"] into strings and tuples into a matrix
+        values = np.empty(len(qid), dtype=object)
+        values[:] = [tuple(v) if isinstance(v, list) else v for v in qid]
+    else:
+        values = np.asarray(qid)
+    if values.ndim != 1:
+        raise InvalidInputError(
+            f"`qid` must be one-dimensional, one id per row of `X`: got shape {values.shape}."
+        )
+    _refuse_missing(values)
+    return values
+
+
+def _refuse_missing(values: NDArray[Any]) -> None:
+    if values.dtype == object:
+        missing = np.array([v is None or (isinstance(v, float) and v != v) for v in values])
+    elif values.dtype.kind in "fmM":
+        missing = np.isnan(values)
+    else:
+        return
+    if missing.any():
+        raise InvalidInputError(
+            f"`qid` must name a query for every row: row {int(np.argmax(missing))} has none "
+            "(NaN or None). Give these rows an id or leave them out."
+        )

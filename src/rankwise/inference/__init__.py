@@ -1,0 +1,1 @@
+"""Algorithms: arrays and graphs in, frozen results out."""

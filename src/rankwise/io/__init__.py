@@ -1,0 +1,1 @@
+"""Files: svmlight/LETOR, tables, saved models."""

@@ -1,0 +1,1 @@
+"""Ranking measures as values, and their evaluation."""

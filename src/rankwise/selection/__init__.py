@@ -1,0 +1,1 @@
+"""Closed-form hold-outs and regularisation paths."""

@@ -1,0 +1,24 @@
+"""Random ranking problems with all the awkward cases in them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problem:
+    X: np.ndarray
+    y: np.ndarray
+    qid: np.ndarray
+
+
+def problem(seed=0, sizes=(5, 1, 7, 2, 4), n_features=3, grades=3, shuffle=True):
+    """Draw a problem: tied scores (``grades=None`` for none), unsorted rows, a single-item query."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(len(sizes)) * 7 + 3, sizes)
+    n_items = len(qid)
+    X = rng.normal(size=(n_items, n_features))
+    signal = X @ rng.normal(size=n_features) + 0.5 * rng.normal(size=n_items)
+    y = signal if grades is None else np.digitize(signal, np.linspace(-1, 1, grades - 1)) * 1.0
+    order = rng.permutation(n_items) if shuffle else np.arange(n_items)
+    return Problem(X[order], y[order], qid[order])

@@ -1,0 +1,3 @@
+"""Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
+
+import numpy as np
