@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
 from rankwise.core.errors import InvalidInputError
 
 
@@ -111,7 +111,7 @@ class Queries:
 
     def sum(self, values: ArrayLike) -> FloatArray:
         """Sum a value of each item over each query."""
-        return np.bincount(self.index, weights=values, minlength=self.n_queries)
+        return sum_by(self.index, np.asarray(values, dtype=float), self.n_queries)
 
     def mean(self, values: ArrayLike) -> FloatArray:
         """Average a value of each item over each query."""
@@ -130,12 +130,12 @@ class Queries:
         return f"Queries({self.n_items} items in {self.n_queries} queries)"
 
 
-def _as_id_vector(qid: ArrayLike | Sequence[Hashable]) -> NDArray[Any]:
+def _as_id_vector(qid: Any) -> NDArray[Any]:
     """Return the ids as a vector; an object vector when NumPy has no common type for them."""
     mixed = isinstance(qid, list | tuple) and len({type(v) for v in qid}) > 1
     nested = isinstance(qid, list | tuple) and any(isinstance(v, list | tuple) for v in qid)
     if mixed or nested:  # NumPy would turn [1, "a"] into strings and tuples into a matrix
-        values = np.empty(len(qid), dtype=object)
+        values: NDArray[Any] = np.empty(len(qid), dtype=object)
         values[:] = [tuple(v) if isinstance(v, list) else v for v in qid]
     else:
         values = np.asarray(qid)

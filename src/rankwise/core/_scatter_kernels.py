@@ -1,0 +1,45 @@
+"""Compiled loops of `Scatter`: one pass each, float64 results for float32 or float64 input."""
+
+import numpy as np
+from numba import njit
+
+from rankwise.core.arrays import FloatArray, IntArray
+
+
+@njit(cache=True)
+def group_means(V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatArray) -> FloatArray:
+    """Return the weighted mean of each group of rows; rows of group -1 take no part.
+
+    The first row is subtracted before summing, so that a large common offset costs no digits.
+    """
+    n_items, n_columns = V.shape
+    shift = V[0].astype(np.float64)
+    out = np.zeros((len(mass), n_columns))
+    for i in range(n_items):
+        g = group[i]
+        if g >= 0:
+            w = weight[i]
+            for j in range(n_columns):
+                out[g, j] += w * (V[i, j] - shift[j])
+    for g in range(len(mass)):
+        for j in range(n_columns):
+            out[g, j] = shift[j] + out[g, j] / mass[g]
+    return out
+
+
+@njit(cache=True)
+def centred_rows(
+    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray
+) -> FloatArray:
+    """Return ``scale * (row - mean of its group)``, and zeros for rows of group -1."""
+    n_items, n_columns = V.shape
+    out = np.empty((n_items, n_columns))
+    for i in range(n_items):
+        g = group[i]
+        if g >= 0:
+            c = scale[i]
+            for j in range(n_columns):
+                out[i, j] = c * (V[i, j] - means[g, j])
+        else:
+            out[i] = 0.0
+    return out

@@ -1,0 +1,170 @@
+"""Feature maps: explicit features Z with K ~ Z Z', and how weights on Z become predictions."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.errors import InvalidInputError
+from rankwise.features.kernels import Kernel
+
+BLOCK_ROWS = 2048
+"""Matrix whose kernel values are formed together when predicting."""
+
+WELL_CONDITIONED = 1e-6
+"""Smallest ratio of Cholesky pivots at which a kernel of basis rows is whitened by Cholesky."""
+
+RANK_TOLERANCE = 1e-12
+"""Eigenvalues below this share of the largest carry rounding errors only."""
+
+
+class FeatureMap(ABC):
+    """Explicit features of rows, in which a ranking function is linear."""
+
+    @abstractmethod
+    def map(self, X: Matrix) -> Matrix:
+        """Return the features Z of rows X."""
+
+    @abstractmethod
+    def fold(self, W: FloatArray) -> FloatArray:
+        """Turn weights on Z into weights that `product` takes."""
+
+    @abstractmethod
+    def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
+        """Return the scores of rows X from folded weights: one product."""
+
+
+@final
+@dataclass(frozen=True)
+class Identity(FeatureMap):
+    """The rows themselves: the primal form of a linear ranking function."""
+
+    def map(self, X: Matrix) -> Matrix:
+        """Return X as it is, without a copy."""
+        return X
+
+    def fold(self, W: FloatArray) -> FloatArray:
+        """Return the weights as they are."""
+        return W
+
+    def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
+        """Return ``X @ weights``."""
+        return X @ weights
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Expansion(FeatureMap):
+    """The full kernel: scores are ``k(X, rows) @ weights``, one weight per training row."""
+
+    kernel: Kernel
+    rows: Matrix
+
+    def map(self, X: Matrix) -> Matrix:
+        """Return the kernel of X with every row."""
+        return self.kernel(X, self.rows)
+
+    def fold(self, W: FloatArray) -> FloatArray:
+        """Return the weights as they are."""
+        return W
+
+    def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
+        """Return ``k(X, rows) @ weights``, a block of rows at a time."""
+        parts = [
+            self.kernel(X[start : start + BLOCK_ROWS], self.rows) @ weights
+            for start in range(0, X.shape[0], BLOCK_ROWS)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Basis(FeatureMap):
+    r"""The subset of regressors: features spanned by the kernel functions of chosen basis rows.
+
+    With :math:`K_{RR} = C C^\top` the features are :math:`Z = K_{XR} C^{-\top}`, so that
+    :math:`|w|^2` is the norm of the ranking function, as in the full problem.
+
+    Notes
+    -----
+    [PTA09] Sect. 3.5, (41)-(42).
+    """
+
+    expansion: Expansion
+    whitening: FloatArray
+    is_triangular: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel, rows: Matrix) -> Self:
+        """Build from a kernel and basis rows, which may be nearly dependent."""
+        K = kernel(rows, rows)
+        expansion = Expansion(kernel, rows)
+        try:
+            C = cholesky(K, lower=True)
+        except LinAlgError:
+            return cls(expansion, _eigen_whitening(K), is_triangular=False)
+        pivots = np.diag(C)
+        if pivots.min() < WELL_CONDITIONED * pivots.max():
+            return cls(expansion, _eigen_whitening(K), is_triangular=False)
+        return cls(expansion, C, is_triangular=True)
+
+    def map(self, X: Matrix) -> Matrix:
+        """Return Z."""
+        K = self.expansion.map(X)
+        if self.is_triangular:
+            return solve_triangular(self.whitening, K.T, lower=True, overwrite_b=True).T
+        return K @ self.whitening
+
+    def fold(self, W: FloatArray) -> FloatArray:
+        """Return one weight per basis row."""
+        if self.is_triangular:
+            return solve_triangular(self.whitening, W, lower=True, trans="T")
+        return self.whitening @ W
+
+    def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
+        """Return ``k(X, basis) @ weights``."""
+        return self.expansion.product(X, weights)
+
+
+def _eigen_whitening(K: FloatArray) -> FloatArray:
+    values, vectors = eigh(K)
+    if values[0] < -1e-8 * values[-1]:
+        raise InvalidInputError(
+            "The kernel must be positive semidefinite: its smallest eigenvalue on the basis rows "
+            f"is {values[0]:.3g}, the largest {values[-1]:.3g}. Use a valid kernel."
+        )
+    kept = values > RANK_TOLERANCE * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+def choose_basis(basis: int | ArrayLike, X: Matrix, rng: np.random.Generator) -> Matrix:
+    """Return basis rows given as a number of random rows, as indices, or as rows themselves."""
+    n_items = X.shape[0]
+    if isinstance(basis, int | np.integer) and not isinstance(basis, bool):
+        if not 1 <= basis <= n_items:
+            raise InvalidInputError(
+                f"`basis` as a number must lie between 1 and the {n_items} rows of `X`: "
+                f"got {basis}."
+            )
+        return X[np.sort(rng.choice(n_items, int(basis), replace=False))]
+    chosen = np.asarray(basis)
+    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
+        return X[_checked_indices(chosen, n_items)]
+    if chosen.ndim == 2 and chosen.shape[1] == X.shape[1]:
+        return chosen.astype(float)
+    raise InvalidInputError(
+        "`basis` must be a number of rows, row indices, or rows with as many columns as `X` "
+        f"({X.shape[1]}): got an array of shape {chosen.shape} and dtype {chosen.dtype}."
+    )
+
+
+def _checked_indices(chosen: IntArray, n_items: int) -> IntArray:
+    if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= n_items:
+        raise InvalidInputError(
+            f"`basis` as indices must name at least one row and only rows 0 to {n_items - 1}."
+        )
+    return np.unique(chosen)
