@@ -76,7 +76,7 @@ class TestScoreGraph:
 
     def test_root_has_full_column_rank(self, graph, truth):
         root = graph.laplacian.root()
-        assert root.rank == graph.laplacian.rank == np.linalg.matrix_rank(truth[0])
+        assert root.rank == graph.laplacian.rank() == np.linalg.matrix_rank(truth[0])
 
     def test_root_solves_for_the_right_hand_side(self, graph):
         root = graph.laplacian.root()
@@ -229,7 +229,11 @@ def test_useless_queries_are_counted():
         (lambda: PreferenceGraph.from_pairs([[0, 1], [2, 2]]), "pair 1 compares item 2 with"),
         (lambda: PreferenceGraph.from_pairs([[0, 5]], n_items=3), "rows 0 to 2: pair 0 is"),
         (lambda: PreferenceGraph.from_pairs([[0, -1]]), "pair 0 is"),
-        (lambda: PreferenceGraph.from_pairs([[0, 1]], weight=[0]), "at least one preference"),
+        (
+            lambda: PreferenceGraph.from_pairs([[0, 1]], weight=[0]),
+            "must not be zero",
+        ),
+        (lambda: PreferenceGraph.from_scores([0, 1], sample_weight=[1, 0]), "one preference"),
         (lambda: PreferenceGraph.from_pairs([[0, 1]], margin=[1, 2]), "`pair_margin` must have"),
         (lambda: PreferenceGraph.from_pairs([[0, 1]], margin=[np.inf]), "`pair_margin` must be"),
         (lambda: PreferenceGraph.from_pairs([[0.5, 1]]), "integer positions"),

@@ -43,3 +43,34 @@ def centred_rows(
         else:
             out[i] = 0.0
     return out
+
+
+@njit(cache=True)
+def reflected_rows(
+    V: FloatArray, rows: IntArray, starts: IntArray, axis: FloatArray, scale: FloatArray
+) -> FloatArray:
+    """Reflect each group of rows so that its mean falls on the first one, which is left out.
+
+    The rows of group g are ``rows[starts[g]:starts[g + 1]]``. The first of them is subtracted from
+    the others before anything is summed, which is exact for columns that are nearly constant.
+    """
+    n_columns = V.shape[1]
+    n_groups = len(starts) - 1
+    out = np.empty((len(rows) - n_groups, n_columns))
+    lean = np.empty(n_columns)
+    for g in range(n_groups):
+        begin, end = starts[g], starts[g + 1]
+        first = rows[begin]
+        lean[:] = 0.0
+        for p in range(begin + 1, end):
+            share = axis[p] * axis[p] / (1.0 + axis[begin])
+            i = rows[p]
+            for j in range(n_columns):
+                lean[j] += share * (V[i, j] - V[first, j])
+        for p in range(begin + 1, end):
+            i = rows[p]
+            c = scale[p]
+            coordinate = p - g - 1
+            for j in range(n_columns):
+                out[coordinate, j] = c * (V[i, j] - V[first, j] - lean[j])
+    return out

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
@@ -118,14 +119,17 @@ class PreferenceGraph:
         levels = Levels.of(queries, scores, weight, keep_ties=ties == "keep")
         omega = _query_weights(query_weight, levels)
         laplacian, rhs = _COSTS[cost](levels, scores, omega)
-        return cls(laplacian, freeze(rhs), queries)._checked(
-            "all scores inside every query are equal, or every query has one item only"
-        )
+        if not (laplacian.component >= 0).any():
+            raise NothingToLearnError(
+                "The data must hold at least one preference: all scores inside every query are "
+                f"equal, or every query has one item only ({queries}). Check `y` and `qid`."
+            )
+        return cls(laplacian, freeze(rhs), queries)
 
     @classmethod
     def from_pairs(
         cls,
-        pairs: ArrayLike,
+        pairs: ArrayLike | None,
         margin: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         n_items: int | None = None,
@@ -162,25 +166,14 @@ class PreferenceGraph:
         rhs = sum_by(winner, w * z, n_items)  # [PTA09] (17): M N
         rhs -= sum_by(loser, w * z, n_items)
         laplacian = Edges.of_pairs(checked, w, n_items)
-        return cls(laplacian, freeze(rhs), Queries.single(n_items))._checked(
-            "every pair has weight 0"
-        )
-
-    def _checked(self, reason: str) -> Self:
-        if not (self.laplacian.component >= 0).any():
-            raise NothingToLearnError(
-                f"The data must hold at least one preference: {reason} "
-                f"({self.n_items} items, {self.queries.n_queries} queries). "
-                "Check `y` and `qid`."
-            )
-        return self
+        return cls(laplacian, freeze(rhs), Queries.single(n_items))
 
     @property
     def n_items(self) -> int:
         """Number of items."""
         return self.laplacian.n_items
 
-    @property
+    @cached_property
     def n_ignored_queries(self) -> int:
         """Number of queries that hold no preference and so teach nothing."""
         useful = np.zeros(self.queries.n_queries, dtype=bool)

@@ -6,6 +6,9 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 
+BLOCK = 128
+"""Columns that are brought into coordinates together."""
+
 
 class Root(ABC):
     r"""A matrix R of full column rank with :math:`L = R R^\top`, never stored.
@@ -35,19 +38,16 @@ class Root(ABC):
         """Return the C with ``R @ C = B``, for B in the range of the Laplacian."""
 
     def reduce(self, K: FloatArray) -> FloatArray:
-        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns."""
-        half = np.empty((len(K), self.rank))
-        _in_blocks(self, K, half)
-        S = np.empty((self.rank, self.rank))
-        _in_blocks(self, half, S)
+        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns; K is overwritten."""
+        half = np.empty((self.rank, len(K)))
+        for start in range(0, len(K), BLOCK):
+            block = slice(start, start + BLOCK)
+            half[:, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
+        S: FloatArray = np.ndarray((self.rank, self.rank), buffer=K)  # K is needed no more
+        for start in range(0, self.rank, BLOCK):
+            block = slice(start, start + BLOCK)
+            S[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
         return S
-
-
-def _in_blocks(root: Root, source: FloatArray, out: FloatArray, width: int = 256) -> None:
-    """Set ``out = (R.T @ source).T``, so that two calls apply R on both sides."""
-    for start in range(0, source.shape[1], width):
-        block = slice(start, start + width)
-        out[block] = root.to_coordinates(source[:, block]).T
 
 
 class GraphLaplacian(ABC):
@@ -73,12 +73,12 @@ class GraphLaplacian(ABC):
     def root(self) -> Root:
         """Return a root of this Laplacian."""
 
-    @property
-    def n_components(self) -> int:
-        """Number of components with at least one preference."""
-        return len(np.unique(self.component[self.component >= 0]))
-
-    @property
     def rank(self) -> int:
-        """Rank of the Laplacian: active items minus components."""
-        return int(np.count_nonzero(self.component >= 0)) - self.n_components
+        """Return the rank of the Laplacian: active items minus components."""
+        active = self.component[self.component >= 0]
+        return len(active) - len(np.unique(active))
+
+    def anchor(self) -> IntArray:
+        """Return, for each item, the first item of its component."""
+        _, first, inverse = np.unique(self.component, return_index=True, return_inverse=True)
+        return first[inverse]

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Literal, Self, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.edges import Edges
@@ -178,3 +179,21 @@ def _refuse_other_ties(level: IntArray, other: IntArray, output: int) -> None:
 
 def _inverse(values: FloatArray) -> FloatArray:
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+
+
+def outputs_by_ties(
+    scores: FloatArray, qid: ArrayLike | None, cost: str, ties: str
+) -> tuple[list[int], ...]:
+    """Group outputs, columns of ``scores``, that can share one graph."""
+    n_outputs = scores.shape[1]
+    if ties == "keep":
+        return (list(range(n_outputs)),)
+    if cost == "relative":
+        return tuple([k] for k in range(n_outputs))
+    queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
+    groups: dict[bytes, list[int]] = {}
+    for k in range(n_outputs):
+        level, _ = _levels(queries, scores[:, k])
+        pattern = Queries.from_qid(level).index  # numbered by first appearance
+        groups.setdefault(pattern.tobytes(), []).append(k)
+    return tuple(groups.values())

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core._scatter_kernels import centred_rows, group_means
+from rankwise.core._scatter_kernels import centred_rows, group_means, reflected_rows
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.laplacian import GraphLaplacian, Root
 
@@ -171,7 +171,9 @@ class ScatterRoot(Root):
 
     n_items: int
     rows: IntArray
+    """The items with coordinates, group by group."""
     starts: IntArray
+    """Where each group begins among them, and the end."""
     scale: FloatArray
     axis: FloatArray
     component: IntArray
@@ -183,9 +185,8 @@ class ScatterRoot(Root):
         rows = np.flatnonzero(np.append(joined, False)[scatter.group])
         rows = rows[np.argsort(scatter.group[rows], kind="stable")]
         group = scatter.group[rows]
-        starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(rows) else group
-        inner = np.ones(len(rows), dtype=bool)
-        inner[starts] = False
+        starts = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(rows))
+        inner = np.delete(np.arange(len(rows)), starts[:-1])
         return cls(
             n_items=scatter.n_items,
             rows=rows,
@@ -195,49 +196,25 @@ class ScatterRoot(Root):
             component=scatter.label[group[inner]],
         )
 
-    @cached_property
-    def lengths(self) -> IntArray:
-        """Number of items of each group that has coordinates."""
-        return np.diff(np.append(self.starts, len(self.rows)))
-
-    @cached_property
-    def inner(self) -> IntArray:
-        """Positions among ``rows`` that carry a coordinate: all but the first of each group."""
-        return np.delete(np.arange(len(self.rows)), self.starts)
-
-    @cached_property
-    def _tilt(self) -> FloatArray:
-        return 1.0 / (1.0 + self.axis[self.starts])
-
     def to_coordinates(self, V: FloatArray) -> FloatArray:
         """Return ``R.T @ V``; the first item of a group is subtracted first, which is exact."""
-        if self.rank == 0:
-            return np.zeros((0, V.shape[1]))
-        D = V[self.rows]
-        D -= np.repeat(D[self.starts], self.lengths, axis=0)
-        lean = np.add.reduceat(D * (self.axis**2)[:, None], self.starts, axis=0)
-        lean *= self._tilt[:, None]
-        D -= np.repeat(lean, self.lengths, axis=0)
-        D *= self.scale[:, None]
-        return D[self.inner]
+        return reflected_rows(V, self.rows, self.starts, self.axis, self.scale)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
         out = np.zeros((self.n_items, C.shape[1]))
-        if self.rank == 0:
-            return out
+        first, lengths = self.starts[:-1], np.diff(self.starts)
         P = np.zeros((len(self.rows), C.shape[1]))
-        P[self.inner] = C
-        lean = np.add.reduceat(P * self.axis[:, None], self.starts, axis=0)
-        P -= self.axis[:, None] * np.repeat(lean * self._tilt[:, None], self.lengths, axis=0)
-        P[self.starts] = -lean
+        P[np.delete(np.arange(len(self.rows)), first)] = C
+        lean = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
+        tilted = lean / (1.0 + self.axis[first])[:, None]
+        P -= self.axis[:, None] * np.repeat(tilted, lengths, axis=0)
+        P[first] = -lean
         out[self.rows] = self.scale[:, None] * P
         return out
 
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``: R is orthogonal up to its weights."""
-        if self.rank == 0:
-            return np.zeros((0, B.shape[1]))
         share = np.zeros(self.n_items)
         share[self.rows] = 1.0 / self.scale**2
         return self.to_coordinates(share[:, None] * B)

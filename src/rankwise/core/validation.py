@@ -20,9 +20,10 @@ def check_length(name: str, values: NDArray[Any], n_items: int) -> None:
 
 def check_finite(name: str, values: NDArray[Any]) -> None:
     """Refuse NaN and infinity, naming the first row that holds one."""
-    if np.isfinite(values.sum()) or np.isfinite(values).all():
+    finite = np.isfinite(values)
+    if finite.all():
         return
-    row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+    row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
     raise InvalidInputError(
         f"`{name}` must be finite: row {row} holds NaN or infinity. Fill in or leave out such rows."
     )
@@ -60,10 +61,12 @@ def check_weight(name: str, weight: ArrayLike | None, length: int, of: str) -> F
         raise InvalidInputError(
             f"`{name}` must be finite and not negative: entry {row} is {values[row]}."
         )
+    if length and not values.any():
+        raise InvalidInputError(f"`{name}` must not be zero everywhere: every weight is 0.")
     return values
 
 
-def check_pairs(pairs: ArrayLike, n_items: int | None) -> IntArray:
+def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
     """Return comparisons as an integer array (n_pairs, 2), winner first, checked for bounds."""
     values = np.asarray(pairs)
     if values.ndim != 2 or values.shape[1] != 2 or len(values) == 0:

@@ -238,7 +238,7 @@ class Precomputed(Kernel):
                 "With a precomputed kernel `X` must have one column per training item: "
                 f"there are {B.shape[0]}, got {A.shape[1]} columns."
             )
-        return np.array(A, dtype=float)
+        return np.array(A, dtype=float, order="C")
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return the diagonal of the square training kernel."""
@@ -259,7 +259,7 @@ class Custom(Kernel):
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the function's matrix, checked."""
-        K = np.asarray(self.function(A, B), dtype=float)
+        K = np.array(self.function(A, B), dtype=float, order="C")
         if K.shape != (A.shape[0], B.shape[0]):
             raise InvalidInputError(
                 "A kernel must return one row per row of its first argument and one column per "
@@ -278,12 +278,12 @@ class Custom(Kernel):
         return self
 
 
-_BY_NAME: dict[str, Kernel] = {
-    "linear": Linear(),
-    "gaussian": Gaussian(),
-    "laplacian": Laplacian(),
-    "polynomial": Polynomial(),
-    "precomputed": Precomputed(),
+_BY_NAME: dict[str, Callable[[], Kernel]] = {
+    "linear": Linear,
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "polynomial": Polynomial,
+    "precomputed": Precomputed,
 }
 
 
@@ -293,7 +293,7 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
         return kernel
     if isinstance(kernel, str):
         check_choice("kernel", kernel, tuple(_BY_NAME))
-        return _BY_NAME[kernel]
+        return _BY_NAME[kernel]()
     if callable(kernel):
         return Custom(kernel)
     raise InvalidInputError(

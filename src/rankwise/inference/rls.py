@@ -2,16 +2,15 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self, final
 
 import numpy as np
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.graph import PreferenceGraph
 from rankwise.core.laplacian import Root
-from rankwise.inference._rls_kernels import shifted_product
+from rankwise.inference._rls_kernels import anchored_product
 from rankwise.inference.systems import (
     Spectrum,
     Tridiagonal,
@@ -23,14 +22,12 @@ from rankwise.inference.systems import (
 class System(ABC):
     """A symmetric system (A + alpha I) c = b, and the way from c to the weights wanted."""
 
+    rhs: FloatArray
+    """b, of shape (order, n_outputs)."""
+
     @abstractmethod
     def matrix(self) -> FloatArray:
         """Return A as a matrix that may be overwritten."""
-
-    @property
-    @abstractmethod
-    def rhs(self) -> FloatArray:
-        """b, of shape (order, n_outputs)."""
 
     @abstractmethod
     def lift(self, C: FloatArray) -> FloatArray:
@@ -57,15 +54,16 @@ class Primal(System):
 
     graph: PreferenceGraph
     Z: Matrix
+    rhs: FloatArray
+
+    @classmethod
+    def of(cls, graph: PreferenceGraph, Z: Matrix) -> Self:
+        """Build from a graph and the features of its items."""
+        return cls(graph, Z, moment(Z, as_columns(graph.rhs), graph.laplacian.anchor()))
 
     def matrix(self) -> FloatArray:
         """Return ``Z' L Z``."""
         return self.graph.laplacian.gram(self.Z)
-
-    @cached_property
-    def rhs(self) -> FloatArray:
-        """``Z' r``."""
-        return moment(self.Z, as_columns(self.graph.rhs))
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -87,7 +85,7 @@ class Dual(System):
 
     @classmethod
     def of(cls, graph: PreferenceGraph, K: FloatArray, *, trusted: bool = True) -> Self:
-        """Reduce a kernel matrix; one that is not trusted is checked to be semidefinite."""
+        """Reduce a kernel matrix, which is overwritten; check it unless its kernel is trusted."""
         root = graph.laplacian.root()
         reduced = root.reduce(K)
         if not trusted:
@@ -103,11 +101,11 @@ class Dual(System):
         return self.root.to_items(C)
 
 
-def moment(Z: Matrix, R: FloatArray) -> FloatArray:
-    """Return ``Z.T @ R`` for R whose columns sum to zero."""
+def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
+    """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
     if sparse.issparse(Z):
         return Z.T @ R
-    return shifted_product(Z, R)
+    return anchored_product(Z, R, anchor)
 
 
 def as_columns(values: FloatArray) -> FloatArray:

@@ -1,0 +1,89 @@
+"""Time jobs side by side and print the ratios."""
+
+import gc
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a job, what it is compared with, and the ratio of their times."""
+
+    job: str
+    against: str
+    bar: str
+    seconds: float
+    other_seconds: float
+    ratio: float
+    note: str = ""
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of a Markdown row."""
+        times = [f"{self.seconds:.4g}", f"{self.other_seconds:.4g}"]
+        return [self.job, self.against, *times, f"{self.ratio:.2f}x", self.bar, self.note]
+
+
+HEADER = ["job", "against", "ours (s)", "other (s)", "ratio", "bar", "note"]
+
+
+def medians(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[float]:
+    """Run the jobs in turn, several times, and return the median time of each."""
+    times: list[list[float]] = [[] for _ in jobs]
+    for job in jobs:
+        job()  # warm-up: compilation, page faults
+    for _ in range(repeats):
+        for job, record in zip(jobs, times, strict=True):
+            gc.collect()
+            start = time.perf_counter()
+            job()
+            record.append(time.perf_counter() - start)
+    return [statistics.median(record) for record in times]
+
+
+def faster(
+    job: str, ours: Callable, against: str, theirs: Callable, bar: float, repeats: int = 5
+) -> Row:
+    """Compare with a peer: the ratio says how many times faster we are."""
+    a, b = medians([ours, theirs], repeats)
+    return Row(job, against, f"at least {bar:g}x faster", a, b, b / a)
+
+
+def within(
+    job: str, ours: Callable, against: str, limit: Callable, bar: float, repeats: int = 5
+) -> Row:
+    """Compare with a limit: the ratio says how many times the limit we take."""
+    a, b = medians([ours, limit], repeats)
+    return Row(job, against, f"at most {bar:g}x", a, b, a / b)
+
+
+def markdown(title: str, rows: Sequence[Row]) -> str:
+    """Return a table as Markdown."""
+    lines = [f"## {title}", "", "| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    lines += ["| " + " | ".join(row.cells) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def machine_facts(packages: Sequence[str]) -> str:
+    """Return the machine and the versions, one line each."""
+    lines = [f"- {platform.machine()}, {_cpu()}, Python {platform.python_version()}"]
+    for name in packages:
+        try:
+            lines.append(f"- {name} {version(name)}")
+        except PackageNotFoundError:
+            lines.append(f"- {name} not installed")
+    return "\n".join(lines)
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.split(":")[1].strip() for line in file if "model name" in line)
+    except (OSError, StopIteration):
+        model = platform.processor()
+    return f"{model}, {os.cpu_count()} cores"
