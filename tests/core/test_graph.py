@@ -83,6 +83,11 @@ class TestScoreGraph:
         c = root.solve(graph.rhs[:, None])
         np.testing.assert_allclose(root.to_items(c)[:, 0], graph.rhs, atol=1e-10)
 
+    def test_coordinates_and_scores_are_inverse(self, graph):
+        root = graph.laplacian.root()
+        P = np.random.default_rng(0).normal(size=(root.rank, 2))
+        np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-11)
+
     def test_coordinates_stay_inside_their_query(self, graph, p):
         root = graph.laplacian.root()
         R = root.to_items(np.eye(root.rank))
@@ -113,6 +118,8 @@ def test_pair_graph_equals_the_sum_over_pairs(n_pairs):
     np.testing.assert_allclose(R @ root.solve(graph.rhs[:, None])[:, 0], r, atol=1e-12)
     np.testing.assert_allclose(graph.laplacian.gram(X), X.T @ L @ X, atol=1e-9)
     assert root.rank == np.linalg.matrix_rank(L)
+    P = np.random.default_rng(0).normal(size=(root.rank, 2))
+    np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

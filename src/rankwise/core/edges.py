@@ -122,6 +122,13 @@ class EdgeRoot(Root):
             out[items[-1]] = -P.sum(axis=0)
         return out
 
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P`` and 0 for the grounded item."""
+        out = np.zeros((self.n_items, P.shape[1]))
+        for items, factor, where in zip(self.members, self.factors, self.slices, strict=True):
+            out[items[:-1]] = solve_triangular(factor, P[where], lower=True, trans="T")
+        return out
+
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``."""
         out = np.empty((self.rank, B.shape[1]))

@@ -37,6 +37,10 @@ class Root(ABC):
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``, for B in the range of the Laplacian."""
 
+    @abstractmethod
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V of the items with ``R.T @ V = P``; constants per component are free."""
+
     def reduce(self, K: FloatArray) -> FloatArray:
         """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns; K is overwritten."""
         half = np.empty((self.rank, len(K)))

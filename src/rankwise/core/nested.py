@@ -85,6 +85,13 @@ class NestedRoot(Root):
         inside, across = C[: self.within.rank], C[self.within.rank :]
         return self.within.to_items(inside) + self.scatter.spread(self.between.to_items(across))
 
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
+        inside, across = P[: self.within.rank], P[self.within.rank :]
+        means = self.between.to_scores(across)[self.scatter.group]
+        member = (self.scatter.group >= 0)[:, None]
+        return self.within.to_scores(inside) + np.where(member, means, 0.0)
+
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``: the two parts do not see each other."""
         return np.vstack([self.within.solve(B), self.between.solve(self.scatter.totals(B))])

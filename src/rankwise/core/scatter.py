@@ -215,6 +215,13 @@ class ScatterRoot(Root):
 
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``: R is orthogonal up to its weights."""
+        return self.to_coordinates(self._unweight(B))
+
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
+        return self._unweight(self.to_items(P))
+
+    def _unweight(self, B: FloatArray) -> FloatArray:
         share = np.zeros(self.n_items)
         share[self.rows] = 1.0 / self.scale**2
-        return self.to_coordinates(share[:, None] * B)
+        return share[:, None] * B
