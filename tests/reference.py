@@ -1,7 +1,10 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
-import numpy as np
+from itertools import combinations, permutations, product
 
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
 
 # --- preference graphs and RankRLS: pair by pair ------------------------------------------------
 
@@ -55,3 +58,257 @@ def fit_primal(X, L, r, alpha):
 def fit_dual(K, L, r, alpha):
     """Minimise the cost over kernel expansions."""
     return np.linalg.solve(L @ K + alpha * np.eye(len(K)), r)
+
+
+# --- measures: one query at a time, every order of tied items, every pair ---
+
+
+def tied_orders(scores):
+    """Return every order of the items by decreasing score."""
+    blocks = [np.flatnonzero(scores == s) for s in np.unique(scores)[::-1]]
+    choices = product(*(permutations(block) for block in blocks))
+    return [[item for block in choice for item in block] for choice in choices]
+
+
+def gain(y, rule):
+    if rule == "linear":
+        return y
+    return 2.0**y - 1 if rule == "exponential" else np.array([rule[int(grade)] for grade in y])
+
+
+def dcg(measure, ranked):
+    gains = gain(ranked, measure.gain)[: measure.cutoff]
+    return sum(g / np.log2(place + 1) for place, g in enumerate(gains, start=1))
+
+
+def ndcg(measure, ranked):
+    best = dcg(measure, np.sort(ranked)[::-1])
+    return dcg(measure, ranked) / best if best > 0 else np.nan
+
+
+def plain_eru(measure, ranked):
+    h, d = measure.half_life, measure.neutral
+    return sum(2 ** ((1 - i) / (h - 1)) * max(y - d, 0) for i, y in enumerate(ranked, start=1))
+
+
+def eru(measure, ranked):
+    if measure.normalise == "none":
+        return plain_eru(measure, ranked)
+    best = plain_eru(measure, np.sort(ranked)[::-1])
+    return plain_eru(measure, ranked) / best if best > 0 else np.nan
+
+
+def wta(measure, ranked):
+    return float(ranked[0] == ranked.max())
+
+
+def precision(measure, ranked):
+    hits, k = ranked >= measure.relevant, measure.cutoff
+    norms = {"cutoff": k, "items": min(k, len(hits)), "best": min(k, hits.sum())}
+    norm = norms[measure.normalise]
+    return hits[:k].sum() / norm if norm > 0 else np.nan
+
+
+def average_precision(measure, ranked):
+    hits, k = ranked >= measure.relevant, measure.cutoff or len(ranked)
+    if not hits.any():
+        return np.nan
+    total = sum(hits[: p + 1].mean() for p in range(min(k, len(hits))) if hits[p])
+    return total / (min(hits.sum(), k) if measure.normalise == "best" else hits.sum())
+
+
+def reciprocal_rank(measure, ranked):
+    places = np.flatnonzero(ranked >= measure.relevant) + 1
+    if len(places) == 0:
+        return np.nan
+    return 1 / places[0] if places[0] <= (measure.cutoff or len(ranked)) else 0.0
+
+
+def pair_sums(y, scores, weight):
+    """Return the weights of all pairs with different y, of the swapped, tied and s-apart ones."""
+    total = swapped = tied = apart = 0.0
+    for i, j in combinations(range(len(y)), 2):
+        w, agreement = weight[i] * weight[j], np.sign(y[i] - y[j]) * np.sign(scores[i] - scores[j])
+        apart += w * (scores[i] != scores[j])
+        if y[i] != y[j]:
+            total, swapped, tied = (
+                total + w,
+                swapped + w * (agreement < 0),
+                tied + w * (not agreement),
+            )
+    return total, swapped, tied, apart
+
+
+def disagreement(measure, y, scores, weight):
+    total, swapped, tied, _ = pair_sums(y, scores, weight)
+    return (swapped + {"half": 0.5, "one": 1.0}[measure.ties] * tied) / total if total else np.nan
+
+
+def concordance(measure, y, scores, weight):
+    total, swapped, tied, _ = pair_sums(y, scores, weight)
+    return (total - swapped - tied / 2) / total if total else np.nan
+
+
+def auc(measure, y, scores, weight):
+    return concordance(measure, (y >= measure.relevant) * 1.0, scores, weight)
+
+
+def kendall_tau(measure, y, scores, weight):
+    total, swapped, tied, apart = pair_sums(y, scores, weight)
+    if total == 0:
+        return np.nan
+    return (total - 2 * swapped - tied) / np.sqrt(total * apart) if apart else 0.0
+
+
+def spearman(measure, y, scores, weight):
+    if np.ptp(y) == 0:
+        return np.nan
+    return np.corrcoef(rankdata(y), rankdata(scores))[0, 1] if np.ptp(scores) else 0.0
+
+
+OF_ORDER = {
+    "DCG": dcg,
+    "NDCG": ndcg,
+    "ERU": eru,
+    "WTA": wta,
+    "Precision": precision,
+    "AP": average_precision,
+    "RR": reciprocal_rank,
+}
+OF_PAIRS = {
+    "Disagreement": disagreement,
+    "Concordance": concordance,
+    "AUC": auc,
+    "KendallTau": kendall_tau,
+    "Spearman": spearman,
+}
+
+
+def query_value(measure, y, scores, weight=None):
+    """Return the value of a measure for one query."""
+    weight = np.ones(len(y)) if weight is None else weight
+    if measure.name in OF_PAIRS:
+        value = OF_PAIRS[measure.name](measure, y, scores, weight)
+    else:
+        rate = OF_ORDER[measure.name]
+        if measure.ties in ("input", "reverse"):
+            step = 1 if measure.ties == "input" else -1
+            order = sorted(range(len(y))[::step], key=lambda item: -scores[item])
+            value = rate(measure, y[order])
+        else:
+            summary = {"average": np.mean, "best": np.max, "worst": np.min}[measure.ties]
+            value = summary([rate(measure, y[order]) for order in tied_orders(scores)])
+    return {"skip": np.nan, "zero": 0.0, "one": 1.0}[measure.empty] if np.isnan(value) else value
+
+
+# --- preference Gaussian processes: quadrature, one site at a time, and Monte Carlo ---------------
+
+
+def difference_rows(pairs, n_items):
+    """Return A with rows e_winner - e_loser."""
+    return np.eye(n_items)[np.array(pairs)[:, 0]] - np.eye(n_items)[np.array(pairs)[:, 1]]
+
+
+def tilted_by_quadrature(density, mean, variance):
+    """Return log of the integral, mean and variance of density(s) N(s | mean, variance)."""
+    x = np.linspace(-14.0, 14.0, 4001)
+    s = mean + np.sqrt(variance) * x
+    mass = density(s) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi) * (x[1] - x[0])
+    z = mass.sum()
+    centre = (mass * s).sum() / z
+    return np.log(z), centre, (mass * (s - centre) ** 2).sum() / z
+
+
+def ep_by_quadrature(K, A, densities, n_passes=60):
+    """Run expectation propagation, one site after the other, everything dense.
+
+    Returns mean and covariance of the items, the log evidence, and the sites (tau, nu).
+    """
+    tau, nu = np.zeros((2, len(A)))
+    for site in np.tile(np.arange(len(A)), n_passes):
+        m, v = _cavity(K, A, tau, nu, site)
+        _, centre, spread = tilted_by_quadrature(densities[site], m, v)
+        tau[site], nu[site] = 1.0 / spread - 1.0 / v, centre / spread - m / v
+    B = np.eye(len(K)) + K @ A.T @ np.diag(tau) @ A
+    cov = np.linalg.solve(B, K)
+    b = A.T @ nu
+    log_evidence = -0.5 * np.linalg.slogdet(B)[1] + 0.5 * b @ cov @ b
+    for site in range(len(A)):
+        m, v = _cavity(K, A, tau, nu, site)
+        gaussian = lambda s, t=tau[site], n=nu[site]: np.exp(n * s - 0.5 * t * s**2)  # noqa: E731
+        log_evidence += tilted_by_quadrature(densities[site], m, v)[0]
+        log_evidence -= tilted_by_quadrature(gaussian, m, v)[0]
+    return cov @ b, cov, log_evidence, tau, nu
+
+
+def _cavity(K, A, tau, nu, site):
+    others = np.arange(len(A)) != site
+    T = np.diag(tau * others)
+    cov = np.linalg.solve(np.eye(len(K)) + K @ A.T @ T @ A, K)
+    return A[site] @ cov @ (A.T @ (nu * others)), A[site] @ cov @ A[site]
+
+
+def elliptical_slices(K, log_likelihood, n_chains, n_steps, rng):
+    """Draw (n_steps, n_chains, n_items) from prior N(0, K) times likelihood, chains in parallel."""
+    root = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
+    f = rng.standard_normal((n_chains, len(K))) @ root.T
+    chain = []
+    for _ in range(n_steps):
+        other = rng.standard_normal(f.shape) @ root.T
+        level = log_likelihood(f) + np.log(rng.random(n_chains))
+        angle = rng.uniform(0.0, 2.0 * np.pi, n_chains)
+        low, high, new, active = (
+            angle - 2.0 * np.pi,
+            angle.copy(),
+            f.copy(),
+            np.ones(n_chains, bool),
+        )
+        while active.any():
+            turned = f * np.cos(angle)[:, None] + other * np.sin(angle)[:, None]
+            new[active] = turned[active]
+            active &= log_likelihood(turned) < level
+            low, high = np.where(angle < 0, angle, low), np.where(angle >= 0, angle, high)
+            angle = np.where(active, rng.uniform(low, high), angle)
+        f = new
+        chain.append(f)
+    return np.array(chain)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def svmlight_items(text):
+    """Read svmlight text as a list of (target, qid, {feature: value}, comment), by splitting it."""
+    items = []
+    for line in text.split("\n"):
+        content, _, comment = line.partition("#")
+        tokens = content.split()
+        if tokens:
+            pairs = [token.split(":") for token in tokens[1:]]
+            qid = pairs.pop(0)[1] if pairs and pairs[0][0] == "qid" else None
+            features = {int(feature): float(value) for feature, value in pairs}
+            items.append((float(tokens[0]), qid, features, comment.strip(" \t\r")))
+    return items
+
+
+# --- loss-augmented rankings -------------------------------------------------------------------
+
+
+def values_by_position(scores, gains, decay, discounts):
+    """Return what each item is worth at each position."""
+    return np.outer(scores, decay) - np.outer(gains, discounts)
+
+
+def greatest_assignment(V):
+    """Return the greatest sum of V[item, position] over all assignments."""
+    return V[linear_sum_assignment(V, maximize=True)].sum()
+
+
+def greatest_diverse_assignment(V, sources, depth):
+    """Return the greatest sum over all rankings whose first positions hold different sources."""
+    best = -np.inf
+    for ranking in permutations(range(len(V))):
+        head = [sources[item] for item in ranking[:depth]]
+        if len(set(head)) == len(head):
+            best = max(best, sum(V[item, j] for j, item in enumerate(ranking)))
+    return best

@@ -1,0 +1,234 @@
+"""Measures of graded items: NDCG, DCG, expected rank utility, winner takes all."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, final
+
+import numpy as np
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import InvalidInputError
+from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
+from rankwise.measures.options import Cutoff, Gain, Number, NumberAboveOne
+from rankwise.measures.rankings import Judgements
+
+Normalise: TypeAlias = Literal["best", "none"]
+
+MAX_EXPONENT = 1000
+"""The largest grade with exponential gain; sums of larger gains would leave double precision."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DiscountedGain(InnerProductMeasure):
+    """Discount the gain of an item by the logarithm of its position."""
+
+    gain: Gain = "linear"
+    cutoff: Cutoff = None
+
+    def gains(self, judgements: Judgements) -> FloatArray:
+        """Return y, 2^y - 1, or the entries of a table."""
+        y = judgements.y
+        if isinstance(self.gain, tuple):
+            return self._from_table(judgements, np.array(self.gain))
+        self._refuse(judgements, y < 0, "must not be negative")
+        if self.gain == "linear":
+            return y.copy()
+        self._refuse(
+            judgements, y > MAX_EXPONENT, f"must be at most {MAX_EXPONENT} with exponential gain"
+        )
+        return np.exp2(y) - 1.0  # [LS08] eq. (13)
+
+    def _from_table(self, judgements: Judgements, gains: FloatArray) -> FloatArray:
+        y = judgements.y
+        outside = (y < 0) | (y >= len(gains)) | (y != np.floor(y))
+        self._refuse(judgements, outside, f"must hold grades 0 to {len(gains) - 1} of the table")
+        entries: FloatArray = gains[y.astype(np.intp)]
+        return entries
+
+    def _refuse(self, judgements: Judgements, wrong: np.ndarray, rule: str) -> None:
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            raise InvalidInputError(
+                f"`y` {rule} for {self.name}: row {judgements.row(position)} holds "
+                f"{judgements.y[position]:g}. Map the grades to gains, or take a measure of pairs, "
+                "such as KendallTau."
+            )
+
+    def discounts(self, length: int) -> FloatArray:
+        """Return 1 / log2(1 + position), [LS08] eq. (14) with logarithms to base 2."""
+        positions = np.arange(1, min(length, self.cutoff or length) + 1)
+        return 1.0 / np.log2(1.0 + positions)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DCGMeasure(DiscountedGain):
+    r"""Add up the gains of the items, each discounted by its position.
+
+    .. math:: \mathrm{DCG} = \sum_i \frac{b(y_i)}{\log_2(1 + \pi(i))}
+
+    Never undefined; it grows with the number and the grades of the relevant items.
+
+    Parameters
+    ----------
+    gain : {"linear", "exponential"} or tuple
+        The gain b of a grade: y, 2^y - 1, or the gains of the grades 0, 1, 2, ... one by one.
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    cutoff : int, optional
+        Look at so many items only; written ``DCG @ 10``.
+    empty : {"skip", "zero", "one"}
+        Has no effect here.
+
+    Examples
+    --------
+    >>> from rankwise import DCG, Queries
+    >>> DCG.per_query([3, 1, 0, 2], [0.9, 0.8, 0.1, 0.5], Queries.single(4)).round(4)
+    array([4.6309])
+    >>> DCG(gain="exponential") @ 10
+    DCG(gain='exponential') @ 10
+    """
+
+    name: ClassVar[str] = "DCG"
+
+    def form(self, judgements: Judgements) -> InnerProduct:
+        """Leave the sums as they are."""
+        gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
+        return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCGMeasure(DiscountedGain):
+    r"""Divide the discounted gain by the largest that the grades allow: 1 is perfect.
+
+    .. math:: \mathrm{NDCG@k} = \frac{\mathrm{DCG@k}(\pi)}{\mathrm{DCG@k}(\text{best order})}
+
+    Undefined for a query without a positive gain.
+
+    Parameters
+    ----------
+    gain : {"linear", "exponential"} or tuple
+        The gain of a grade: y, 2^y - 1, or the gains of the grades 0, 1, 2, ... one by one.
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    cutoff : int, optional
+        Look at so many items only; written ``NDCG @ 10``.
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Notes
+    -----
+    [LS08] eqs. (12) to (14) with exponential gain; the denominator of (12) is the DCG of the best
+    order, as in (14).
+
+    Examples
+    --------
+    >>> from rankwise import NDCG, Queries
+    >>> NDCG @ 10
+    NDCG @ 10
+    >>> y, scores = [3, 1, 0, 2], [0.9, 0.8, 0.1, 0.5]
+    >>> (NDCG @ 10).per_query(y, scores, Queries.single(4)).round(4)
+    array([0.9725])
+    >>> (NDCG(gain="exponential") @ 10).per_query(y, scores, Queries.single(4)).round(4)
+    array([0.9721])
+    """
+
+    name: ClassVar[str] = "NDCG"
+
+    def form(self, judgements: Judgements) -> InnerProduct:
+        """Divide by the discounted gain of the best order."""
+        gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
+        return InnerProduct(gains, discounts, judgements.best(gains, discounts))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ERUMeasure(InnerProductMeasure):
+    r"""Measure the expected rank utility: gains above a neutral vote, halved position by position.
+
+    .. math:: \mathrm{ERU} = \sum_i 2^{(1 - \pi(i)) / (h - 1)} \max(y_i - d, 0)
+
+    with the half-life h, the position where an item counts half as much as in the first, and the
+    neutral vote d. Undefined, when normalised, for a query without a grade above the neutral vote.
+
+    Parameters
+    ----------
+    neutral : float
+        The neutral vote d.
+    half_life : float
+        The half-life h, above 1.
+    normalise : {"best", "none"}
+        Divide by the utility of the best order, or leave the utility as it is.
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Notes
+    -----
+    [LS08] eq. (16).
+
+    Examples
+    --------
+    >>> from rankwise import ERU, Queries
+    >>> stars, scores = [5, 2, 4], [0.1, 0.7, 0.4]
+    >>> ERU(neutral=3).per_query(stars, scores, Queries.single(3)).round(4)
+    array([0.7938])
+    >>> ERU(neutral=3, normalise="none").per_query(stars, scores, Queries.single(3)).round(4)
+    array([2.2551])
+    """
+
+    name: ClassVar[str] = "ERU"
+
+    neutral: Number = 0.0
+    half_life: NumberAboveOne = 5.0
+    normalise: Normalise = "best"
+
+    def form(self, judgements: Judgements) -> InnerProduct:
+        """Divide by the utility of the best order, or leave the sums as they are."""
+        gains = np.maximum(judgements.y - self.neutral, 0.0)  # [LS08] eq. (16)
+        positions = np.arange(1, judgements.longest + 1)
+        discounts = np.exp2((1 - positions) / (self.half_life - 1.0))  # [LS08] eq. (16)
+        if self.normalise == "none":
+            return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
+        return InnerProduct(gains, discounts, judgements.best(gains, discounts))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WTAMeasure(InnerProductMeasure):
+    """Ask whether the winner takes all: whether the first item has the highest grade of its query.
+
+    Never undefined; several items may share the highest grade.
+
+    Parameters
+    ----------
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    empty : {"skip", "zero", "one"}
+        Has no effect here.
+
+    Notes
+    -----
+    [LS08] eq. (9).
+
+    Examples
+    --------
+    >>> from rankwise import WTA, Queries
+    >>> WTA.per_query([1, 3, 2], [0.2, 0.9, 0.9], Queries.single(3))
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "WTA"
+
+    def form(self, judgements: Judgements) -> InnerProduct:
+        """Give 1 to the items with the highest grade of their query, in the first position."""
+        highest = np.maximum.reduceat(judgements.y, judgements.starts[:-1])
+        top = judgements.y == np.repeat(highest, judgements.queries.sizes)  # [LS08] eq. (9)
+        return InnerProduct(top.astype(np.float64), np.ones(1), np.ones(len(highest)))
+
+
+DCG = DCGMeasure()
+NDCG = NDCGMeasure()
+ERU = ERUMeasure()
+WTA = WTAMeasure()

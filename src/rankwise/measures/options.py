@@ -1,0 +1,130 @@
+"""The parameters of measures: what each may be, and how it is printed.
+
+The type of a parameter says what it may be: a ``Literal`` lists its choices, and an ``Annotated``
+type carries the rule that accepts a value, brings it to its one form, or refuses it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from rankwise.core.errors import InvalidInputError
+
+Rule: TypeAlias = Callable[[str, Any], Any]
+"""Takes the name and the value of a parameter; returns the value in its one form."""
+
+
+def finite(name: str, value: Any) -> float:
+    """Accept any finite number."""
+    plain = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, bool) or not plain or not np.isfinite(float(value)):
+        raise InvalidInputError(f"`{name}` must be a finite number: got {value!r}.")
+    return float(value)
+
+
+def above_one(name: str, value: Any) -> float:
+    """Accept any finite number above 1."""
+    if finite(name, value) <= 1:
+        raise InvalidInputError(f"`{name}` must be above 1: got {value!r}.")
+    return float(value)
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """Accept 1, 2, 3, ..."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInputError(f"`{name}` must be a positive integer: got {value!r}.")
+    return int(value)
+
+
+def optional_cutoff(name: str, value: Any) -> int | None:
+    """Accept 1, 2, 3, ... or None, which looks at the whole ranking."""
+    return None if value is None else positive_integer(name, value)
+
+
+def gain_table(name: str, value: Any) -> str | tuple[float, ...]:
+    """Accept a named gain, or the gains of the grades 0, 1, 2, ... in a sequence."""
+    if isinstance(value, str):
+        return one_of("linear", "exponential")(name, value)
+    if not isinstance(value, Iterable):
+        raise InvalidInputError(
+            f"`{name}` must be 'linear', 'exponential' or a tuple of the gains of the grades "
+            f"0, 1, 2, ...: got {value!r}."
+        )
+    gains = tuple(finite(name, entry) for entry in value)
+    if not gains or gains[0] < 0 or any(after < before for before, after in pairwise(gains)):
+        raise InvalidInputError(
+            f"`{name}` must not be negative and must not fall from one grade to the next: "
+            f"got {value!r}."
+        )
+    return gains
+
+
+def one_of(*choices: str) -> Callable[[str, Any], str]:
+    """Accept one of the named choices."""
+
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidInputError(
+                f"`{name}` must be one of {listed(choices)}: got {value!r}.{hint(value, choices)}"
+            )
+        return value
+
+    return check
+
+
+Ties: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
+"""How items with the same score are ordered: on average over all orders, as the rows came, the last
+row first, or so that the measure is as high or as low as it can be."""
+
+Empty: TypeAlias = Literal["skip", "zero", "one"]
+"""What a query counts whose grades leave the measure undefined: nothing, 0 or 1."""
+
+Gain: TypeAlias = Annotated[Literal["linear", "exponential"] | tuple[float, ...], gain_table]
+"""What an item is worth: its grade y, 2^y - 1, or an entry of a table."""
+
+Cutoff: TypeAlias = Annotated[int | None, optional_cutoff]
+"""How many items a measure looks at, from the top."""
+
+Number: TypeAlias = Annotated[float, finite]
+NumberAboveOne: TypeAlias = Annotated[float, above_one]
+
+
+@cache
+def rules(measure: type) -> dict[str, Rule]:
+    """Return the rule of each parameter of a measure, a dataclass."""
+    types = get_type_hints(measure, include_extras=True)
+    return {entry.name: _rule(types[entry.name]) for entry in fields(measure)}
+
+
+def _rule(annotation: Any) -> Rule:
+    if get_origin(annotation) is Literal:
+        return one_of(*get_args(annotation))
+    rule: Rule = annotation.__metadata__[0]
+    return rule
+
+
+def shown(value: Any) -> str:
+    """Print a parameter so that it reads well and parses back to the same value."""
+    if isinstance(value, tuple):
+        entries = ", ".join(shown(entry) for entry in value)
+        return f"({entries},)" if len(value) == 1 else f"({entries})"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)
+
+
+def listed(names: Iterable[str]) -> str:
+    """List names for an error message."""
+    return ", ".join(repr(name) for name in names)
+
+
+def hint(value: Any, names: Iterable[str]) -> str:
+    """Suggest the name that was probably meant, if one is close."""
+    known = {name.lower(): name for name in names}
+    close = get_close_matches(str(value).lower(), known, n=1)
+    return f" Did you mean {known[close[0]]!r}?" if close else ""

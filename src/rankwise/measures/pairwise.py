@@ -1,0 +1,220 @@
+"""Measures of pairs of items with different grades: disagreement, concordance, AUC."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, Self, TypeAlias, final
+
+import numpy as np
+
+from rankwise.core.arrays import FloatArray, freeze
+from rankwise.measures._pair_kernels import swapped_pairs, tied_pairs
+from rankwise.measures.options import Number
+from rankwise.measures.rankings import Judgements, Rankings
+from rankwise.measures.value import Measure, Plan, ratio
+
+PairTies: TypeAlias = Literal["half", "one"]
+Average: TypeAlias = Literal["queries", "pooled"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Hold the total weight of the pairs with different grades, and of those in trouble.
+
+    Parameters
+    ----------
+    total : (n_queries,)
+        All pairs with different grades.
+    swapped : (n_vectors, n_queries)
+        Those whose scores are ordered the other way.
+    tied : (n_vectors, n_queries)
+        Those whose scores are equal.
+    """
+
+    total: FloatArray
+    swapped: FloatArray
+    tied: FloatArray
+
+    @classmethod
+    def of(cls, grades: FloatArray, total: FloatArray, rankings: Rankings) -> Self:
+        """Count in O(n log n): inversions by a merge sort, ties by a walk."""
+        weight = rankings.judgements.weight
+        order, tied = rankings.sorted("average")
+        swapped = rankings.table(swapped_pairs, grades, weight, order)
+        return cls(total, swapped, rankings.table(tied_pairs, grades, weight, order, tied))
+
+    def wrong(self, tie: float) -> FloatArray:
+        """Return the share of pairs in the wrong order, a tied pair counting ``tie``."""
+        return ratio(self.swapped + tie * self.tied, self.total)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PairMeasure(Measure):
+    """Look at the pairs of items of one query whose grades differ; undefined without any.
+
+    The weight of a pair is the product of the weights of its items. O(n log n).
+    """
+
+    takes_weights: ClassVar[bool] = True
+
+    @abstractmethod
+    def grades(self, judgements: Judgements) -> FloatArray:
+        """Return the grades to compare, which rise with ``y``."""
+
+    @abstractmethod
+    def query_weight(self, total: FloatArray) -> FloatArray:
+        """Return the weight of each query, given the weight of its pairs."""
+
+    @abstractmethod
+    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+        """Return the values."""
+
+    def plan(self, judgements: Judgements) -> Plan:
+        """Weigh the pairs with different grades."""
+        grades = freeze(self.grades(judgements))
+        total = judgements.pairs(grades)
+        return Plan(total > 0, self.query_weight(total), partial(self._rate, grades, total))
+
+    def _rate(self, grades: FloatArray, total: FloatArray, rankings: Rankings) -> FloatArray:
+        return self.rate_pairs(Pairs.of(grades, total, rankings))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DisagreementMeasure(PairMeasure):
+    r"""Take the share of pairs that scores put in the wrong order: 0 is perfect, lower is better.
+
+    .. math:: \frac{1}{N_q} \sum_{y_i < y_j} H(s_i - s_j)
+
+    over the :math:`N_q` pairs of the query with different grades; H is 1 for a swapped pair, and
+    1/2 or 1 for tied scores.
+
+    Parameters
+    ----------
+    ties : {"half", "one"}
+        What a pair with tied scores counts.
+    average : {"queries", "pooled"}
+        The overall value is the mean over queries, or the share among the pairs of all queries.
+    empty : {"skip", "zero", "one"}
+        What a query without a pair counts; nothing in a pooled value.
+
+    Notes
+    -----
+    [APS10] eq. (1) with the default parameters; [PTA09] eq. (1) with ``ties="one"``, pooled.
+
+    Examples
+    --------
+    >>> from rankwise import Disagreement, Queries
+    >>> y, scores = [2, 1, 0], [0.5, 0.5, 0.9]
+    >>> Disagreement.per_query(y, scores, Queries.single(3)).round(4)
+    array([0.8333])
+    >>> Disagreement(ties="one").per_query(y, scores, Queries.single(3))
+    array([1.])
+    """
+
+    name: ClassVar[str] = "Disagreement"
+    greater_is_better: ClassVar[bool] = False
+
+    ties: PairTies = "half"
+    average: Average = "queries"
+
+    def grades(self, judgements: Judgements) -> FloatArray:
+        """Return the grades."""
+        return judgements.y
+
+    def query_weight(self, total: FloatArray) -> FloatArray:
+        """Return ones, or the pairs of each query when they are pooled."""
+        return total if self.average == "pooled" else np.ones_like(total)
+
+    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+        """Return the share of wrong pairs."""
+        return pairs.wrong(tie=1.0 if self.ties == "one" else 0.5)  # [PTA09] (1), [APS10] (1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ConcordanceMeasure(PairMeasure):
+    """Take the share of pairs that scores put in the right order, a tie counting one half.
+
+    One minus the disagreement: 1 is perfect, and 1/2 is what constant or random scores reach. With
+    two different grades it is the area under the ROC curve.
+
+    Parameters
+    ----------
+    empty : {"skip", "zero", "one"}
+        What a query without a pair counts.
+
+    Notes
+    -----
+    One minus [APS10] eq. (1).
+
+    Examples
+    --------
+    >>> from rankwise import Concordance, Queries
+    >>> Concordance.per_query([2, 1, 0], [0.9, 0.5, 0.5], Queries.single(3)).round(4)
+    array([0.8333])
+    >>> weight = [1.0, 1.0, 0.0]
+    >>> Concordance.per_query([2, 1, 0], [0.9, 0.5, 0.5], Queries.single(3), weight)
+    array([1.])
+    """
+
+    name: ClassVar[str] = "Concordance"
+    greater_is_better: ClassVar[bool] = True
+
+    def grades(self, judgements: Judgements) -> FloatArray:
+        """Return the grades."""
+        return judgements.y
+
+    def query_weight(self, total: FloatArray) -> FloatArray:
+        """Return ones."""
+        return np.ones_like(total)
+
+    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+        """Return the share of pairs that are not wrong."""
+        return 1.0 - pairs.wrong(tie=0.5)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AUCMeasure(PairMeasure):
+    """Measure the area under the ROC curve: the chance that a relevant item beats another one.
+
+    The share of pairs of a relevant and another item in the right order, a tie counting one half;
+    undefined for a query that lacks either kind.
+
+    Parameters
+    ----------
+    relevant : float
+        The smallest grade that counts as relevant.
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Examples
+    --------
+    >>> from rankwise import AUC, Queries
+    >>> AUC.per_query([1, 0, 1, 0], [0.9, 0.7, 0.5, 0.2], Queries.single(4))
+    array([0.75])
+    """
+
+    name: ClassVar[str] = "AUC"
+    greater_is_better: ClassVar[bool] = True
+
+    relevant: Number = 1.0
+
+    def grades(self, judgements: Judgements) -> FloatArray:
+        """Return 1 for relevant items and 0 for the others."""
+        return (judgements.y >= self.relevant).astype(np.float64)
+
+    def query_weight(self, total: FloatArray) -> FloatArray:
+        """Return ones."""
+        return np.ones_like(total)
+
+    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+        """Return the share of pairs that are not wrong."""
+        return 1.0 - pairs.wrong(tie=0.5)
+
+
+Disagreement = DisagreementMeasure()
+Concordance = ConcordanceMeasure()
+AUC = AUCMeasure()

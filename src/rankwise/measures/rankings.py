@@ -1,0 +1,244 @@
+"""What a measure looks at: the grades of the items, and the orders that scores put them in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.core.validation import check_finite, check_weight
+from rankwise.measures._pair_kernels import differing_pairs
+from rankwise.measures._position_kernels import inner_products
+from rankwise.measures._sort_kernels import midranks, sort_items
+from rankwise.measures.cells import run_cells, table
+from rankwise.measures.options import Ties
+
+Order: TypeAlias = NDArray[np.uint32]
+
+
+class Sorted(NamedTuple):
+    """Items by decreasing score, query by query, and which of them are tied with the one before."""
+
+    order: Order
+    tied: BoolArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """Hold the grades that rankings are judged by; everything that no score can change.
+
+    Parameters
+    ----------
+    queries : Queries
+        The grouping of the items.
+    y : (n_items,)
+        The grades, query by query.
+    weight : (n_items,)
+        The weights of the items, query by query.
+    weighted : bool
+        Whether weights were given.
+    """
+
+    queries: Queries
+    y: FloatArray
+    weight: FloatArray
+    weighted: bool
+
+    @classmethod
+    def of(cls, y: ArrayLike, queries: Queries, sample_weight: ArrayLike | None = None) -> Self:
+        """Check grades and weights, given in the order of the rows, and sort them by query."""
+        grades = _numbers("y", y)
+        if grades.ndim != 1:
+            raise InvalidInputError(
+                f"`y` must be one-dimensional, one grade per item: got shape {grades.shape}. "
+                "Measure each output on its own."
+            )
+        if len(grades) != queries.n_items or len(grades) == 0:
+            raise InvalidInputError(
+                "`y` and `qid` must have one entry per item, and there must be an item: "
+                f"y has {len(grades)}, qid has {queries.n_items}."
+            )
+        check_finite("y", grades)
+        weight = freeze(check_weight("sample_weight", sample_weight, len(grades), "item"))
+        return cls(
+            queries=queries,
+            y=_by_query(grades, queries),
+            weight=weight if sample_weight is None else _by_query(weight, queries),
+            weighted=sample_weight is not None,
+        )
+
+    @property
+    def starts(self) -> IntArray:
+        """Where each query begins; one entry more than there are queries."""
+        return self.queries.starts
+
+    @cached_property
+    def longest(self) -> int:
+        """Number of items of the longest query."""
+        return int(self.queries.sizes.max())
+
+    @cached_property
+    def by_row(self) -> Order:
+        """The items as they came."""
+        return np.arange(len(self.y), dtype=np.uint32)
+
+    @cached_property
+    def by_grade(self) -> Sorted:
+        """The items from the highest to the lowest grade of each query: the best ranking."""
+        return _sort(self.y[None], self.by_row, self.starts)
+
+    def mirror(self, order: Order) -> Order:
+        """Return the order that runs the other way through each query."""
+        first, last = self.starts[:-1], self.starts[1:] - 1
+        return order[np.repeat(first + last, self.queries.sizes) - np.arange(len(order))]
+
+    def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
+        """Return the largest sum of gain times discount of each query."""
+        strict = np.zeros_like(self.by_grade.tied)
+        cumulative = cumulate(discounts, self.longest)
+        arguments = (gains, discounts, cumulative, self.by_grade.order, strict)
+        return table(inner_products, self.starts, 1, *arguments)[0]
+
+    def pairs(self, grades: FloatArray) -> FloatArray:
+        """Weigh the pairs with different grades of each query; ``grades`` rise with ``y``."""
+        order = self.by_grade.order
+        return table(differing_pairs, self.starts, 1, grades[None], self.weight, order)[0]
+
+    @cached_property
+    def midranks(self) -> FloatArray:
+        """The rank of each item by grade minus the mean rank of its query; ties share a rank."""
+        out = np.empty((1, len(self.y)))
+        run_cells(midranks, self.starts, 1, *self.by_grade, out)
+        return out[0]
+
+    def row(self, position: int) -> int:
+        """Return the row, as the user counts them, of the item that stands at ``position``."""
+        return int(self.queries.order[position])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    """Hold the orders in which score vectors put the items; each is sorted once for all measures.
+
+    Parameters
+    ----------
+    judgements : Judgements
+        The grades and the queries.
+    scores : (n_vectors, n_items)
+        The scores, query by query.
+    """
+
+    judgements: Judgements
+    scores: FloatArray
+    _sorted: dict[str, Sorted] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, judgements: Judgements, scores: ArrayLike) -> Self:
+        """Check scores of shape (n_vectors, n_items), in the order of the rows; sort by query."""
+        values = many_vectors(scores, len(judgements.y))
+        return cls(judgements, _by_query(values, judgements.queries))
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of score vectors."""
+        return len(self.scores)
+
+    def sorted(self, ties: Ties) -> Sorted:
+        """Return the items by decreasing score; only ``"average"`` leaves any of them tied."""
+        blocks = self._sort_once(_BASE_OF[ties])
+        if ties == "average":
+            return blocks
+        return Sorted(blocks.order, np.zeros_like(blocks.tied))
+
+    def _sort_once(self, base: str) -> Sorted:
+        if base not in self._sorted:
+            order = _BASES[base](self.judgements)
+            self._sorted[base] = _sort(self.scores, order, self.judgements.starts)
+        return self._sorted[base]
+
+    def table(self, kernel: Callable[..., None], *arguments: Any) -> FloatArray:
+        """Return the numbers that ``kernel`` finds, shape (n_vectors, n_queries)."""
+        return table(kernel, self.judgements.starts, self.n_vectors, *arguments)
+
+    def midranks(self) -> FloatArray:
+        """Return each item's rank by score minus the mean rank of its query."""
+        out = np.empty(self.scores.shape)
+        run_cells(midranks, self.judgements.starts, self.n_vectors, *self.sorted("average"), out)
+        return out
+
+
+_BASES: dict[str, Callable[[Judgements], Order]] = {
+    "falling grades": lambda judgements: judgements.by_grade.order[0],
+    "rising grades": lambda judgements: judgements.mirror(judgements.by_grade.order[0]),
+    "rows": lambda judgements: judgements.by_row,
+    "rows reversed": lambda judgements: judgements.mirror(judgements.by_row),
+}
+_BASE_OF: dict[Ties, str] = {
+    "average": "falling grades",  # any would do; this one is shared and free of the row order
+    "best": "falling grades",
+    "worst": "rising grades",
+    "input": "rows",
+    "reverse": "rows reversed",
+}
+
+
+def cumulate(discounts: FloatArray, length: int) -> FloatArray:
+    """Return the sums of the first 0, 1, ..., ``length`` discounts; those not given are 0."""
+    sums = np.zeros(length + 1)
+    sums[1 : len(discounts) + 1] = discounts
+    return np.cumsum(sums)
+
+
+def one_vector(scores: ArrayLike) -> FloatArray:
+    """Return the scores of one ranking as a matrix with one row."""
+    values = _numbers("scores", scores)
+    if values.ndim != 1:
+        raise InvalidInputError(
+            f"`scores` must be one-dimensional, one score per item: got shape {values.shape}."
+        )
+    return values[None]
+
+
+def many_vectors(scores: ArrayLike, n_items: int) -> FloatArray:
+    """Return finite scores of shape (n_vectors, n_items)."""
+    values = _numbers("scores", scores)
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"`scores` must have shape (n_vectors, n_items), one row per ranking: got shape "
+            f"{values.shape}."
+        )
+    if values.shape[1] != n_items:
+        raise InvalidInputError(
+            f"`scores` must have one entry per item: y has {n_items}, scores has {values.shape[1]}."
+        )
+    check_finite("scores", values.T)
+    return values
+
+
+def _numbers(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"`{name}` must hold numbers, one per item: {error}.") from error
+
+
+def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
+    """Return values of items (last axis) query by query, read-only and contiguous."""
+    if queries.is_sorted:
+        return freeze(np.ascontiguousarray(values))
+    return freeze(np.ascontiguousarray(values[..., queries.order]))
+
+
+def _sort(keys: FloatArray, base: Order, starts: IntArray) -> Sorted:
+    """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
+    order = np.empty(keys.shape, dtype=np.uint32)
+    tied = np.empty(keys.shape, dtype=np.bool_)
+    run_cells(sort_items, starts, len(keys), keys, base, order, tied)
+    return Sorted(order, tied)

@@ -1,0 +1,139 @@
+"""All measures by name, and reading them from text."""
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from rankwise.core.errors import InvalidInputError
+from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.correlation import KendallTau, Spearman
+from rankwise.measures.graded import DCG, ERU, NDCG, WTA
+from rankwise.measures.options import hint, listed, one_of
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+from rankwise.measures.presets import PRESETS
+from rankwise.measures.value import Measure
+
+MEASURES: tuple[Measure, ...] = (
+    NDCG,
+    DCG,
+    AP,
+    Precision,
+    RR,
+    WTA,
+    ERU,
+    AUC,
+    KendallTau,
+    Spearman,
+    Disagreement,
+    Concordance,
+)
+ALIASES: dict[str, Measure] = {"MAP": AP, "P": Precision, "MRR": RR}
+
+_NAMES = {measure.name: measure for measure in MEASURES} | ALIASES
+_BY_NAME = {name.lower(): measure for name, measure in _NAMES.items()}
+_FORM = re.compile(
+    r"\s*(?P<name>[^()@]*?)\s*(?:\((?P<inside>.*)\))?\s*(?:@\s*(?P<cutoff>[^()@]*?))?\s*", re.DOTALL
+)
+
+
+def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
+    """Read a measure from text, the way it prints or less strictly.
+
+    Upper and lower case are the same, blanks and quotation marks may be left out, and MAP, MRR and
+    P stand for AP, RR and Precision.
+
+    Parameters
+    ----------
+    text : str or Measure
+        For example ``"NDCG @ 10"``, ``"ndcg@10"`` or ``"NDCG(gain=exponential) @ 10"``. A measure
+        is returned as it is.
+    preset : {"scikit-learn", "lightgbm", "xgboost", "trec_eval"}, optional
+        The tool whose conventions to follow where ``text`` does not say otherwise.
+
+    Examples
+    --------
+    >>> from rankwise import NDCG, parse_measure
+    >>> parse_measure("ndcg@10") == NDCG @ 10
+    True
+    >>> parse_measure("NDCG @ 10", preset="lightgbm")
+    NDCG(gain='exponential', ties='input', empty='one') @ 10
+    >>> parse_measure("NDGC @ 10")
+    Traceback (most recent call last):
+        ...
+    rankwise.core.errors.InvalidInputError: Unknown measure 'NDGC'... Did you mean 'NDCG'?
+    """
+    if isinstance(text, Measure):
+        if preset is not None:
+            raise InvalidInputError(
+                f"`preset` must come with the measure as text, which says what is chosen and what "
+                f"is left open: got {text!r}. Write, for example, "
+                f"parse_measure({text.name!r}, preset={preset!r})."
+            )
+        return text
+    measure, given = _read(text)
+    return measure(**_preset(measure, preset) | given)
+
+
+def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
+    """Read one or several measures; repetitions are left out."""
+    several = [measures] if isinstance(measures, str | Measure) else list(measures)
+    if not several:
+        raise InvalidInputError("`measures` must name at least one measure: got none.")
+    return tuple(dict.fromkeys(parse_measure(measure) for measure in several))
+
+
+def _read(text: str) -> tuple[Measure, dict[str, Any]]:
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InvalidInputError(
+            f"A measure must read like 'NDCG(gain=exponential) @ 10': got {text!r}."
+        )
+    name = match["name"]
+    if name.lower() not in _BY_NAME:
+        raise InvalidInputError(
+            f"Unknown measure {name!r}. Choose one of {listed(_NAMES)}.{hint(name, _NAMES)}"
+        )
+    measure, parameters = _BY_NAME[name.lower()], _parameters(match["inside"] or "", text)
+    if match["cutoff"] is None:
+        return measure, parameters
+    if "cutoff" in parameters:
+        raise InvalidInputError(f"The cut-off of a measure must be given once: got {text!r}.")
+    return measure @ _literal(match["cutoff"]), parameters
+
+
+def _parameters(inside: str, text: str) -> dict[str, Any]:
+    """Read ``name=value, ...`` without running any of it."""
+    try:
+        call = ast.parse(f"f({inside})", mode="eval").body
+    except SyntaxError:
+        call = None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+        values = {entry.arg: _literal(ast.unparse(entry.value)) for entry in call.keywords}
+        named = {name: value for name, value in values.items() if name is not None}
+        if len(named) == len(call.keywords):
+            return named
+    raise InvalidInputError(
+        "Parameters must read like (gain=exponential, ties=input), each given once: "
+        f"got ({inside}) in {text!r}."
+    )
+
+
+def _literal(text: str) -> Any:
+    """Return the number, string or tuple that ``text`` spells, or else the text as it is."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:
+    if preset is None:
+        return {}
+    tool = PRESETS[one_of(*PRESETS)("preset", preset)]
+    if measure.name not in tool:
+        raise InvalidInputError(
+            f"`preset` {preset!r} knows the measures {listed(tool)}: got {measure.name!r}. Leave "
+            "the preset out and choose the parameters."
+        )
+    return dict(tool[measure.name])

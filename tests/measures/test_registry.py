@@ -1,0 +1,157 @@
+"""Reading, printing and changing measures."""
+
+import pytest
+
+from rankwise.core.errors import InvalidInputError
+from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.correlation import KendallTau
+from rankwise.measures.graded import ERU, NDCG, WTA
+from rankwise.measures.options import rules
+from rankwise.measures.pairwise import AUC, Disagreement
+from rankwise.measures.presets import PRESETS
+from rankwise.measures.registry import MEASURES, parse_measure, parse_measures
+
+
+@pytest.mark.parametrize(
+    ("text", "measure"),
+    [
+        ("ndcg@10", NDCG @ 10),
+        ("  NDCG  @  10 ", NDCG @ 10),
+        ("nDCG(cutoff=10)", NDCG @ 10),
+        ("NDCG(gain='exponential')@10", NDCG(gain="exponential") @ 10),
+        ('ndcg(gain="exponential", ties=input)', NDCG(gain="exponential", ties="input")),
+        ("ndcg(gain=(0,1,3,7))@5", NDCG(gain=(0, 1, 3, 7)) @ 5),
+        ("NDCG(gain=[0, 1, 3])", NDCG(gain=(0, 1, 3))),
+        ("NDCG()", NDCG),
+        ("map", AP),
+        ("MAP @ 5", AP @ 5),
+        ("mrr", RR),
+        ("P@5", Precision @ 5),
+        ("p(relevant=2)@5", Precision(relevant=2) @ 5),
+        ("kendalltau", KendallTau),
+        ("ERU(neutral=-1.5, half_life=1e1)", ERU(neutral=-1.5, half_life=10)),
+    ],
+)
+def test_text_is_read_without_being_strict(text, measure):
+    assert parse_measure(text) == measure
+
+
+def test_measures_print_what_differs_from_the_defaults():
+    assert repr(NDCG) == "NDCG"
+    assert repr(NDCG @ 10) == "NDCG @ 10"
+    assert repr(NDCG(gain="exponential") @ 10) == "NDCG(gain='exponential') @ 10"
+    assert repr(NDCG(gain=(0, 0.5))) == "NDCG(gain=(0, 0.5))"
+    assert repr(NDCG(gain=(3,))) == "NDCG(gain=(3,))"
+    assert repr(AP(empty="zero", ties="worst", relevant=2)) == (
+        "AP(relevant=2, ties='worst', empty='zero')"
+    )
+    assert repr(ERU(half_life=1e30)) == "ERU(half_life=1e+30)"
+
+
+def test_equal_measures_are_one_key():
+    assert {NDCG @ 10: 1}[NDCG(cutoff=10, gain="linear")] == 1
+    assert len({NDCG, NDCG @ 10, NDCG(ties="input"), AP, RR}) == 5
+    assert AP(relevant=2) == AP(relevant=2.0)
+
+
+def test_changes_give_a_new_measure():
+    changed = NDCG(ties="input")
+    assert NDCG.ties == "average"
+    assert (changed @ 3)(ties="average") == NDCG @ 3
+    with pytest.raises(AttributeError):
+        NDCG.ties = "input"
+
+
+def test_a_measure_is_read_as_itself():
+    assert parse_measure(NDCG @ 3) == NDCG @ 3
+    assert parse_measures("AP") == (AP,)
+    assert parse_measures(["AP", NDCG, "map"]) == (AP, NDCG)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=repr)
+def test_every_parameter_refuses_nonsense(measure):
+    for name in rules(type(measure)):
+        with pytest.raises(InvalidInputError, match=f"`{name}` must"):
+            measure(**{name: object()})
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("NDGC", "Unknown measure 'NDGC'.*Choose one of 'NDCG', 'DCG'.*Did you mean 'NDCG'"),
+        ("", "Unknown measure ''"),
+        (
+            "NDCG(gan=linear)",
+            "parameters 'gain', 'ties', 'empty', 'cutoff': got 'gan'.*mean 'gain'",
+        ),
+        ("NDCG(gain=exponental)", "`gain` must be one of.*got 'exponental'.*mean 'exponential'"),
+        ("NDCG(gain=__import__('os'))", "`gain` must be one of 'linear', 'exponential'"),
+        ("NDCG(gain=(1, 0))", "`gain` must not be negative and must not fall"),
+        ("NDCG(gain=())", "`gain` must not be negative and must not fall"),
+        ("NDCG(gain=5)", "`gain` must be 'linear', 'exponential' or a tuple"),
+        ("NDCG @ ten", "`cutoff` must be a positive integer: got 'ten'"),
+        ("NDCG @ 0", "`cutoff` must be a positive integer: got 0"),
+        ("NDCG @ 2.5", "`cutoff` must be a positive integer: got 2.5"),
+        ("NDCG @ None", "`cutoff` must be a positive integer: got None"),
+        ("NDCG @", "`cutoff` must be a positive integer: got ''"),
+        ("NDCG @ 5 @ 6", r"must read like 'NDCG\(gain=exponential\) @ 10'"),
+        ("NDCG(gain=linear", r"must read like 'NDCG\(gain=exponential\) @ 10'"),
+        ("NDCG(10)", "Parameters must read like"),
+        ("NDCG(gain=)", "Parameters must read like"),
+        ("NDCG(**{'gain': 1})", "Parameters must read like"),
+        ("NDCG(ties=input, ties=worst)", "each given once"),
+        ("NDCG(x) or f(y)", "Parameters must read like"),
+        ("NDCG(cutoff=5) @ 6", "cut-off of a measure must be given once"),
+        ("AUC @ 5", "AUC looks at the whole ranking and takes no cut-off"),
+        ("ERU(half_life=1)", "`half_life` must be above 1"),
+        ("AP(relevant=1e999)", "`relevant` must be a finite number"),
+        (7, "A measure must read like .*: got 7"),
+    ],
+)
+def test_text_that_is_no_measure_is_refused(text, match):
+    with pytest.raises(InvalidInputError, match=match):
+        parse_measure(text)
+
+
+def test_booleans_are_not_numbers():
+    with pytest.raises(InvalidInputError, match="positive integer: got True"):
+        NDCG @ True
+    with pytest.raises(InvalidInputError, match="finite number: got True"):
+        AP(relevant=True)
+
+
+def test_no_measure_at_all_is_refused():
+    with pytest.raises(InvalidInputError, match="at least one measure"):
+        parse_measures([])
+
+
+def test_presets_fill_in_what_the_text_leaves_open():
+    lightgbm = NDCG(gain="exponential", ties="input", empty="one") @ 5
+    assert parse_measure("ndcg@5", preset="lightgbm") == lightgbm
+    assert parse_measure("ndcg(gain=linear)@5", preset="xgboost") == lightgbm(gain="linear")
+
+
+def test_presets_are_parameters_of_measures():
+    for tool, measures in PRESETS.items():
+        for name, parameters in measures.items():
+            measure = parse_measure(name, preset=tool)
+            assert {key: measure.parameters[key] for key in parameters} == parameters
+
+
+@pytest.mark.parametrize(
+    ("measure", "preset", "match"),
+    [
+        ("NDCG", "lightgmb", "`preset` must be one of .* Did you mean 'lightgbm'"),
+        ("WTA", "lightgbm", "'lightgbm' knows the measures 'NDCG', 'AP': got 'WTA'"),
+        (NDCG, "lightgbm", "`preset` must come with the measure as text"),
+    ],
+)
+def test_presets_that_do_not_exist_are_refused(measure, preset, match):
+    with pytest.raises(InvalidInputError, match=match):
+        parse_measure(measure, preset=preset)
+
+
+def test_only_disagreement_is_better_when_lower():
+    assert [m for m in MEASURES if not m.greater_is_better] == [Disagreement]
+    assert AUC.takes_weights
+    assert not WTA.takes_weights

@@ -1,0 +1,53 @@
+"""The measures that every law is asked of: each one plain, and each parameter changed."""
+
+from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.correlation import KendallTau, Spearman
+from rankwise.measures.graded import DCG, ERU, NDCG, WTA
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+
+PLAIN = (
+    NDCG,
+    DCG,
+    AP,
+    Precision @ 3,
+    RR,
+    WTA,
+    ERU,
+    AUC,
+    KendallTau,
+    Spearman,
+    Disagreement,
+    Concordance,
+)
+CHANGED = (
+    NDCG @ 1,
+    NDCG @ 3,
+    NDCG(gain="exponential") @ 2,
+    NDCG(gain=(0, 0.5, 4, 4, 5, 7.25)),
+    DCG(gain="exponential"),
+    DCG @ 2,
+    AP @ 1,
+    AP @ 3,
+    AP(normalise="relevant") @ 3,
+    AP(relevant=2),
+    Precision(relevant=2) @ 1,
+    Precision(normalise="items") @ 4,
+    Precision(normalise="best") @ 4,
+    RR @ 1,
+    RR @ 3,
+    RR(relevant=0.5),
+    ERU(normalise="none"),
+    ERU(neutral=1, half_life=1.5),
+    ERU(neutral=-1, half_life=30),
+    AUC(relevant=2),
+    Disagreement(ties="one"),
+    Disagreement(average="pooled"),
+    Disagreement(ties="one", average="pooled"),
+)
+TIED = tuple(
+    measure(ties=ties)
+    for measure in (NDCG, NDCG @ 2, DCG, AP, AP @ 2, RR, RR @ 2, Precision @ 2, WTA, ERU)
+    for ties in ("input", "reverse", "best", "worst")
+)
+EMPTY = tuple(measure(empty=empty) for measure in PLAIN for empty in ("zero", "one"))
+VARIANTS = PLAIN + CHANGED + TIED + EMPTY
