@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from problems import problem
 
+from problems import problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.selection import leave_out as module
 from rankwise.selection.folds import Folds

@@ -1,31 +1,31 @@
 """Compiled loops over all pairs of items."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
 
 
-@njit(cache=True, parallel=True)
-def pair_order(
-    B: FloatArray, A: FloatArray, Y: FloatArray, tie: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Count, for each output, how the pairs fare when both items are left out.
+@njit(cache=True, nogil=True)
+def complete_pairs(
+    B: FloatArray,
+    A: FloatArray,
+    Y: FloatArray,
+    tie: FloatArray,
+    rows: IntArray,
+    right: FloatArray,
+    total: FloatArray,
+) -> None:
+    """Count, for each item and output, its pairs and how many come out right when left out.
+
+    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items.
 
     With r = B_UU^-1 a_U the residuals of the pair U = {i, j}, the held-out difference is
     ``(y_i - y_j) - (r_i - r_j)``; it is judged after multiplication by the determinant of B_UU.
-
-    Returns
-    -------
-    right : (n_outputs, n_items)
-        For each item i, the pairs (i, j) with j < i in the right order, ties counting one half.
-    total : (n_outputs, n_items)
-        The pairs of different score among them.
+    The lower triangle of B is read. A tie counts one half.
     """
-    n_items, n_outputs = Y.shape
-    right = np.zeros((n_items, n_outputs))
-    total = np.zeros((n_items, n_outputs))
-    for i in prange(n_items):
+    n_outputs = Y.shape[1]
+    for i in rows:
         b_ii = B[i, i]
         for j in range(i):
             b_ij, b_jj = B[i, j], B[j, j]
@@ -36,40 +36,58 @@ def pair_order(
                     continue
                 turn = (b_jj + b_ij) * A[i, k] - (b_ii + b_ij) * A[j, k]
                 difference = gap * det - turn
-                total[i, k] += 1.0
+                credit = 0.0
                 if abs(difference) <= tie[k] * det:
-                    right[i, k] += 0.5
+                    credit = 0.5
                 elif (difference > 0.0) == (gap > 0.0):
-                    right[i, k] += 1.0
-    return right.T.copy(), total.T.copy()
+                    credit = 1.0
+                right[i, k] += credit
+                right[j, k] += credit
+                total[i, k] += 1.0
+                total[j, k] += 1.0
 
 
-@njit(cache=True)
-def class_pair_differences(
+@njit(cache=True, nogil=True)
+def class_pairs(
     B: FloatArray,
     x: FloatArray,
-    Bb: FloatArray,
-    xb: FloatArray,
-    target: FloatArray,
-    inverse_degree: FloatArray,
-    first: IntArray,
-    second: IntArray,
-    classes: IntArray,
+    across: FloatArray,
+    beta: FloatArray,
+    offset: FloatArray,
+    low: IntArray,
+    high: IntArray,
+    tie: float,
 ) -> FloatArray:
-    """Return held-out f_i - f_j for items i of one class and j of another (rankrls.md 4c)."""
-    g, h = classes
-    out = np.empty((len(first), len(second)))
-    n_classes = len(xb)
-    for p in range(len(first)):
-        i = first[p]
-        for q in range(len(second)):
-            j = second[q]
-            det = B[i, i] * B[j, j] - B[i, j] * B[i, j]
-            r_i = (B[j, j] * x[i] - B[i, j] * x[j]) / det
-            r_j = (B[i, i] * x[j] - B[i, j] * x[i]) / det
-            beta_g = xb[g] - Bb[i, g] * r_i - Bb[j, g] * r_j
-            beta_h = xb[h] - Bb[i, h] * r_i - Bb[j, h] * r_j
-            f_i = target[g] - r_i + beta_g * inverse_degree[g]
-            f_j = target[h] - r_j + beta_h * inverse_degree[h]
-            out[p, q] = f_i - f_j
+    """Return, for items of a lower and a higher class, which held-out pairs come out right.
+
+    Parameters
+    ----------
+    B : (n_items, n_items)
+        Inverse of the bordered system, item part; the lower triangle is read.
+    x : (n_items,)
+        Item part of its solution.
+    across : (n_items, 2)
+        Columns of the inverse that lead to the multipliers of the two classes, times the inverse
+        degree of the class.
+    beta : (2,)
+        Multipliers of the two classes in the solution, times the inverse degree of the class.
+    offset : (2,)
+        Target of an item of each class over its degree.
+    low, high
+        The items of the two classes.
+    tie : float
+        Differences up to this size count one half.
+    """
+    out = np.empty((len(low), len(high)))
+    for p in range(len(low)):
+        i = low[p]
+        for q in range(len(high)):
+            j = high[q]
+            b_ij = B[max(i, j), min(i, j)]
+            det = B[i, i] * B[j, j] - b_ij * b_ij
+            r_i = (B[j, j] * x[i] - b_ij * x[j]) / det
+            r_j = (B[i, i] * x[j] - b_ij * x[i]) / det
+            f_i = offset[0] - r_i + beta[0] - across[i, 0] * r_i - across[j, 0] * r_j
+            f_j = offset[1] - r_j + beta[1] - across[i, 1] * r_i - across[j, 1] * r_j
+            out[p, q] = 0.5 if abs(f_j - f_i) <= tie else (1.0 if f_j > f_i else 0.0)
     return out

@@ -1,13 +1,12 @@
 """Scores of held-out queries for every alpha, without refitting."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.graph import PreferenceGraph
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.inference.rls import as_columns
 from rankwise.inference.systems import Spectrum, Tridiagonal
 from rankwise.selection._kernels import direct_chunk
@@ -15,9 +14,6 @@ from rankwise.selection.blocks import solve_blocks, weighted_blocks
 from rankwise.selection.dual_folds import DualFolds
 from rankwise.selection.folds import Folds, HeldOut
 from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space
-
-N_THREADS = 2
-"""Chunks of folds that are worked on side by side."""
 
 CHUNK_BYTES = 1 << 26
 """Memory for the Gram matrices of one chunk of folds."""
@@ -32,9 +28,7 @@ SAFE_PIVOT = 1e-6
 """Below this pivot the update formula has lost digits and the fold is refitted."""
 
 
-def leave_out(
-    space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatArray
-) -> HeldOut:
+def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatArray) -> HeldOut:
     """Return the scores that models without each fold give to the items of that fold.
 
     Exact, for every alpha, at the price of one decomposition or of small solves per fold; the form
@@ -93,7 +87,7 @@ def _direct(
     sorted_rows = Z[rows]
     out = np.empty((len(rows), len(alphas), n_outputs))
     pivot = np.ones((folds.n_folds, len(alphas)))
-    size = max(1, min(CHUNK_BYTES // (16 * n * n), -(-folds.n_folds // (4 * N_THREADS))))
+    size = max(1, min(CHUNK_BYTES // (16 * n * n), -(-folds.n_folds // (4 * n_threads()))))
     chunks = [slice(a, min(a + size, folds.n_folds)) for a in range(0, folds.n_folds, size)]
     bounds = [slice(starts[c.start], starts[c.stop]) for c in chunks]
     bounds.append(slice(starts[-1], None))  # what no fold holds out
@@ -116,8 +110,7 @@ def _direct(
             pivot[c],
         )
 
-    with ThreadPoolExecutor(N_THREADS) as pool:
-        list(pool.map(refit, range(len(chunks))))
+    in_threads(refit, len(chunks))
     return HeldOut(_spread(out.transpose(1, 0, 2), rows, len(Z)), _error(pivot.min(axis=0)))
 
 
