@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rankwise.core import threads
 from rankwise.core.queries import Queries
 from rankwise.measures import cells
 from rankwise.measures.binary import AP
@@ -16,13 +17,13 @@ def test_threads_give_the_same_values(measure, monkeypatch):
     scores, queries = rng.integers(0, 9, (3, 500)), Queries.from_qid(qid)
     one = measure.values_many(y, scores, queries)
     monkeypatch.setattr(cells, "ROWS_PER_THREAD", 64)
-    monkeypatch.setattr(cells.config, "NUMBA_NUM_THREADS", 5)
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 5)
     np.testing.assert_array_equal(measure.values_many(y, scores, queries), one)
 
 
 def test_parts_cover_every_cell_once(monkeypatch):
     monkeypatch.setattr(cells, "ROWS_PER_THREAD", 1)
-    monkeypatch.setattr(cells.config, "NUMBA_NUM_THREADS", 3)
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
     seen = np.zeros(35, dtype=int)
 
     def kernel(first, last, starts, counts):
@@ -34,7 +35,7 @@ def test_parts_cover_every_cell_once(monkeypatch):
 
 def test_an_error_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr(cells, "ROWS_PER_THREAD", 1)
-    monkeypatch.setattr(cells.config, "NUMBA_NUM_THREADS", 2)
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 2)
 
     def kernel(first, last, starts):
         raise ZeroDivisionError

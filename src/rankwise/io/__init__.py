@@ -1,1 +1,29 @@
-"""Files: svmlight/LETOR, tables, saved models."""
+"""Files: svmlight/LETOR, tables, comparisons, scores, saved models."""
+
+from rankwise.io.data import RankingData
+from rankwise.io.dispatch import read
+from rankwise.io.modelfile import read_model, write_model
+from rankwise.io.pairs import PairData, read_pairs
+from rankwise.io.scores import read_scores, write_scores
+from rankwise.io.svmlight import iter_svmlight, read_svmlight, scan_svmlight
+from rankwise.io.svmlight_scan import SvmlightScan
+from rankwise.io.svmlight_writer import write_svmlight
+from rankwise.io.tables import read_table, write_table
+
+__all__ = [
+    "PairData",
+    "RankingData",
+    "SvmlightScan",
+    "iter_svmlight",
+    "read",
+    "read_model",
+    "read_pairs",
+    "read_scores",
+    "read_svmlight",
+    "read_table",
+    "scan_svmlight",
+    "write_model",
+    "write_scores",
+    "write_svmlight",
+    "write_table",
+]

@@ -1,0 +1,59 @@
+"""What a data file holds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from rankwise.core.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankingData:
+    """Hold the items of a data file, one row each, in the order of the file.
+
+    Parameters
+    ----------
+    X : (n_items, n_features)
+        The features, dense or sparse.
+    y : (n_items,)
+        The given scores; None when the file has none, as a table to be predicted may.
+    qid : (n_items,)
+        The query of each item, numbers or strings; None when the file has none.
+    comments : list of n_items strings
+        The comment behind each item, empty where there is none; None when there are none at all.
+    feature_names : list of n_features strings
+        The names of the columns; None when the file does not name them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.io import RankingData
+    >>> RankingData(np.eye(3), np.array([2.0, 0.0, 1.0]), qid=np.array([7, 7, 8]))
+    RankingData(3 items, 3 features, dense, with y, qid)
+    """
+
+    X: NDArray[Any] | csr_array
+    y: FloatArray | None = None
+    qid: NDArray[Any] | None = None
+    comments: list[str] | None = None
+    feature_names: list[str] | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    def __repr__(self) -> str:
+        storage = "dense" if isinstance(self.X, np.ndarray) else "sparse"
+        optional = ["y", "qid", "comments", "feature_names"]
+        present = ", ".join(name for name in optional if getattr(self, name) is not None)
+        suffix = f", with {present}" if present else ""
+        return f"RankingData({self.n_items} items, {self.n_features} features, {storage}{suffix})"

@@ -1,0 +1,61 @@
+"""The reader for each kind of data file."""
+
+import os
+import re
+from typing import Any
+
+from rankwise.core.errors import DataFileError
+from rankwise.io.compression import format_suffix, open_read
+from rankwise.io.data import RankingData
+from rankwise.io.svmlight import read_svmlight
+from rankwise.io.tables import DELIMITERS, PARQUET_SUFFIXES, read_table
+
+_SVMLIGHT_SUFFIXES = {".txt", ".dat", ".svm", ".svmlight", ".libsvm", ".letor"}
+_TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES}
+_SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[.\d]\S*\s+(qid|\d+):\S")
+_SNIFFED = 1 << 16  # bytes looked at
+
+
+def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
+    r"""Read a data file in the format that its name tells.
+
+    ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
+    `read_svmlight`, ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` by `read_table`; all but Parquet
+    may be compressed (``.gz``, ``.xz``, ``.bz2``). A file of another name is read when its first
+    line shows that it is svmlight.
+
+    Parameters
+    ----------
+    path
+        The file.
+    **options
+        Passed on to the reader.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.letor")
+    ...     _ = path.write_text("2 qid:7 1:0.5 2:1\n0 qid:7 1:0.25 2:0\n")
+    ...     read(path, n_features=3)
+    RankingData(2 items, 3 features, dense, with y, qid)
+    """
+    suffix = format_suffix(path)
+    if suffix in _TABLE_SUFFIXES:
+        return read_table(path, **options)
+    if suffix in _SVMLIGHT_SUFFIXES or _looks_like_svmlight(path):
+        return read_svmlight(path, **options)
+    known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | _TABLE_SUFFIXES))
+    raise DataFileError(
+        f"{os.fspath(path)}: expected a name that ends in one of {known}, or svmlight lines such "
+        f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file, or "
+        "call the reader of its format."
+    )
+
+
+def _looks_like_svmlight(path: str | os.PathLike[str]) -> bool:
+    with open_read(path) as stream:
+        lines = stream.read(_SNIFFED).splitlines()
+    items = [line for line in lines if line.strip() and not line.lstrip().startswith(b"#")]
+    return bool(items) and _SVMLIGHT_LINE.match(items[0]) is not None

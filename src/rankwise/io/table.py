@@ -1,0 +1,46 @@
+"""What every file of named columns can do."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError
+
+
+class CellError(DataFileError):
+    """A cell, or a whole column, does not hold what it must."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], place: str, column: str, expected: str, got: str
+    ) -> None:
+        super().__init__(
+            f"{os.fspath(path)}, {place}, column {column!r}: expected {expected}, got {got}."
+        )
+        self.column = column
+
+
+class Table(ABC):
+    """Give the columns of a file by their names."""
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of the columns, each once."""
+
+    @abstractmethod
+    def read(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read columns of finite numbers and columns of ids, none of them with a cell missing.
+
+        Parameters
+        ----------
+        numbers
+            Lists of columns; each list becomes a matrix (n_rows, n_columns).
+        ids
+            Columns that become a vector each: of integers when all cells are such, else strings.
+        """

@@ -1,0 +1,51 @@
+"""Pieces of text files: ids, long numbers, and the error of a bad line."""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.errors import DataFileError
+from rankwise.io._token_kernels import parse_integers
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs put it before UTF-8
+
+_SHOWN = 40  # characters of a bad piece that an error quotes
+
+
+def bad_line(path: str | os.PathLike[str], line: int, expected: str, got: str) -> DataFileError:
+    """Build the error of a bad line: where it is, what was expected and what was there."""
+    return DataFileError(f"{os.fspath(path)}, line {line}: expected {expected}, got {quoted(got)}.")
+
+
+def quoted(piece: str) -> str:
+    """Show the beginning of a bad piece."""
+    if not piece:
+        return "nothing"
+    return repr(piece if len(piece) <= _SHOWN else piece[:_SHOWN] + "...")
+
+
+def decode(piece: bytes) -> str:
+    """Decode UTF-8; other bytes appear as escapes, which keeps different ids apart."""
+    return piece.decode("utf-8", errors="backslashreplace")
+
+
+def texts_at(text: bytes, spans: NDArray[np.int64]) -> list[str]:
+    """Cut the spans (n, 2) out of the text."""
+    return [decode(text[start:stop]) for start, stop in spans.tolist()]
+
+
+def ids_at(text: bytes, spans: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the ids at the spans: 64-bit integers when all are written as such, else strings."""
+    numbers = np.empty(len(spans), dtype=np.int64)
+    if parse_integers(np.frombuffer(text, dtype=np.uint8), spans, numbers):
+        return numbers
+    return np.array(texts_at(text, spans))
+
+
+def join_ids(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Join what `ids_at` made of several texts, as strings when one of them holds strings."""
+    if any(part.dtype != np.int64 for part in parts):
+        parts = [part.astype(str) for part in parts]
+    return np.concatenate(parts)
