@@ -22,6 +22,25 @@ _HOMES = {
     ],
     "rankwise.core.graph": ["PreferenceGraph"],
     "rankwise.core.queries": ["Queries"],
+    "rankwise.estimators.rankrls": ["RankRLS", "RankRLSPath"],
+    "rankwise.estimators.registry": ["load"],
+    "rankwise.estimators.scorer": ["make_ranking_scorer"],
+    "rankwise.features.kernels": [
+        "Gaussian",
+        "Kernel",
+        "Laplacian",
+        "Linear",
+        "Polynomial",
+        "Precomputed",
+    ],
+    "rankwise.measures.binary": ["AP", "RR", "Precision"],
+    "rankwise.measures.comparison": ["PairedTest", "paired_test"],
+    "rankwise.measures.correlation": ["KendallTau", "Spearman"],
+    "rankwise.measures.evaluate": ["Evaluation", "evaluate"],
+    "rankwise.measures.graded": ["DCG", "ERU", "NDCG", "WTA"],
+    "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
+    "rankwise.measures.registry": ["parse_measure"],
+    "rankwise.measures.value": ["Measure"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -44,7 +44,7 @@ class Kernel(ABC):
 @final
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """The inner product ``a . b`` itself.
+    """The inner product of two rows itself.
 
     Examples
     --------

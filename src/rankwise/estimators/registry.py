@@ -1,0 +1,33 @@
+"""All rankers by name, for files that hold one."""
+
+from os import PathLike
+
+from rankwise.estimators import _persistence
+from rankwise.estimators._base import Ranker
+from rankwise.estimators.rankrls import RankRLS
+
+RANKERS: dict[str, type[Ranker]] = {cls.__name__: cls for cls in (RankRLS,)}
+
+
+def load(path: str | PathLike[str]) -> Ranker:
+    """Read a ranker that was written with `save`: same class, same parameters, same scores.
+
+    No code from the file is run. Two rows saved with their scores are scored again; a file that
+    does not give the same scores, or is damaged or foreign, is refused.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import rankwise
+    >>> ranker = rankwise.RankRLS(alpha=0.5).fit([[0.0], [1.0]], [0, 1])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ranker.rankwise"
+    >>> ranker.save(path)
+    >>> rankwise.load(path)
+    RankRLS(alpha=0.5)
+    """
+    return _persistence.load(path, RANKERS)
