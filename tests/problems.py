@@ -19,6 +19,9 @@ def problem(seed=0, sizes=(5, 1, 7, 2, 4), n_features=3, grades=3, shuffle=True)
     n_items = len(qid)
     X = rng.normal(size=(n_items, n_features))
     signal = X @ rng.normal(size=n_features) + 0.5 * rng.normal(size=n_items)
-    y = signal if grades is None else np.digitize(signal, np.linspace(-1, 1, grades - 1)) * 1.0
+    y = signal
+    if grades is not None:
+        cuts = np.quantile(signal, np.arange(1, grades) / grades)
+        y = np.digitize(signal, cuts).astype(float)
     order = rng.permutation(n_items) if shuffle else np.arange(n_items)
     return Problem(X[order], y[order], qid[order])

@@ -22,9 +22,19 @@ _HOMES = {
     ],
     "rankwise.core.graph": ["PreferenceGraph"],
     "rankwise.core.queries": ["Queries"],
+    "rankwise.estimators.gp": ["PreferenceGP"],
+    "rankwise.estimators.gp_average": ["LengthScaleAverage", "average_over_length_scales"],
     "rankwise.estimators.rankrls": ["RankRLS", "RankRLSPath"],
+    "rankwise.estimators.rankrls_cv": ["RankRLSCV"],
     "rankwise.estimators.registry": ["load"],
     "rankwise.estimators.scorer": ["make_ranking_scorer"],
+    "rankwise.estimators.small_samples": [
+        "AUCEstimate",
+        "PermutationTest",
+        "leave_pair_out_auc",
+        "permutation_test",
+    ],
+    "rankwise.features.gp_kernels": ["SquaredExponential"],
     "rankwise.features.kernels": [
         "Gaussian",
         "Kernel",
@@ -33,6 +43,7 @@ _HOMES = {
         "Polynomial",
         "Precomputed",
     ],
+    "rankwise.inference.acquisition": ["RankDistribution"],
     "rankwise.measures.binary": ["AP", "RR", "Precision"],
     "rankwise.measures.comparison": ["PairedTest", "paired_test"],
     "rankwise.measures.correlation": ["KendallTau", "Spearman"],
@@ -41,6 +52,7 @@ _HOMES = {
     "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
+    "rankwise.selection.path": ["Path"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

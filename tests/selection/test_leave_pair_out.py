@@ -141,18 +141,30 @@ def test_lost_precision_is_admitted():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("cost", "ties", "query_weight", "weighted"),
     [
-        ({"cost": "relative"}, "cost='relative'"),
-        ({"cost": "unit"}, "cost='unit' must have"),
+        ("relative", "drop", "items", False),
+        ("unit", "drop", "items", False),
+        ("unit", "drop", "equal", True),
+        ("magnitude", "drop", "items", True),
+        ("magnitude", "keep", "pairs", True),
     ],
 )
-def test_forms_without_a_shortcut_are_refused(options, message):
-    X, y = data(9)
-    if options["cost"] == "unit":
-        s = np.linspace(1, 2, len(y))
-        y = np.round(y)
-    else:
-        s = None
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+def test_forms_without_a_shortcut_are_refitted(kernel, cost, ties, query_weight, weighted):
+    X, y = data(9, n_items=8, grades=None if cost == "unit" else 4)
+    s = np.linspace(1, 2, len(y)) if weighted else None
+    options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    result = found(X, y, kernel, sample_weight=s, **options)
+    right, total = refitted(X, y, ALPHAS, kernel, sample_weight=s, **options)
+    np.testing.assert_array_equal(result.right[..., 0], right)
+    np.testing.assert_array_equal(result.total[..., 0], total)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "message"), [(3, "at least four items"), (2000, "would take too long")]
+)
+def test_hopeless_refits_are_refused(n_items, message):
+    X = np.arange(n_items, dtype=float)[:, None] * np.ones((1, n_items))
     with pytest.raises(InvalidInputError, match=message):
-        found(X, y, Linear(), sample_weight=s, **options)
+        found(X, np.arange(n_items) * 1.0, Linear(), cost="relative")

@@ -10,13 +10,40 @@ from sklearn.base import BaseEstimator
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError, ModelFileError
+from rankwise.features.gp_kernels import Scaled, SquaredExponential
 from rankwise.features.kernels import Gaussian, Laplacian, Linear, Polynomial, Precomputed
 from rankwise.features.maps import Expansion, Identity
+from rankwise.inference.comparisons import Comparisons
+from rankwise.inference.likelihoods import Flip, GaussianMargin, Probit, Ties
+from rankwise.inference.posterior import Posterior
+from rankwise.inference.prior import Prior
 from rankwise.io.modelfile import read_model, write_model
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+from rankwise.selection.path import Candidate, Path
 
-VALUES = {
+VALUES: dict[str, Any] = {
     cls.__name__: cls
-    for cls in (Expansion, Gaussian, Identity, Laplacian, Linear, Polynomial, Precomputed)
+    for cls in (
+        Candidate,
+        Comparisons,
+        Expansion,
+        Flip,
+        Gaussian,
+        GaussianMargin,
+        Identity,
+        Laplacian,
+        Linear,
+        Path,
+        Polynomial,
+        Posterior,
+        Precomputed,
+        Prior,
+        Probit,
+        Scaled,
+        SquaredExponential,
+        Ties,
+    )
 }
 """The frozen values a model file may hold; their fields are stored one by one."""
 
@@ -96,6 +123,8 @@ class _Writer:
             return {"list": [self.encode(v) for v in value], "tuple": isinstance(value, tuple)}
         if isinstance(value, dict):
             return {"dict": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
+        if isinstance(value, Measure):
+            return {"measure": repr(value)}
         if type(value).__name__ in VALUES:
             content = {f.name: self.encode(getattr(value, f.name)) for f in fields(value)}
             return {"value": type(value).__name__, "fields": content}
@@ -136,4 +165,6 @@ class _Reader:
             return tuple(items) if value["tuple"] else items
         if "dict" in value:
             return {self.decode(k): self.decode(v) for k, v in value["dict"]}
+        if "measure" in value:
+            return parse_measure(value["measure"])
         return VALUES[value["value"]](**{k: self.decode(v) for k, v in value["fields"].items()})

@@ -79,16 +79,7 @@ class Given:
     pair_weight: ArrayLike | None
 
     def __post_init__(self) -> None:
-        if self.y is None and self.pairs is None:
-            raise InvalidInputError(
-                "`fit` requires y to be passed, but the target y is None. Give scores `y`, "
-                "or comparisons `pairs`."
-            )
-        if self.pairs is not None and (self.y is not None or self.qid is not None):
-            raise InvalidInputError(
-                "`fit` takes either scores (`y`, `qid`) or comparisons (`pairs`): got both. "
-                "Comparisons need no queries."
-            )
+        refuse_both(self.y, self.qid, self.pairs)
 
     def preferences(self, n_items: int, **options: Any) -> Preferences:
         """Return the graphs; the options are those of `PreferenceGraph.from_scores`."""
@@ -96,4 +87,18 @@ class Given:
             return Preferences.from_pairs(self.pairs, self.pair_margin, self.pair_weight, n_items)
         return Preferences.from_scores(
             self.y, self.qid, n_items, sample_weight=self.sample_weight, **options
+        )
+
+
+def refuse_both(y: ArrayLike | None, qid: ArrayLike | None, pairs: ArrayLike | None) -> None:
+    """Refuse a fit with both scores and comparisons, or with neither."""
+    if y is None and pairs is None:
+        raise InvalidInputError(
+            "`fit` requires y to be passed, but the target y is None. Give scores `y`, "
+            "or comparisons `pairs`."
+        )
+    if pairs is not None and (y is not None or qid is not None):
+        raise InvalidInputError(
+            "`fit` takes either scores (`y`, `qid`) or comparisons (`pairs`): got both. "
+            "Comparisons need no queries."
         )

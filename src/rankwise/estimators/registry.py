@@ -4,9 +4,11 @@ from os import PathLike
 
 from rankwise.estimators import _persistence
 from rankwise.estimators._base import Ranker
+from rankwise.estimators.gp import PreferenceGP
 from rankwise.estimators.rankrls import RankRLS
+from rankwise.estimators.rankrls_cv import RankRLSCV
 
-RANKERS: dict[str, type[Ranker]] = {cls.__name__: cls for cls in (RankRLS,)}
+RANKERS: dict[str, type[Ranker]] = {cls.__name__: cls for cls in (PreferenceGP, RankRLS, RankRLSCV)}
 
 
 def load(path: str | PathLike[str]) -> Ranker:

@@ -95,6 +95,8 @@ class Tridiagonal:
         return _back(solutions, lambda stacked: self._turn(stacked, "N"))
 
     def _solve(self, B: FloatArray, alpha: float) -> FloatArray:
+        if len(B) == 1:
+            return B / (self.diagonal + alpha)
         _, _, x, info = dptsv(self.diagonal + alpha, self.off_diagonal, B)
         if info != 0:  # alpha is lost in the rounding errors of T
             dense = np.diag(self.diagonal) + np.diag(self.off_diagonal, -1)

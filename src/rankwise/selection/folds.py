@@ -120,6 +120,10 @@ class HeldOut:
     scores: FloatArray
     error: FloatArray
 
+    def output(self, k: int) -> Self:
+        """Return the scores of one output."""
+        return type(self)(self.scores[:, :, k : k + 1], self.error)
+
     def trusted(self, limit: float) -> Self:
         """Return the same with the scores of untrustworthy alphas replaced by NaN."""
         scores = np.where((self.error > limit)[:, None, None], np.nan, self.scores)

@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.graph import PreferenceGraph
 from rankwise.inference.rls import Dual, as_columns
 from rankwise.inference.systems import Spectrum
@@ -70,7 +70,7 @@ def leave_edge_out(
     return _result(spectrum, alphas, margin, predicted, spare)
 
 
-def _differences(Z: FloatArray, pairs: IntArray) -> FloatArray:
+def _differences(Z: Matrix, pairs: IntArray) -> FloatArray:
     D = Z[pairs[:, 0]] - Z[pairs[:, 1]]
     return D.toarray() if sparse.issparse(D) else np.asarray(D, dtype=float)
 

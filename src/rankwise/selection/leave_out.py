@@ -1,25 +1,30 @@
 """Scores of held-out queries for every alpha, without refitting."""
 
 import numpy as np
-from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.graph import PreferenceGraph
-from rankwise.core.threads import in_threads, n_threads
+from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.inference.rls import as_columns
 from rankwise.inference.systems import Spectrum, Tridiagonal
 from rankwise.selection._kernels import direct_chunk
 from rankwise.selection.blocks import solve_blocks, weighted_blocks
 from rankwise.selection.dual_folds import DualFolds
 from rankwise.selection.folds import Folds, HeldOut
-from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space
+from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
+
+VECTOR = 8
+"""Grids are filled up to a multiple of this, the doubles of a vector register."""
 
 CHUNK_BYTES = 1 << 26
 """Memory for the Gram matrices of one chunk of folds."""
 
 DIRECT_SPEED = 8.0
 """How many times slower an operation of the compiled direct form is than one in BLAS."""
+
+SURELY_VARIED = 1e-6
+"""A feature that varies by more than this share of the most varied one is not looked at twice."""
 
 CONSTANT = 1e-12
 """A feature that varies inside queries by less than this share of its size is constant there."""
@@ -52,23 +57,33 @@ def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatA
     of_component = folds.of_components(graph.laplacian.component)
     if len(np.unique(of_component[of_component >= 0])) < 2:
         raise InvalidInputError(
-            "Leaving out queries needs preferences in at least two folds, so that something is left "
-            "to learn from. Give more queries, or use cv='leave_pair_out' for one global ranking."
+            "Leaving out queries needs preferences in at least two folds, so that something is "
+            "left to learn from. Give more queries; one global ranking needs cv='leave_pair_out'."
         )
     if isinstance(space, KernelSpace):
         return _kernel_leave_out(space, graph, folds, of_component, alphas)
     assert isinstance(space, FeatureSpace)
-    Z = space.Z.toarray() if sparse.issparse(space.Z) else np.asarray(space.Z, dtype=float)
+    Z = dense_rows(space.Z)
     root = graph.laplacian.root()
     order, starts = folds.order(of_component[root.component])
     H = root.to_coordinates(Z)[order]
     C = root.solve(as_columns(graph.rhs))[order]
-    varied = np.linalg.norm(H, axis=0) > CONSTANT * np.abs(Z).max(axis=0)
+    varied = _varied(H, Z)
     if not varied.all():
         H, Z = np.ascontiguousarray(H[:, varied]), np.ascontiguousarray(Z[:, varied])
     if _direct_is_cheaper(H.shape[1], np.diff(starts), len(alphas)):
         return _direct(H, C, starts, Z, folds, alphas)
     return _woodbury(H, C, starts, Z, folds, alphas)
+
+
+def _varied(H: FloatArray, Z: FloatArray) -> BoolArray:
+    """Return which features vary inside queries; the others are zero up to rounding in H."""
+    squares = np.einsum("ij,ij->j", H, H)
+    varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
+    doubtful = np.flatnonzero(~varied)
+    size = np.abs(Z[:, doubtful]).max(axis=0, initial=0.0)
+    varied[doubtful] = np.sqrt(squares[doubtful]) > CONSTANT * size
+    return varied
 
 
 def _direct_is_cheaper(n_features: int, sizes: IntArray, n_alphas: int) -> bool:
@@ -84,15 +99,19 @@ def _direct(
     """Refit without each fold: prefix and suffix sums, tridiagonal reduction (rankrls.md 3b)."""
     n, n_outputs = H.shape[1], C.shape[1]
     rows, item_starts = folds.items
-    sorted_rows = Z[rows]
-    out = np.empty((len(rows), len(alphas), n_outputs))
-    pivot = np.ones((folds.n_folds, len(alphas)))
+    sorted_rows = Z if np.array_equal(rows, np.arange(len(Z))) else Z[rows]
+    grid = np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
+    out = np.empty((len(rows), len(grid), n_outputs))
+    pivot = np.ones((folds.n_folds, len(grid)))
     size = max(1, min(CHUNK_BYTES // (16 * n * n), -(-folds.n_folds // (4 * n_threads()))))
     chunks = [slice(a, min(a + size, folds.n_folds)) for a in range(0, folds.n_folds, size)]
     bounds = [slice(starts[c.start], starts[c.stop]) for c in chunks]
     bounds.append(slice(starts[-1], None))  # what no fold holds out
-    parts = [H[b].T @ H[b] for b in bounds]
-    rhs = [H[b].T @ C[b] for b in bounds]
+    parts, rhs = np.empty((len(bounds), n, n)), np.empty((len(bounds), n, n_outputs))
+
+    def total(number: int) -> None:
+        b = bounds[number]
+        parts[number], rhs[number] = H[b].T @ H[b], H[b].T @ C[b]
 
     def refit(number: int) -> None:
         c = chunks[number]
@@ -105,22 +124,22 @@ def _direct(
             _sum_of_others(rhs, number),
             sorted_rows[item_starts[c.start] : item_starts[c.stop]],
             item_starts[c.start : c.stop + 1] - item_starts[c.start],
-            alphas,
+            grid,
             out[item_starts[c.start] : item_starts[c.stop]],
             pivot[c],
         )
 
-    in_threads(refit, len(chunks))
-    return HeldOut(_spread(out.transpose(1, 0, 2), rows, len(Z)), _error(pivot.min(axis=0)))
+    with serial_blas():
+        in_threads(total, len(bounds))
+        in_threads(refit, len(chunks))
+    scores = out[:, : len(alphas)].transpose(1, 0, 2)
+    error = _error(pivot.min(axis=0)[: len(alphas)])
+    return HeldOut(_spread(scores, rows, len(Z)), error)
 
 
-def _sum_of_others(parts: list[FloatArray], number: int) -> FloatArray:
+def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
     """Add up all parts but one; nothing is subtracted, so nothing cancels."""
-    total = np.zeros_like(parts[0])
-    for k, part in enumerate(parts):
-        if k != number:
-            total += part
-    return total
+    return parts[:number].sum(axis=0) + parts[number + 1 :].sum(axis=0)
 
 
 def _woodbury(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import solve
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
@@ -15,7 +14,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.inference.systems import Spectrum
 from rankwise.selection._pair_kernels import class_pairs, complete_pairs
-from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space
+from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
 
 TIE = 1e-12
 """Differences below this share of the largest score are rounding errors: a tie."""
@@ -52,9 +51,9 @@ class PairsHeldOut:
         """Share of pairs in the right order, (n_alphas, n_outputs)."""
         return self.right.sum(axis=1) / self.total.sum(axis=1)
 
-    def beside(self, others: "list[PairsHeldOut]") -> Self:
+    def beside(self, others: list[Self]) -> Self:
         """Put the outputs of several results side by side."""
-        every = [self, *others]
+        every: list[Self] = [self, *others]
         return type(self)(
             np.concatenate([part.right for part in every], axis=2),
             np.concatenate([part.total for part in every], axis=2),
@@ -165,7 +164,7 @@ class _FeatureInverse:
 
     @classmethod
     def of(cls, space: FeatureSpace, weight: FloatArray) -> Self:
-        Z = space.Z.toarray() if sparse.issparse(space.Z) else np.asarray(space.Z, dtype=float)
+        Z = dense_rows(space.Z)
         centred = (Z - weight @ Z / weight.sum()) * np.sqrt(weight)[:, None]
         spectrum = Spectrum.of(centred.T @ centred)
         return cls(centred @ spectrum.vectors, weight, spectrum)

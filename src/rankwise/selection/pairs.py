@@ -1,16 +1,15 @@
 """Choose the form in which pairs of one global ranking are left out."""
 
 import numpy as np
-from scipy import sparse
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError
 from rankwise.selection.leave_pair_out import (
     PairsHeldOut,
     leave_pair_out_complete,
     leave_pair_out_graded,
 )
-from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space
+from rankwise.selection.leave_pair_out_refit import leave_pair_out_refitted
+from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
 
 
 def pairs_held_out(
@@ -36,39 +35,34 @@ def pairs_held_out(
     alphas : (n_alphas,)
         The values of alpha.
     cost, ties, query_weight
-        As in `RankRLS`; the relative cost has no closed form.
+        As in `RankRLS`.
+
+    Notes
+    -----
+    The closed forms need cost "magnitude" with ties kept or absent, or few grades; unequal weights
+    are understood by the former with query_weight "items" only. Anything else is refitted without
+    each pair, which is exact as well but takes O(n^2) fits.
     """
-    if cost == "relative":
-        raise InvalidInputError(
-            "Leaving out pairs has no closed form for cost='relative': got it. "
-            "Use cost='magnitude', or leave out queries."
-        )
-    n_items = len(Y)
-    untied = [len(np.unique(column)) == n_items for column in Y.T]
-    if cost == "magnitude" and (ties == "keep" or all(untied)):
+    equal = bool(np.all(weight == weight[0]))
+    untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
+    if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
         mus = alphas * _complete_factor(query_weight, weight)
         return leave_pair_out_complete(space, Y, weight, mus)
-    if not np.all(weight == weight[0]):
-        raise InvalidInputError(
-            f"Leaving out pairs with cost={cost!r} must have equal sample weights when ties are "
-            "dropped: got different ones. Use ties='keep'."
-        )
-    parts = [_graded(space, column, alphas, float(weight[0]), cost, query_weight) for column in Y.T]
+    if cost != "relative" and ties == "drop" and equal and not untied:
+        parts = [
+            _graded(space, column, alphas, float(weight[0]), cost, query_weight) for column in Y.T
+        ]
+    else:
+        options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+        parts = [leave_pair_out_refitted(space, y, weight, alphas, **options) for y in Y.T]
     return parts[0].beside(parts[1:])
 
 
 def _complete_factor(query_weight: str, weight: FloatArray) -> float:
     """Return mu / alpha when the cost is written as a weighted scatter around the mean."""
-    if query_weight == "items":
-        return 1.0
-    if not np.all(weight == weight[0]):
-        raise InvalidInputError(
-            f"Leaving out pairs with query_weight={query_weight!r} must have equal sample weights. "
-            "Use query_weight='items'."
-        )
     left = len(weight) - 2
-    per_pair = 1.0 / left if query_weight == "pairs" else (left - 1) / 2.0
-    return per_pair / weight[0] if query_weight == "pairs" else per_pair * weight[0]
+    factors = {"items": 1.0, "pairs": 1 / (left * weight[0]), "equal": weight[0] * (left - 1) / 2}
+    return float(factors[query_weight])
 
 
 def _graded(
@@ -91,7 +85,6 @@ def _kernel_matrix(space: Space) -> FloatArray:
     if isinstance(space, KernelSpace):
         return space.kernel(space.X, space.X)
     assert isinstance(space, FeatureSpace)
-    if sparse.issparse(space.Z):
-        return (space.Z @ space.Z.T).toarray()
-    Z = space.Z - space.Z.mean(axis=0, dtype=float)
+    Z = dense_rows(space.Z)
+    Z = Z - Z.mean(axis=0)
     return Z @ Z.T

@@ -69,6 +69,11 @@ class KernelSpace(Space):
         return W
 
 
+def dense_rows(Z: Matrix) -> FloatArray:
+    """Return rows as a dense array of double precision, without a copy where they are one."""
+    return Z.toarray() if sparse.issparse(Z) else np.asarray(Z, dtype=float)
+
+
 def smallest_space(
     X: Matrix,
     kernel: Kernel,

@@ -1,0 +1,136 @@
+"""Estimates from few samples are what they say."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from problems import problem
+from rankwise import (
+    InvalidInputError,
+    RankRLS,
+    RankRLSCV,
+    evaluate,
+    leave_pair_out_auc,
+    permutation_test,
+)
+
+
+def sample(seed, n_items=16, n_features=3, signal=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_items) % 2
+    return rng.normal(size=(n_items, n_features)) + signal * y[:, None], y
+
+
+@pytest.mark.parametrize("ties", ["keep", "drop"])
+def test_auc_equals_leaving_out_each_pair(ties):
+    X, y = sample(0)
+    right = [
+        np.subtract(*_without(X, y, i, j, ties).predict(X[[i, j]])) > 0
+        for i in np.flatnonzero(y == 1)
+        for j in np.flatnonzero(y == 0)
+    ]
+    estimate = leave_pair_out_auc(X, y, alpha=0.5, kernel="gaussian", ties=ties)
+    assert estimate.value == pytest.approx(np.mean(right))
+    assert estimate.n_pairs == len(right)
+
+
+def _without(X, y, i, j, ties):
+    rest = np.delete(np.arange(len(y)), [i, j])
+    from rankwise import Gaussian
+
+    kernel = Gaussian().fitted_to(X)
+    return RankRLS(0.5, kernel=kernel, ties=ties).fit(X[rest], y[rest])
+
+
+def test_standard_error_is_delongs():
+    X, y = sample(1, n_items=12)
+    estimate = leave_pair_out_auc(X, y)
+    wins = np.array(
+        [
+            [
+                np.subtract(
+                    *RankRLS(ties="keep")
+                    .fit(np.delete(X, [i, j], 0), np.delete(y, [i, j]))
+                    .predict(X[[i, j]])
+                )
+                > 0
+                for j in np.flatnonzero(y == 0)
+            ]
+            for i in np.flatnonzero(y == 1)
+        ]
+    )
+    variance = wins.mean(axis=1).var() / len(wins) + wins.mean(axis=0).var() / wins.shape[1]
+    assert estimate.standard_error == pytest.approx(np.sqrt(variance))
+
+
+def test_estimate_is_unbiased_where_pooled_folds_are_too_low():
+    """Pure noise has an AUC of one half; pooling the scores of ten folds says less."""
+    pairs, pooled = [], []
+    for seed in range(100):
+        X, y = sample(seed, n_items=16, signal=0.0)
+        pairs.append(leave_pair_out_auc(X, y).value)
+        scores = np.empty(len(y))
+        for fold in np.array_split(np.random.default_rng(seed).permutation(len(y)), 10):
+            rest = np.setdiff1d(np.arange(len(y)), fold)
+            centre = y[rest].mean()
+            fitted = RankRLS(ties="keep").fit(X[rest], y[rest])
+            scores[fold] = centre + fitted.predict(X[fold] - X[rest].mean(axis=0))
+        pooled.append(evaluate(y, scores, measures=["AUC"])["AUC"])
+    assert stats.ttest_1samp(pairs, 0.5).pvalue > 0.01
+    assert stats.ttest_1samp(pooled, 0.5, alternative="less").pvalue < 1e-3
+
+
+def test_interval_covers_and_shrinks():
+    wide = leave_pair_out_auc(*sample(2, 20), confidence=0.99)
+    narrow = leave_pair_out_auc(*sample(2, 20), confidence=0.5)
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high < 1
+
+
+def test_a_perfect_value_has_a_lower_end_below_one():
+    X, y = sample(3, 12, signal=50.0)
+    estimate = leave_pair_out_auc(X, y)
+    assert estimate.value == 1.0
+    assert 0.4 < estimate.low < 1.0 == estimate.high
+
+
+def test_p_value_is_uniform_under_noise_and_small_under_signal():
+    values = [
+        permutation_test(*sample(s, signal=0.0), n_permutations=99, random_state=s).pvalue
+        for s in range(40)
+    ]
+    assert stats.kstest(values, "uniform").pvalue > 0.01
+    assert permutation_test(*sample(4, 20, signal=2.0), n_permutations=99).pvalue == 0.01
+
+
+def test_the_true_labels_are_cross_validated_like_the_shuffled():
+    X, y = sample(5, 20)
+    test = permutation_test(X, y, alphas=[0.1, 10.0], n_permutations=5, random_state=0)
+    ranker = RankRLSCV([0.1, 10.0], ties="keep").fit(X, y)
+    assert test.value == pytest.approx(ranker.cv_value_)
+    assert len(test.null) == 5
+
+
+@pytest.mark.parametrize("measure", [None, "NDCG @ 3", "Disagreement"])
+def test_labels_are_shuffled_inside_queries(measure):
+    p = problem(seed=6, sizes=(6, 5, 7, 4, 6, 1))
+    test = permutation_test(p.X, p.y, p.qid, measure=measure, n_permutations=150, random_state=0)
+    ranker = RankRLSCV([1.0], ties="keep", measure=measure).fit(p.X, p.y, p.qid)
+    assert test.value == pytest.approx(ranker.cv_value_)
+    better = test.null >= test.value if test.measure.greater_is_better else test.null <= test.value
+    assert test.pvalue == (1 + better.sum()) / 151
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X, y: leave_pair_out_auc(X, y, confidence=1.5), "`confidence` must lie"),
+        (lambda X, y: leave_pair_out_auc(X, y, alpha=0), "`alpha` must be"),
+        (lambda X, y: leave_pair_out_auc(X, y[:-1]), "X has 16 rows, y has 15"),
+        (lambda X, y: leave_pair_out_auc(X, np.c_[y, y]), "one dimension"),
+        (lambda X, y: permutation_test(X, y, n_permutations=0), "`n_permutations` must be"),
+        (lambda X, y: permutation_test(X, y, measure="NDCG"), "judges pairs"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call(*sample(0))
