@@ -13,7 +13,7 @@ class Problem:
 
 
 def problem(seed=0, sizes=(5, 1, 7, 2, 4), n_features=3, grades=3, shuffle=True):
-    """Draw a problem: tied scores (``grades=None`` for none), unsorted rows, a single-item query."""
+    """Draw a problem with tied scores (no ``grades``: none), unsorted rows, a query of one item."""
     rng = np.random.default_rng(seed)
     qid = np.repeat(np.arange(len(sizes)) * 7 + 3, sizes)
     n_items = len(qid)

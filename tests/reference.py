@@ -3,14 +3,14 @@
 from itertools import combinations, permutations, product
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, minimize
 from scipy.stats import rankdata
 
 # --- preference graphs and RankRLS: pair by pair ------------------------------------------------
 
 
 def score_pairs(y, qid, cost, ties, query_weight, sample_weight=None):
-    """List (i, j, target, weight) of every pair of a query, as math.md defines them."""
+    """List (i, j, target, weight) of every pair, as docs/guide/alpha.rst defines them."""
     n_items = len(y)
     s = np.ones(n_items) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     pairs = []
@@ -312,3 +312,53 @@ def greatest_diverse_assignment(V, sources, depth):
         if len(set(head)) == len(head):
             best = max(best, sum(V[item, j] for j, item in enumerate(ranking)))
     return best
+
+
+# --- structured learning to rank: every ranking written out ------------------------------------
+
+
+def all_planes(gains, discounts, decay, target, sources=None, depth=0):
+    """List (beta, loss) of all rankings of one query, those with different sources if given."""
+    planes = []
+    for ranking in permutations(range(len(gains))):
+        head = [] if sources is None else [sources[item] for item in ranking[:depth]]
+        if len(set(head)) == len(head):
+            positions = np.argsort(ranking)
+            loss = (discounts[target] - discounts[positions]) @ gains
+            planes.append((decay[target] - decay[positions], loss))
+    return planes
+
+
+def structured_objective(w, C, blocks, base=0.0):
+    """Return 1/2 |w - base|^2 + sum of C times slack; blocks list (X, weight, planes)."""
+    slacks = [max(loss - beta @ (X @ w) for beta, loss in planes) for X, _, planes in blocks]
+    return 0.5 * np.sum((w - base) ** 2) + C * np.dot([weight for _, weight, _ in blocks], slacks)
+
+
+def structured_optimum(C, blocks, base):
+    """Return the smallest objective, by a quadratic programme over weights and slacks."""
+    n_features, n_queries = len(base), len(blocks)
+    A, lower = [], []
+    for q, (X, _, planes) in enumerate(blocks):
+        for beta, loss in planes:
+            A.append(np.concatenate([beta @ X, np.eye(n_queries)[q]]))
+            lower.append(loss)
+    A, lower = np.array(A), np.array(lower)
+    cost = C * np.array([weight for _, weight, _ in blocks])
+    solution = minimize(
+        lambda z: 0.5 * np.sum((z[:n_features] - base) ** 2) + cost @ z[n_features:],
+        np.concatenate(
+            [
+                base,
+                np.full(
+                    n_queries,
+                    lower.max() + 1.0 + np.abs(A[:, :n_features]).max() * np.abs(base).sum(),
+                ),
+            ]
+        ),
+        jac=lambda z: np.concatenate([z[:n_features] - base, cost]),
+        constraints={"type": "ineq", "fun": lambda z: A @ z - lower, "jac": lambda _: A},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    return structured_objective(solution.x[:n_features], C, blocks, base)

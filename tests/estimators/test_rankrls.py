@@ -301,7 +301,7 @@ P = problem(seed=0)
         (lambda: RankRLS().fit(P.X[:1], P.y[:1]), "1 sample"),
         (lambda: RankRLS().fit(P.X, np.ones(19)), "at least one preference"),
         (lambda: RankRLS().fit(P.X, P.y, qid=np.arange(19)), "at least one preference"),
-        (lambda: RankRLS().fit_path(P.X, P.y, alphas=[]), "`alphas` must hold"),
+        (lambda: RankRLS().fit_path(P.X, P.y, alphas=[]), "`alphas` must be"),
         (lambda: RankRLS().fit_path(P.X, P.y, alphas=[1, -1]), "`alphas` must be"),
         (lambda: RankRLS(kernel="laplacian").fit(csr_array(P.X), P.y), "must have dense rows"),
         (lambda: RankRLS().fit(P.X, P.y, P.qid).score(P.X, P.y), "`score` must be given `qid`"),

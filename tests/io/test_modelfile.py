@@ -250,3 +250,10 @@ def test_interrupted_write_keeps_the_old_model(tmp_path, monkeypatch):
         write_model(path, {"version": "new"}, {})
     assert read_model(path)[0] == {"version": "old"}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    plain = tmp_path / "plain"
+    plain.touch()
+    write_model(tmp_path / "m", {}, {"x": np.zeros(2)})
+    assert (tmp_path / "m").stat().st_mode == plain.stat().st_mode

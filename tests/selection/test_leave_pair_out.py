@@ -140,6 +140,19 @@ def test_lost_precision_is_admitted():
     assert wide.error[0] > 1e-3 > wide.error[1]
 
 
+def test_pairs_that_leave_too_few_items_for_the_features_are_admitted():
+    X, y = data(8, n_features=8)
+    result = found(X, y, Linear(), np.array([1e-16, 1.0]), ties="keep")
+    assert result.error[0] > 1e-3 > result.error[1]
+
+
+def test_lost_precision_of_refits_is_admitted():
+    X, y = data(8)
+    wide = np.hstack([X] * 8)
+    result = found(wide, y, Linear(), np.array([1e-18, 1.0]), cost="relative")
+    assert result.error[0] > 1e-3 > result.error[1]
+
+
 @pytest.mark.parametrize(
     ("cost", "ties", "query_weight", "weighted"),
     [
@@ -168,3 +181,9 @@ def test_hopeless_refits_are_refused(n_items, message):
     X = np.arange(n_items, dtype=float)[:, None] * np.ones((1, n_items))
     with pytest.raises(InvalidInputError, match=message):
         found(X, np.arange(n_items) * 1.0, Linear(), cost="relative")
+
+
+def test_scores_with_a_few_ties_among_very_many_are_refused():
+    y = np.r_[0.0, np.arange(1499)]
+    with pytest.raises(InvalidInputError, match="would take too long"):
+        found(y[:, None], y, Linear())

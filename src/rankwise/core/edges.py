@@ -75,7 +75,7 @@ class EdgeRoot(Root):
     """The square root of `Edges`: per component, ground the last item and factorise the rest.
 
     With ``L = [I; -1'] L11 [I, -1]`` and ``L11 = C C'`` the root is ``[C; -1' C]``
-    (rankrls.md calls this 1c).
+    (docs/theory/rankrls.rst, "The factor R").
     """
 
     n_items: int

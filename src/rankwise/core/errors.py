@@ -16,27 +16,84 @@ class RankwiseError(Exception):
 
 
 class InvalidInputError(RankwiseError, ValueError):
-    """Data or a parameter breaks a rule; the message says which rule and what to do."""
+    """Data or a parameter breaks a rule; the message says which rule and what to do.
+
+    Examples
+    --------
+    >>> from rankwise import PreferenceGraph
+    >>> PreferenceGraph.from_scores([1, 0], qid=["a"])
+    Traceback (most recent call last):
+    rankwise.core.errors.InvalidInputError: `qid` must have one entry per row of `X`: X has 2...
+    """
 
 
 class NothingToLearnError(InvalidInputError):
-    """The data hold no preference at all, for example because all scores are equal."""
+    """The data hold no preference at all, for example because all scores are equal.
+
+    Examples
+    --------
+    >>> from rankwise import PreferenceGraph
+    >>> PreferenceGraph.from_scores([1, 1, 1])
+    Traceback (most recent call last):
+    rankwise.core.errors.NothingToLearnError: The data must hold at least one preference...
+    """
 
 
 class DataFileError(RankwiseError, ValueError):
-    """A data file cannot be read; the message names the file, the line and what was expected."""
+    r"""A data file cannot be read; the message names the file, the line and what was expected.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read_svmlight
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = path.write_text("1 qid:7 1:0.5 nonsense\n")
+    >>> read_svmlight(path)
+    Traceback (most recent call last):
+    rankwise.core.errors.DataFileError: ...train.txt, line 1: expected ...
+    """
 
 
 class ModelFileError(RankwiseError, ValueError):
-    """A saved model is damaged, of a later format, or not a rankwise model."""
+    """A saved model is damaged, of a later format, or not a rankwise model.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ranker.model"
+    >>> _ = path.write_text("not a model")
+    >>> rankwise.load(path)
+    Traceback (most recent call last):
+    rankwise.core.errors.ModelFileError: ...ranker.model: expected a model saved by rankwise, ...
+    """
 
 
 class NumericalError(RankwiseError, RuntimeError):
-    """A computation cannot be carried out in double precision."""
+    """A computation cannot be carried out in double precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import NumericalError, RankRLSCV
+    >>> X = np.repeat(np.arange(6.0)[:, None], 2, axis=1)
+    >>> try:
+    ...     RankRLSCV(alphas=[1e-30]).fit(X, [0, 1, 0, 1, 2, 1], qid=[0, 0, 1, 1, 2, 2])
+    ... except NumericalError as error:
+    ...     print(error)
+    No alpha of the grid can be judged in double precision...
+    """
 
 
 class MissingExtraError(RankwiseError, ImportError):
-    """An optional dependency is absent; the message names the extra that installs it."""
+    """An optional dependency is absent; the message names the extra that installs it.
+
+    Examples
+    --------
+    >>> from rankwise import MissingExtraError
+    >>> print(MissingExtraError("Plotting", "matplotlib", "plot"))
+    Plotting needs matplotlib, which is not installed. Install it with: pip install "rankwise[plot]"
+    """
 
     def __init__(self, task: str, package: str, extra: str) -> None:
         super().__init__(
@@ -46,4 +103,12 @@ class MissingExtraError(RankwiseError, ImportError):
 
 
 class ConvergenceWarning(UserWarning):
-    """An iteration stopped before it reached its tolerance."""
+    """Say that an iteration or a search stopped before its end.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from rankwise import ConvergenceWarning
+    >>> warnings.simplefilter("error", ConvergenceWarning)  # make it an error
+    >>> warnings.simplefilter("default", ConvergenceWarning)
+    """

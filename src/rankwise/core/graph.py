@@ -219,7 +219,7 @@ def _queries(qid: ArrayLike | None, n_items: int) -> Queries:
 
 
 def _query_weights(query_weight: Any, levels: Levels) -> FloatArray:
-    """Return omega of each query (math.md, "What alpha means")."""
+    """Return omega of each query (docs/guide/alpha.rst)."""
     if isinstance(query_weight, str):
         check_choice("query_weight", query_weight, ("items", "pairs", "equal"))
         return levels.standard_weight(query_weight)

@@ -97,7 +97,7 @@ class Levels:
             degree = omega * self.query_mass
             label = np.arange(self.queries.n_queries)
             return Scatter.of_groups(self.queries.index, self.weight, degree, label)
-        within = omega[self.query] * (self.query_mass[self.query] - self.mass)  # rankrls.md 2b
+        within = omega[self.query] * (self.query_mass[self.query] - self.mass)  # eq. graph-ties
         between = Scatter.of_groups(
             self.query, self.mass, omega * self.query_mass, np.arange(self.queries.n_queries)
         )

@@ -18,7 +18,8 @@ class Nested(GraphLaplacian):
     .. math:: p^\top L p = p^\top L_{\text{within}} p + (Ap)^\top L_{\text{between}} (Ap)
 
     with A the weighted average of each group. This is the exact form of every cost whose pair
-    weights depend only on the labels of the two items (rankrls.md calls this 2a).
+    weights depend only on the labels of the two items (docs/theory/preference-graphs.rst, eq.
+    graph-nested).
 
     Parameters
     ----------

@@ -166,7 +166,8 @@ class ScatterRoot(Root):
     """The square root of a `Scatter`: a Householder reflection per group, one column dropped.
 
     The reflection sends the unit vector e with entries sqrt(s_i / S_g) to the first axis, so the
-    other axes span what is left when the mean is taken out (rankrls.md calls this 1a).
+    other axes span what is left when the mean is taken out (docs/theory/rankrls.rst, eq.
+    rls-householder).
     """
 
     n_items: int

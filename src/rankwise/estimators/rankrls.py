@@ -9,13 +9,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError
 from rankwise.core.graph import Cost, QueryWeight, Ties
 from rankwise.core.validation import check_positive
 from rankwise.estimators._closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.estimators._preferences import Given
 from rankwise.features.kernels import Kernel
 from rankwise.features.maps import Expansion
+from rankwise.selection.path import check_alphas
 
 
 @final
@@ -195,9 +195,7 @@ class RankRLS(ClosedFormRanker):
         >>> path[1].alpha
         10.0
         """
-        grid = np.array([check_positive("alphas", a, ALPHA_REMEDY) for a in np.ravel(alphas)])
-        if len(grid) == 0:
-            raise InvalidInputError("`alphas` must hold at least one value: got none.")
+        grid = check_alphas(alphas)
         X = self._check_rows(X)
         given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
         preferences = self._preferences(X, given, self.cost, self.ties)

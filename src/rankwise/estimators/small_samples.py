@@ -45,6 +45,14 @@ class AUCEstimate:
         Its confidence.
     n_pairs : int
         Number of pairs that were left out in turn.
+
+    Examples
+    --------
+    >>> from rankwise import leave_pair_out_auc
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
+    >>> estimate = leave_pair_out_auc(X, [0, 0, 1, 0, 1, 1], confidence=0.9)
+    >>> estimate.n_pairs, estimate.low < estimate.value < estimate.high
+    (9, True)
     """
 
     value: float
@@ -157,6 +165,15 @@ class PermutationTest:
         The cross-validated values with shuffled labels.
     measure : Measure
         What was measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import permutation_test
+    >>> X = np.arange(16.0)[:, None]
+    >>> test = permutation_test(X, X[:, 0] > 7, n_permutations=99, random_state=0)
+    >>> test.value, test.pvalue, test.null.shape
+    (1.0, 0.01, (99,))
     """
 
     value: float

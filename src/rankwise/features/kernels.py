@@ -20,7 +20,17 @@ EXP_ROWS = 64
 
 
 class Kernel(ABC):
-    """A similarity of two rows that is an inner product in some feature space."""
+    """A similarity of two rows that is an inner product in some feature space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import Gaussian, Kernel
+    >>> isinstance(Gaussian(0.5), Kernel)
+    True
+    >>> Gaussian(0.5).diagonal(np.zeros((2, 3)))
+    array([1., 1.])
+    """
 
     accepts_sparse: bool = True
     """Whether sparse rows are understood."""

@@ -38,10 +38,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         return
     new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     new.touch(exist_ok=False)
+    mode = (target if target.exists() else new).stat().st_mode
     try:
         yield new
-        if target.exists():
-            new.chmod(target.stat().st_mode)
+        new.chmod(mode)  # a writer may have put a file of its own in the place of the empty one
         with new.open("r+b") as stream:
             os.fsync(stream.fileno())
         os.replace(new, target)

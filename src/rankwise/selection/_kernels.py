@@ -6,10 +6,10 @@ from numba import njit
 from rankwise.core.arrays import FloatArray, IntArray
 
 ONE, TWO = np.uint64(1), np.uint64(2)
-"""Indices are unsigned: numba then leaves out its test for negative ones, which doubles the speed."""
+"""Indices are unsigned: numba then needs no test for negative ones, which doubles the speed."""
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray) -> None:
     """Reduce a small symmetric matrix to tridiagonal form in place, A = Q T Q'.
 
@@ -55,7 +55,7 @@ def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray) -> None:
                 A[j, k] -= vj * p[k] + pj * V[i, k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: FloatArray) -> None:
     """Apply the reflection of step i to the columns of X."""
     n, n_columns = np.uint64(X.shape[0]), np.uint64(X.shape[1])
@@ -71,7 +71,7 @@ def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: F
             X[j, a] -= vj * dot[a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_tridiagonal(
     A: FloatArray, y: FloatArray, alphas: FloatArray, X: FloatArray, worst: FloatArray
 ) -> None:
@@ -98,7 +98,7 @@ def _solve_tridiagonal(
             X[i, a] = (X[i, a] - e * X[i + ONE, a]) / pivot[i, a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def shifted_solutions(
     A: FloatArray,
     V: FloatArray,
@@ -132,7 +132,7 @@ def shifted_solutions(
             _reflect(X, V, tau, i, dot)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def direct_chunk(
     H: FloatArray,
     C: FloatArray,
@@ -179,7 +179,7 @@ def direct_chunk(
         before_rhs += h[q]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_definite(A: FloatArray, B: FloatArray) -> float:
     """Solve A X = B in place for a small symmetric matrix by its Cholesky factorisation.
 
@@ -214,14 +214,14 @@ def solve_definite(A: FloatArray, B: FloatArray) -> float:
     return worst
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_each(A: FloatArray, B: FloatArray, worst: FloatArray) -> None:
     """Solve a stack of small definite systems in place; see `solve_definite`."""
     for a in range(len(A)):
         worst[a] = solve_definite(A[a], B[a])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def row_products(V: FloatArray) -> FloatArray:
     """Return the elementwise product of every two rows, one row per pair i >= j."""
     n, r = V.shape
@@ -235,7 +235,7 @@ def row_products(V: FloatArray) -> FloatArray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def unpack(packed: FloatArray, n: int) -> FloatArray:
     """Return symmetric matrices from their packed lower triangles, one column per matrix."""
     n_matrices = packed.shape[1]

@@ -6,7 +6,7 @@ from numba import njit
 from rankwise.core.arrays import FloatArray, IntArray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def complete_pairs(
     B: FloatArray,
     A: FloatArray,
@@ -15,21 +15,24 @@ def complete_pairs(
     rows: IntArray,
     right: FloatArray,
     total: FloatArray,
-) -> None:
+) -> float:
     """Count, for each item and output, its pairs and how many come out right when left out.
 
     Every pair (i, j) with i in ``rows`` and j < i is counted for both its items.
 
     With r = B_UU^-1 a_U the residuals of the pair U = {i, j}, the held-out difference is
     ``(y_i - y_j) - (r_i - r_j)``; it is judged after multiplication by the determinant of B_UU.
-    The lower triangle of B is read. A tie counts one half.
+    The lower triangle of B is read. A tie counts one half. Returns the smallest determinant as a
+    share of the product of its diagonal: rounding errors grow by its inverse.
     """
     n_outputs = Y.shape[1]
+    worst = 1.0
     for i in rows:
         b_ii = B[i, i]
         for j in range(i):
             b_ij, b_jj = B[i, j], B[j, j]
             det = b_ii * b_jj - b_ij * b_ij
+            worst = min(worst, det / (b_ii * b_jj))
             for k in range(n_outputs):
                 gap = Y[i, k] - Y[j, k]
                 if gap == 0.0:
@@ -45,9 +48,10 @@ def complete_pairs(
                 right[j, k] += credit
                 total[i, k] += 1.0
                 total[j, k] += 1.0
+    return worst
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def class_pairs(
     B: FloatArray,
     x: FloatArray,

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg.blas import dsyrk
 
 from rankwise.core.arrays import FloatArray
 from rankwise.selection._kernels import row_products, solve_each, unpack
@@ -14,12 +15,19 @@ def weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
     """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n).
 
     Small blocks multiply the elementwise products of their rows by all weights in one product
-    (2.4 times faster at order 20); larger ones run a product per weight.
+    (2.4 times faster at order 20); larger ones run a product per weight. Weights must not be
+    negative.
     """
     n = len(V)
     if n <= SMALL_BLOCK:
         return unpack(row_products(V) @ weights, n)
-    return np.stack([(V * w) @ V.T for w in weights.T])
+    return np.stack([_symmetric(V * np.sqrt(w)) for w in weights.T])
+
+
+def _symmetric(V: FloatArray) -> FloatArray:
+    """Return ``V V'`` at half the price of a general product."""
+    upper = dsyrk(1.0, V.T, trans=True)
+    return upper + np.triu(upper, 1).T
 
 
 def solve_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:

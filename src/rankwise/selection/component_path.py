@@ -92,9 +92,9 @@ class ComponentPath:
         check_choice("rule", rule, get_args(Rule))
         if np.isnan(self.values).all():
             raise NumericalError(
-                "No number of components can be judged: the measure is undefined for every held-out "
-                "query, or rounding errors are too large. Give queries with different scores, or a "
-                "larger alpha."
+                "No number of components can be judged: the measure is undefined for everything "
+                "held out, or rounding errors are too large. Give queries with different scores, "
+                "or a larger alpha."
             )
         sign = 1.0 if self.measure.greater_is_better else -1.0
         goodness = np.where(np.isnan(self.values), -np.inf, sign * self.values)

@@ -1,6 +1,7 @@
 """Hold-outs in the dual: what the model without a fold says about it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self, final
 
 import numpy as np
@@ -55,6 +56,11 @@ class DualFolds:
         """The alphas for which the hat matrix H is used in place of B."""
         return self.alphas > self.spectrum.values[-1]
 
+    @cached_property
+    def _projected(self) -> FloatArray:
+        return self.spectrum.vectors.T @ self.C0
+
+    @cached_property
     def _weights(self) -> FloatArray:
         inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
         return np.where(self._is_large, self.spectrum.values[:, None] * inverse, inverse)
@@ -62,10 +68,8 @@ class DualFolds:
     def predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
         V, large = self.spectrum.vectors[U], self._is_large
-        weights = self._weights()
-        blocks = weighted_blocks(V, weights)
-        projected = self.spectrum.vectors.T @ self.C0
-        rhs = V @ (weights.T[:, :, None] * projected)
+        blocks = weighted_blocks(V, self._weights)
+        rhs = V @ (self._weights.T[:, :, None] * self._projected)
         rhs[large] -= blocks[large] @ self.C0[U]
         blocks[large] = np.eye(len(U)) - blocks[large]
         solution, pivot = solve_blocks(blocks, rhs)
@@ -74,6 +78,6 @@ class DualFolds:
     def predict_idle(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
         """Return the scores of idle items by the model without the coordinates U."""
         gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
-        kept = self.spectrum.vectors.T @ self.C0 - gone
+        kept = self._projected - gone
         inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
         return self.idle[:, members].T @ (inverse.T[:, :, None] * kept)

@@ -96,7 +96,10 @@ def _direct_is_cheaper(n_features: int, sizes: IntArray, n_alphas: int) -> bool:
 def _direct(
     H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
 ) -> HeldOut:
-    """Refit without each fold: prefix and suffix sums, tridiagonal reduction (rankrls.md 3b)."""
+    """Refit without each fold: prefix and suffix sums, tridiagonal reduction.
+
+    docs/theory/holdouts.rst, eqs. hold-prefix and hold-tridiagonal.
+    """
     n, n_outputs = H.shape[1], C.shape[1]
     rows, item_starts = folds.items
     sorted_rows = Z if np.array_equal(rows, np.arange(len(Z))) else Z[rows]
@@ -145,7 +148,10 @@ def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
 def _woodbury(
     H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
 ) -> HeldOut:
-    """Take each fold out of the full solution by an update of its own order (rankrls.md 3c)."""
+    """Take each fold out of the full solution by an update of its own order.
+
+    docs/theory/holdouts.rst, eq. hold-update.
+    """
     spectrum = Spectrum.of(H.T @ H)
     turned, turned_rows = H @ spectrum.vectors, Z @ spectrum.vectors
     inverse = 1.0 / (spectrum.values[:, None] + alphas)
@@ -210,7 +216,8 @@ def _kernel_leave_out(
 
 def _error(pivot: FloatArray) -> FloatArray:
     """Estimate the relative rounding error of a solve from its smallest pivot."""
-    return np.finfo(float).eps / np.maximum(pivot, np.finfo(float).tiny)
+    lost = ~(pivot > 0)
+    return np.where(lost, np.inf, np.finfo(float).eps / np.where(lost, 1.0, pivot))
 
 
 def _spread(values: FloatArray, rows: IntArray, n_items: int) -> FloatArray:

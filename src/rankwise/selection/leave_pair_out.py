@@ -16,8 +16,21 @@ from rankwise.inference.systems import Spectrum
 from rankwise.selection._pair_kernels import class_pairs, complete_pairs
 from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
 
+MOST_OPERATIONS = 1e13
+"""Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
+
 TIE = 1e-12
 """Differences below this share of the largest score are rounding errors: a tie."""
+
+
+def refuse_endless(operations: float) -> None:
+    """Refuse what would keep the machine busy for hours."""
+    if operations > MOST_OPERATIONS:
+        raise InvalidInputError(
+            "Leaving out pairs would take too long: this cost, these ties or these weights need "
+            f"about {operations:.1g} operations per alpha. Use cost='magnitude' with ties='keep', "
+            "which needs one inverse, or leave out queries."
+        )
 
 
 @final
@@ -94,23 +107,25 @@ def leave_pair_out_complete(
     for mu in mus:
         B, error = inverse(float(mu))
         A = dsymm(1.0, B.T, Y, lower=False)
-        parts.append((*_count(B, A, Y, tie), error))
+        right, total, worst = _count(B, A, Y, tie)
+        parts.append((right, total, error / worst if worst > 0 else np.inf))
     return PairsHeldOut.stack(parts)
 
 
 def _count(
     B: FloatArray, A: FloatArray, Y: FloatArray, tie: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, float]:
     """Count all pairs, every thread taking rows that lie evenly apart."""
     n_tasks = n_threads()
     right, total = np.zeros((2, n_tasks, *Y.shape))
+    worst = np.ones(n_tasks)
 
     def count(k: int) -> None:
         rows = np.arange(k, len(Y), n_tasks)
-        complete_pairs(B, A, Y, tie, rows, right[k], total[k])
+        worst[k] = complete_pairs(B, A, Y, tie, rows, right[k], total[k])
 
     in_threads(count, n_tasks)
-    return right.sum(axis=0), total.sum(axis=0)
+    return right.sum(axis=0), total.sum(axis=0), float(worst.min())
 
 
 def _inverse_of(space: Space, weight: FloatArray) -> Callable[[float], tuple[FloatArray, float]]:
@@ -177,9 +192,11 @@ class _FeatureInverse:
         B += np.outer(root, root) / self.weight.sum()
         np.negative(B, out=B)
         B.flat[:: len(B) + 1] += 1.0
+        spare = max(float(np.diagonal(B).min()), np.finfo(float).tiny)
         B *= root[:, None]
         B *= root
-        return B, float(np.finfo(float).eps * (values[-1] + mu) / (values[0] + mu))
+        eps = np.finfo(float).eps
+        return B, float(max(eps / spare, eps * (values[-1] + mu) / (values[0] + mu)))
 
 
 def leave_pair_out_graded(
@@ -206,10 +223,12 @@ def leave_pair_out_graded(
 
     Notes
     -----
-    [PTA09] Sect. 4.1 uses such estimates of the AUC; the bordered system is rankrls.md 4c.
+    [PTA09] Sect. 4.1 uses such estimates of the AUC; the bordered system is derived in
+    docs/theory/holdouts.rst, eqs. hold-bordered and hold-graded-pair.
     """
     counts = np.bincount(level).astype(float)
     n_grades = len(counts)
+    refuse_endless(n_grades**2 / 2 * float(len(level)) ** 3)
     tie = TIE * float(np.abs(targets).max())
     jobs = [(g, h) for g in range(n_grades) for h in range(g + 1, n_grades)]
     n_alphas = len(strengths(counts))
@@ -240,7 +259,7 @@ def leave_pair_out_graded(
 @final
 @dataclass(frozen=True, eq=False)
 class _GradeSystem:
-    """The bordered system of the items that remain, solved for all items (rankrls.md 4c).
+    """The bordered system of the items that remain, solved for all items.
 
     ``[K + a / d, -E / d; -E' / d, Gamma / a]`` with d the degree of each item, E the membership in
     grades and a the regularisation; leaving out a pair deletes its rows and columns.

@@ -9,11 +9,8 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.graph import PreferenceGraph
 from rankwise.features.kernels import Precomputed
 from rankwise.features.maps import Identity
-from rankwise.selection.leave_pair_out import TIE, PairsHeldOut
+from rankwise.selection.leave_pair_out import TIE, PairsHeldOut, refuse_endless
 from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
-
-MOST_OPERATIONS = 1e13
-"""Above this many operations, minutes of work, refitting is refused."""
 
 
 def leave_pair_out_refitted(
@@ -31,7 +28,7 @@ def leave_pair_out_refitted(
         Cost, ties and query weight of the graph.
     """
     K = _products(space)
-    _refuse_endless(len(y), K.shape[1])
+    refuse_endless(len(y) ** 3 / 2 * float(min(K.shape)) ** 2)
     right, total = np.zeros((2, len(alphas), len(y), 1))
     for i in range(len(y)):
         for j in range(i):
@@ -49,7 +46,20 @@ def leave_pair_out_refitted(
             "Leaving out pairs needs at least four items of different scores, so that something is "
             "left to learn from. Give more items."
         )
-    return PairsHeldOut(right, total, np.zeros(len(alphas)))
+    return PairsHeldOut(right, total, _error(space, y, weight, alphas, options))
+
+
+def _error(
+    space: Space,
+    y: FloatArray,
+    weight: FloatArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> FloatArray:
+    """Estimate the rounding errors of the refits from the spectrum of the whole problem."""
+    graph = PreferenceGraph.from_scores(y, sample_weight=weight, **options)
+    values = space.system(graph).spectrum().values
+    return np.finfo(float).eps * (values[-1] + alphas) / (values[0] + alphas)
 
 
 def _products(space: Space) -> FloatArray:
@@ -58,16 +68,6 @@ def _products(space: Space) -> FloatArray:
         return space.kernel(space.X, space.X)
     assert isinstance(space, FeatureSpace)
     return dense_rows(space.Z)
-
-
-def _refuse_endless(n_items: int, width: int) -> None:
-    operations = n_items**2 / 2 * float(min(width, n_items)) ** 2 * n_items
-    if operations > MOST_OPERATIONS:
-        raise InvalidInputError(
-            "Leaving out pairs has no closed form for this cost, these ties or these weights, and "
-            f"refitting without each pair of {n_items} items would take too long. "
-            "Use cost='magnitude' with ties='keep', or leave out queries."
-        )
 
 
 def _difference(
