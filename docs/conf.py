@@ -1,0 +1,128 @@
+"""Sphinx configuration; the API pages are written from ``rankwise.__all__`` before each build."""
+
+import inspect
+import pkgutil
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+
+import rankwise
+
+project = "rankwise"
+author = "The rankwise developers"
+copyright = "2026, The rankwise developers"
+version = release = rankwise.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+]
+exclude_patterns = ["_build"]
+default_role = None
+language = "en_GB"
+nitpicky = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autosummary_generate = False
+numpydoc_show_class_members = False
+math_numfig = False
+math_eqref_format = "({number})"
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"rankwise {release}"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+}
+
+GENERATED = Path(__file__).parent / "api" / "generated"
+GROUPS = {
+    "estimators": "Estimators",
+    "selection": "Model selection",
+    "core": "Queries, graphs and errors",
+    "features": "Kernels and feature maps",
+    "inference": "Solvers",
+    "measures": "Measures",
+    "io": "Files",
+    "datasets": "Data sets",
+}
+
+
+def public_modules():
+    """Yield the modules that name their public objects: rankwise first, then its packages."""
+    yield rankwise
+    for package in pkgutil.iter_modules(rankwise.__path__, "rankwise."):
+        module = import_module(package.name)
+        if package.ispkg and "__all__" in vars(module):
+            yield module
+
+
+def public_names():
+    """Return (layer, full name, object) of every public object, in the order of ``GROUPS``."""
+    found = {}
+    for module in public_modules():
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not name.startswith("__") and value not in found.values():
+                found[f"{module.__name__}.{name}"] = value
+    entries = [(value.__module__.split(".")[1], name, value) for name, value in found.items()]
+    return sorted(entries, key=lambda entry: (list(GROUPS).index(entry[0]), entry[1]))
+
+
+def is_ours(member):
+    """Tell whether rankwise itself, and not a base class from elsewhere, documents a member."""
+    function = getattr(member, "fget", None) or getattr(member, "func", member)
+    home = str(getattr(function, "__module__", ""))
+    return home.startswith("rankwise") and bool(inspect.getdoc(member))
+
+
+def page(name, value):
+    """Write the page of one public object."""
+    lines = [name, "=" * len(name), ""]
+    if inspect.isclass(value):
+        public = [(n, m) for n, m in inspect.getmembers(value) if not n.startswith("_")]
+        members = ", ".join(n for n, member in public if is_ours(member))
+        lines += [f".. autoclass:: {name}"] + ([f"   :members: {members}"] if members else [])
+    else:
+        kind = "autofunction" if inspect.isroutine(value) else "autodata"
+        lines += [f".. {kind}:: {name}"]
+    return "\n".join(lines) + "\n"
+
+
+def table(entries):
+    """Write the table of all public names, a section for each layer."""
+    lines = []
+    for layer, members in groupby(entries, key=lambda entry: entry[0]):
+        title = GROUPS[layer]
+        lines += [title, "-" * len(title), ""]
+        lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+        lines += [f"   {name}" for _, name, _ in members] + [""]
+    return "\n".join(lines)
+
+
+def write_pages(_app):
+    """Write one page for each public name, leaving unchanged files alone."""
+    GENERATED.mkdir(parents=True, exist_ok=True)
+    pages = {GENERATED / f"{name}.rst": page(name, value) for _, name, value in public_names()}
+    for stale in set(GENERATED.glob("*.rst")) - set(pages):
+        stale.unlink()
+    for path, text in pages.items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def append_table(_app, docname, source):
+    """Append the table of public names to the API page."""
+    if docname == "api/index":
+        source[0] += "\n" + table(public_names())
+
+
+def setup(app):
+    """Hook the steps into the build; the API page is read anew, as the names may have changed."""
+    app.connect("builder-inited", write_pages)
+    app.connect("env-get-outdated", lambda *_: ["api/index"])
+    app.connect("source-read", append_table)
