@@ -56,7 +56,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - all of them are strings
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""The commands and their options, one file each; they import nothing heavy."""

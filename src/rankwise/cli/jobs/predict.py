@@ -1,0 +1,34 @@
+"""Load a model, score the items of a file."""
+
+import sys
+import warnings
+
+from rankwise.cli.commands.predict import Predict
+from rankwise.cli.jobs.files import check_target, read_items
+from rankwise.cli.output import counted
+from rankwise.core.arrays import FloatArray
+from rankwise.estimators.registry import load
+from rankwise.io.scores import write_scores
+
+
+def run(command: Predict) -> None:
+    """Write the scores to a file, or to standard output."""
+    check_target(command.output)
+    scores = predict(command)
+    if command.output is None:
+        write_scores(sys.stdout, scores)
+    else:
+        write_scores(command.output, scores)
+        print(f"{counted(len(scores), 'score', 'scores')} written to {command.output}.")
+
+
+def predict(command: Predict) -> FloatArray:
+    """Score the items; those of a table by the names of the features, if the model knows them."""
+    ranker = load(command.model)
+    found = vars(ranker).get("feature_names_in_")
+    names = None if found is None else tuple(map(str, found))
+    n_features: int = ranker.n_features_in_
+    data = read_items(command.data, command.layout, n_features=n_features, names=names)
+    with warnings.catch_warnings():  # the rows are an array: its columns were chosen by name above
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return ranker.predict(data.X)

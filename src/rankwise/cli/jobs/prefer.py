@@ -1,0 +1,145 @@
+"""Rank named items from comparisons."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.cli.commands.prefer import Prefer
+from rankwise.cli.output import counted, print_json, print_table
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.errors import DataFileError
+from rankwise.estimators.gp import PreferenceGP
+from rankwise.features.gp_kernels import SquaredExponential
+from rankwise.io.pairs import read_pairs
+from rankwise.io.tables import if_any, open_table, require_column
+
+N_DRAWS = 4000
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Names, and rows that tell which items are alike."""
+
+    names: list[str]
+    X: FloatArray
+    has_features: bool
+
+
+def run(command: Prefer) -> None:
+    """Print the ranking with its intervals, and the questions worth asking next."""
+    items = _read_items(command)
+    pairs, tied = _read_answers(command, items)
+    gp = PreferenceGP(
+        SquaredExponential() if items.has_features else "linear",
+        likelihood="robust" if command.robust else "probit",
+    )
+    gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied])
+    ranking = _ranking(command, gp, items)
+    questions = _questions(command, gp, items)
+    if command.json:
+        report = {"ranking": ranking, "level": command.level, "questions": questions}
+        print_json({**report, "likelihood": gp.likelihood_.parameters})
+    else:
+        _print_report(command, gp, ranking, questions)
+
+
+def _read_items(command: Prefer) -> Items:
+    """Read the items, features brought to one scale; without features each item is its own."""
+    path = command.items
+    table = open_table(path)
+    name = command.name or table.names[0]
+    require_column(path, table, name, "name")
+    columns = command.feature_names
+    if columns is None:
+        columns = tuple(column for column in table.names if column != name)
+    for column in columns:
+        require_column(path, table, column, "features")
+    (X,), (ids,) = table.read([columns], [name])
+    names = [str(one) for one in ids.tolist()]
+    twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
+    if twice is not None:
+        raise DataFileError(f"{path}: expected each name once, got {twice!r} twice.")
+    if not columns:
+        return Items(names, np.eye(len(names)), has_features=False)
+    deviation = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    return Items(names, X, has_features=True)
+
+
+def _read_answers(command: Prefer, items: Items) -> tuple[IntArray, BoolArray]:
+    """Return pairs of positions, and which of them are ties."""
+    path = command.answers
+    data, table = read_pairs(path), open_table(path)
+    names = data.pairs if data.items is None else data.items[data.pairs]
+    column = command.tied or ("tied" if "tied" in table.names else None)
+    if column is not None:
+        require_column(path, table, column, "tied")
+    (flags,), _ = table.read([if_any(column)], [])
+    return _positions(command, names, items), np.asarray(flags.any(axis=1))
+
+
+def _positions(command: Prefer, names: NDArray[Any], items: Items) -> IntArray:
+    place = {name: position for position, name in enumerate(items.names)}
+    unknown = next((name for name in map(str, names.ravel().tolist()) if name not in place), None)
+    if unknown is not None:
+        raise DataFileError(
+            f"{command.answers}: expected names of items in {command.items}, got {unknown!r}."
+        )
+    return np.array([place[str(name)] for name in names.ravel().tolist()]).reshape(-1, 2)
+
+
+def _questions(command: Prefer, gp: PreferenceGP, items: Items) -> list[list[str]]:
+    n_pairs = len(items.names) * (len(items.names) - 1) // 2
+    n_asked = min(command.ask, n_pairs)
+    if n_asked == 0:
+        return []
+    pairs = gp.suggest(items.X, n_asked, goal=command.goal, random_state=0)
+    return [[items.names[i], items.names[j]] for i, j in pairs.tolist()]
+
+
+def _ranking(command: Prefer, gp: PreferenceGP, items: Items) -> list[dict[str, Any]]:
+    """Return what is known about every item, the best first."""
+    scores, std = gp.predict(items.X, return_std=True)
+    ranks = gp.rank_distribution(items.X, n_draws=N_DRAWS, random_state=0)
+    intervals = ranks.interval(command.level)
+    return [
+        {
+            "item": items.names[i],
+            "rank": place,
+            "interval": intervals[i].tolist(),
+            "best": float(ranks.best[i]),
+            "score": float(scores[i]),
+            "std": float(std[i]),
+        }
+        for place, i in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
+    ]
+
+
+def _print_report(
+    command: Prefer,
+    gp: PreferenceGP,
+    ranking: list[dict[str, Any]],
+    questions: list[list[str]],
+) -> None:
+    rows = [
+        [
+            one["item"],
+            str(one["rank"]),
+            "{} to {}".format(*one["interval"]),
+            f"{one['best']:.0%}",
+            f"{one['score']:.2f}",
+            f"{one['std']:.2f}",
+        ]
+        for one in ranking
+    ]
+    print_table(["item", "rank", f"{command.level:.0%} interval", "best", "score", "std"], rows)
+    n_answers = int(gp.posterior_.prior.comparisons.count.sum())
+    print(counted(n_answers, "answer", "answers"))
+    if command.robust:
+        rate = gp.likelihood_.parameters["flip_rate"]
+        print(f"recorded the wrong way round, as far as can be told: {rate:.1%}")
+    for first, second in questions:
+        print(f"ask next: {first} or {second}?")

@@ -1,0 +1,45 @@
+"""Tables and JSON on standard output."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, the first column aligned left, the others right; ruled on a terminal."""
+    if sys.stdout.isatty():
+        _print_ruled(header, rows)
+        return
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
+        print("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())
+
+
+def _print_ruled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(header_style="bold")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table, markup=False, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def decimals(value: float) -> str:
+    """Return a value of a measure with four decimals, a dash where it is undefined."""
+    return "-" if value != value else f"{value:.4f}"
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun: 1 query, 12 queries."""
+    return f"{number} {one if number == 1 else many}"

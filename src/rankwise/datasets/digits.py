@@ -1,0 +1,160 @@
+"""Ranking queries built from the handwritten digits that scikit-learn brings along."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.utils import check_random_state
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError
+
+N_DIGITS = 10
+BRIGHTEST = 16.0  # the pixels are whole numbers from 0 to this
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DigitsPart:
+    """Hold one set of queries, a row for each image.
+
+    Parameters
+    ----------
+    X : (n_items, 64)
+        The pixels between 0 and 1, row by row of the picture.
+    y : (n_items,)
+        The grade of the image inside its query.
+    qid : (n_items,)
+        The number of the query.
+    digits : (n_items,)
+        The digit that the image shows, which a ranker is not told.
+
+    Examples
+    --------
+    >>> from rankwise.datasets import load_digits_queries
+    >>> load_digits_queries(n_queries=5, n_items=4).test
+    DigitsPart(5 queries, 20 items)
+    """
+
+    X: FloatArray
+    y: FloatArray
+    qid: IntArray
+    digits: IntArray
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.y)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(np.unique(self.qid))
+
+    def __repr__(self) -> str:
+        return f"DigitsPart({self.n_queries} queries, {self.n_items} items)"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DigitsQueries:
+    """Hold queries to train on, to choose by and to test on, over disjoint sets of images.
+
+    Parameters
+    ----------
+    train, validation, test : DigitsPart
+        The queries; no two parts share a query number.
+
+    Examples
+    --------
+    >>> from rankwise.datasets import load_digits_queries
+    >>> data = load_digits_queries(n_queries=3)
+    >>> [sorted(set(part.qid.tolist())) for part in (data.train, data.validation, data.test)]
+    [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    """
+
+    train: DigitsPart
+    validation: DigitsPart
+    test: DigitsPart
+
+
+def load_digits_queries(
+    *, n_queries: int = 100, n_items: int = 20, n_grades: int = 4, random_state: Any = 0
+) -> DigitsQueries:
+    """Build queries whose task is to put images of handwritten digits in order.
+
+    A query draws ``n_grades`` neighbouring digits, such as 3, 4, 5, 6, and ``n_items`` images of
+    them, and grades them among themselves: 0 for a 3 up to 3 for a 6. In another query a 6 may have
+    grade 0. Grades therefore compare inside a query only, as the grades of two teachers do, and a
+    ranker that respects the queries has something to gain over regression on the grades.
+
+    Parameters
+    ----------
+    n_queries : int
+        Number of queries in each of the three sets.
+    n_items : int
+        Number of images in each query, all different; images recur in other queries of the set.
+    n_grades : int
+        Number of neighbouring digits in each query, 2 to 10. With 10 all queries are graded alike.
+    random_state : int, RandomState or None
+        Draws images and queries.
+
+    Returns
+    -------
+    DigitsQueries
+        ``train``, ``validation`` and ``test``, each from a third of the 1797 images.
+
+    Notes
+    -----
+    As in [LS08] Sect. 6, queries are random samples of items and a grade is the class of an item;
+    unlike there, the classes are graded anew in every query, and training and test share no image.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.datasets import load_digits_queries
+    >>> data = load_digits_queries()
+    >>> data.train
+    DigitsPart(100 queries, 2000 items)
+    >>> ranker = RankRLS(alpha=0.1, kernel="gaussian")
+    >>> ranker = ranker.fit(data.train.X, data.train.y, qid=data.train.qid)
+    >>> ranker.score(data.test.X, data.test.y, qid=data.test.qid) > 0.8
+    True
+    """
+    _check_options(n_queries, n_items, n_grades)
+    pixels, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    parts = []
+    for number, images in enumerate(np.array_split(rng.permutation(len(digits)), 3)):
+        drawn = [_draw_query(digits, images, n_items, n_grades, rng) for _ in range(n_queries)]
+        rows = np.concatenate([rows for rows, _ in drawn])
+        grades = np.concatenate([grades for _, grades in drawn])
+        qid = np.repeat(np.arange(n_queries) + number * n_queries, n_items)
+        parts.append(DigitsPart(pixels[rows] / BRIGHTEST, grades, qid, digits[rows]))
+    return DigitsQueries(*parts)
+
+
+def _check_options(n_queries: int, n_items: int, n_grades: int) -> None:
+    if n_queries < 1:
+        raise InvalidInputError(f"`n_queries` must be at least 1: got {n_queries}.")
+    if n_items < 2:
+        raise InvalidInputError(f"`n_items` must be at least 2: got {n_items}.")
+    if not 2 <= n_grades <= N_DIGITS:
+        raise InvalidInputError(f"`n_grades` must be from 2 to {N_DIGITS}: got {n_grades}.")
+
+
+def _draw_query(
+    digits: IntArray, images: IntArray, n_items: int, n_grades: int, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray]:
+    """Return the rows of one query and their grades."""
+    lowest = rng.integers(N_DIGITS - n_grades + 1)
+    grades = digits[images] - lowest
+    shown = (grades >= 0) & (grades < n_grades)
+    if n_items > shown.sum():
+        raise InvalidInputError(
+            f"`n_items` must not exceed the images there are of {n_grades} digits: got {n_items}, "
+            f"there are {shown.sum()}. Ask for fewer items, or more grades."
+        )
+    chosen = rng.choice(np.flatnonzero(shown), n_items, replace=False)
+    return images[chosen], grades[chosen].astype(float)

@@ -1,0 +1,129 @@
+"""The command itself: help, version, failures, what is loaded when."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import rankwise
+from rankwise.cli.jobs import evaluate as evaluate_job
+from rankwise.cli.output import print_table
+
+HEAVY = {"numpy", "scipy", "sklearn", "numba", "safetensors"}
+
+
+def start(*arguments, **options):
+    """Start ``python -m rankwise`` as a process of its own."""
+    command = [sys.executable, "-m", "rankwise", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+
+
+def test_module_runs_and_lists_the_commands():
+    process = start("--help")
+    printed, errors = process.communicate()
+    assert process.returncode == 0
+    assert errors == ""
+    for name in ("fit", "predict", "evaluate", "demo"):
+        assert name in printed
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments):
+    program = (
+        "import sys\nfrom rankwise.cli.app import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "rankwise.cli.app" in result.stderr.split()
+    assert not HEAVY & set(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "demo"])
+def test_every_command_explains_itself(succeed, command):
+    assert f"rankwise {command}" in succeed(command, "--help") or command == "demo"
+
+
+def test_version_is_that_of_the_package(succeed):
+    assert succeed("--version") == f"rankwise {rankwise.__version__}\n"
+
+
+def fail_with(monkeypatch, error):
+    def run(command):
+        raise error
+
+    monkeypatch.setattr(evaluate_job, "run", run)
+
+
+def test_interruption_says_stopped(refuse, monkeypatch):
+    fail_with(monkeypatch, KeyboardInterrupt())
+    assert refuse("evaluate", "test.txt", "scores.txt", status=130) == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (MemoryError("Unable to allocate 7 TiB"), "error: not enough memory: Unable to allocate"),
+        (OSError("the disk is gone"), "error: the disk is gone"),
+        (PermissionError(13, "Permission denied", "x.txt"), "error: x.txt: Permission denied"),
+    ],
+)
+def test_trouble_with_the_system_is_one_line(refuse, monkeypatch, error, line):
+    fail_with(monkeypatch, error)
+    assert refuse("evaluate", "test.txt", "scores.txt").startswith(line)
+
+
+def test_a_defect_is_not_hidden(run, monkeypatch):
+    fail_with(monkeypatch, ZeroDivisionError("a defect"))
+    result = run("evaluate", "test.txt", "scores.txt")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_a_warning_is_one_line(run, monkeypatch):
+    def run_job(command):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn("mind the gap", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(evaluate_job, "run", run_job)
+    result = run("evaluate", "test.txt", "scores.txt")
+    assert result.exit_code == 0
+    assert result.stderr == "warning: mind the gap\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_interrupt_signal_stops_without_a_model(tmp_path):
+    os.mkfifo(tmp_path / "train.txt")
+    process = start("fit", "train.txt", "-o", "model", cwd=tmp_path)
+    with open(tmp_path / "train.txt", "wb"):  # opens once the command has begun to read
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate()
+    assert process.returncode == 130
+    assert (printed, errors) == ("", "stopped\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
+
+
+def test_a_closed_pipe_ends_quietly(folder, succeed, tmp_path):
+    succeed("fit", "train.txt", "-o", tmp_path / "model")
+    process = start("predict", tmp_path / "model", folder / "test.txt")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait()
+
+
+def test_a_terminal_gets_a_ruled_table_with_every_cell(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(["measure", "mean"], [["NDCG @ 10", "0.5000"], ["AP[x]", "-"]])
+    printed = capsys.readouterr().out
+    for cell in ("measure", "mean", "NDCG @ 10", "0.5000", "AP[x]"):
+        assert cell in printed
+    assert "│" in printed or "|" in printed

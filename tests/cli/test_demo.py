@@ -1,0 +1,81 @@
+"""The demonstration, with fewer queries, and its pictures."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rankwise.cli.app import app
+from rankwise.cli.jobs import demo
+from rankwise.cli.jobs.choice import Choice
+from rankwise.cli.jobs.pictures import draw
+from rankwise.datasets import load_digits_queries
+from rankwise.measures.graded import NDCG
+from rankwise.measures.pairwise import Disagreement
+
+
+@pytest.fixture(scope="module")
+def printed():
+    few = load_digits_queries(n_queries=25, n_items=10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "load_digits_queries", lambda: few)
+        result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def row(printed, name):
+    lines = [line for line in printed.splitlines() if line.startswith(f"{name}  ")]
+    return [float(cell) for cell in lines[0].removeprefix(name).split()]
+
+
+def test_demo_ranks_better_than_regression(printed):
+    assert row(printed, "RankRLS")[1] > row(printed, "ridge regression")[1]
+    assert row(printed, "kernel RankRLS")[1] > row(printed, "kernel ridge regression")[1]
+
+
+def test_demo_counts_queries_and_tests_the_difference(printed):
+    assert "25 test queries, 0 undefined" in printed
+    assert printed.count(", p = ") == 2
+
+
+def test_demo_shows_one_query_with_digits_grades_and_pictures(printed):
+    lines = printed.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("  digit"))
+    digits = np.array(lines[at].split()[1:], dtype=int)
+    grades = np.array(lines[at + 1].split()[1:], dtype=int)
+    assert len(digits) == 10
+    assert len(set(digits - grades)) == 1
+    assert len([line for line in lines[at + 2 :] if line.strip()]) == 4
+
+
+def test_kernel_ridge_of_the_demo_is_ridge_regression():
+    data = load_digits_queries(n_queries=8, n_items=9)
+    for scores, expected in zip(
+        demo._kernel_ridge(data.train, "linear")(data.test.X),
+        demo._ridge(data.train)(data.test.X),
+        strict=True,
+    ):
+        offset = np.mean(expected) - np.mean(scores)
+        np.testing.assert_allclose(scores + offset, expected, atol=1e-8)
+
+
+def test_pictures_stand_side_by_side():
+    full, lower = np.ones((2, 2)), np.array([[0.0, 0.0], [1.0, 0.0]])
+    assert draw([full, lower], "utf-8") == ["██   ▄"]
+    assert draw([full, lower], "ascii") == ["::   ."]
+    assert draw([full[:, :1], 1 - lower], "UTF8") == ["█   ▀█"]
+
+
+def test_the_largest_of_equally_good_alphas_is_chosen():
+    alphas = np.array([1.0, 100.0, 10.0, 0.1])
+    values = np.array([0.5, 0.2, 0.5, 0.2])
+    assert Choice(alphas, values, NDCG).best == 2
+    assert Choice(alphas, values, Disagreement).best == 1
+
+
+def test_an_alpha_at_an_end_of_the_grid_is_noticed():
+    alphas = np.array([1.0, 10.0, 100.0])
+    for best, at_end in [(0, True), (1, False), (2, True)]:
+        values = np.where(np.arange(3) == best, 0.9, 0.5)
+        assert Choice(alphas, values, NDCG).is_at_end == at_end
+    assert not Choice(alphas[:1], values[:1], NDCG).is_at_end

@@ -1,0 +1,108 @@
+"""``rankwise prefer``: a ranking of names, with intervals, and the next question."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rankwise import PreferenceGP, SquaredExponential
+from rankwise.io import write_table
+
+NAMES = ["fig", "pear", "kiwi", "plum", "apple", "grape"]
+FEATURES = np.column_stack([np.arange(6.0), [100.0, 90.0, 95.0, 80.0, 85.0, 70.0]])
+PAIRS = np.array([[0, 3], [0, 5], [1, 5], [1, 4], [2, 3], [0, 4], [2, 5], [4, 5], [1, 0], [3, 5]])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fruit(folder):
+    names = np.array(NAMES)
+    columns = {"fruit": names, "shade": FEATURES[:, 0], "price": FEATURES[:, 1]}
+    write_table(folder / "fruit.csv", columns)
+    write_table(folder / "moved.csv", {k: columns[k] for k in ("price", "fruit", "shade")})
+    write_table(folder / "bare.csv", {"fruit": names})
+    write_table(folder / "twice.csv", {"fruit": np.array(["fig", "fig"])})
+    write_table(folder / "numbers.csv", {"id": np.arange(10, 16)})
+    winner, loser = names[PAIRS].T
+    write_table(folder / "answers.csv", {"winner": winner, "loser": loser})
+    tied = np.arange(10) % 3 == 0
+    write_table(folder / "ties.csv", {"winner": winner, "loser": loser, "tied": tied.astype(int)})
+    write_table(folder / "named.csv", {"winner": winner, "loser": loser, "same": tied.astype(int)})
+    write_table(folder / "ids.csv", {"winner": PAIRS[:, 0] + 10, "loser": PAIRS[:, 1] + 10})
+    write_table(folder / "strange.csv", {"winner": ["fig"], "loser": ["melon"]})
+
+
+def fitted(tied=None, **options):
+    X = (FEATURES - FEATURES.mean(axis=0)) / FEATURES.std(axis=0)
+    tied = np.zeros(10, dtype=bool) if tied is None else tied
+    gp = PreferenceGP(SquaredExponential(), **options)
+    return gp.fit(X, pairs=PAIRS[~tied], tied=PAIRS[tied]), X
+
+
+def test_ranking_is_that_of_the_process_on_standardised_features(succeed):
+    report = json.loads(succeed("prefer", "fruit.csv", "answers.csv", "--json", "--ask", 2))
+    gp, X = fitted(likelihood="robust")
+    order = gp.rank(X)
+    assert [one["item"] for one in report["ranking"]] == [NAMES[i] for i in order]
+    scores, std = gp.predict(X, return_std=True)
+    np.testing.assert_allclose([one["score"] for one in report["ranking"]], scores[order])
+    np.testing.assert_allclose([one["std"] for one in report["ranking"]], std[order])
+    assert report["questions"] == [[NAMES[i], NAMES[j]] for i, j in gp.suggest(X, 2).tolist()]
+    assert sum(one["best"] for one in report["ranking"]) == pytest.approx(1.0)
+    assert report["likelihood"] == pytest.approx(gp.likelihood_.parameters)
+
+
+def test_report_prints_intervals_and_the_next_question(succeed):
+    lines = succeed("prefer", "fruit.csv", "answers.csv", "--no-robust", "--level", "0.8")
+    header, *rows = lines.splitlines()
+    assert header.split() == ["item", "rank", "80%", "interval", "best", "score", "std"]
+    gp, X = fitted()
+    assert [row.split()[0] for row in rows[:6]] == [NAMES[i] for i in gp.rank(X)]
+    first, second = gp.suggest(X)[0]
+    assert rows[6:] == ["10 answers", f"ask next: {NAMES[first]} or {NAMES[second]}?"]
+
+
+def test_robust_report_tells_the_rate_of_flips(succeed):
+    printed = succeed("prefer", "fruit.csv", "answers.csv", "--ask", "0", "--goal", "best")
+    assert printed.splitlines()[-1].startswith("recorded the wrong way round")
+
+
+def test_ties_count_as_no_preference(succeed):
+    by_default = succeed("prefer", "fruit.csv", "ties.csv", "--json", "--no-robust")
+    by_name = succeed("prefer", "fruit.csv", "named.csv", "--json", "--no-robust", "--tied", "same")
+    assert by_default == by_name
+    gp, X = fitted(np.arange(10) % 3 == 0)
+    report = json.loads(by_default)
+    np.testing.assert_allclose(
+        [one["score"] for one in report["ranking"]], np.sort(gp.predict(X))[::-1]
+    )
+    assert report["likelihood"].keys() == {"tie_width", "noise"}
+
+
+def test_columns_may_stand_in_any_order(succeed):
+    options = ("answers.csv", "--json", "--features", "shade,price")
+    expected = succeed("prefer", "fruit.csv", *options)
+    assert succeed("prefer", "moved.csv", *options, "--name", "fruit") == expected
+
+
+def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
+    names = json.loads(succeed("prefer", "bare.csv", "answers.csv", "--json"))
+    numbers = json.loads(succeed("prefer", "numbers.csv", "ids.csv", "--json"))
+    order = [one["item"] for one in names["ranking"]]
+    assert order == [NAMES[int(one["item"]) - 10] for one in numbers["ranking"]]
+    assert order[-1] == "grape"  # it lost five times and never won
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fruit.csv", "strange.csv"), "expected names of items in fruit.csv, got 'melon'"),
+        (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
+        (("fruit.csv", "fruit.csv"), "expected a column 'winner'"),
+        (("fruit.csv", "answers.csv", "--name", "x"), "expected a column 'x' for `name`"),
+        (("fruit.csv", "answers.csv", "--features", "x"), "expected a column 'x' for `features`"),
+        (("fruit.csv", "answers.csv", "--tied", "x"), "expected a column 'x' for `tied`"),
+        (("fruit.csv", "answers.csv", "--level", "2"), "`level` must lie between 0 and 1"),
+    ],
+)
+def test_bad_files_are_refused(refuse, arguments, message):
+    assert message in refuse("prefer", *arguments)

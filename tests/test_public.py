@@ -1,0 +1,47 @@
+"""The public names: all there, documented, typed, and quick to import."""
+
+import ast
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import rankwise
+
+STUB = pathlib.Path(rankwise.__file__).with_suffix(".pyi")
+NAMES = [name for name in rankwise.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_documented_with_an_example(name):
+    value = getattr(rankwise, name)
+    documented = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
+    assert documented.__doc__, name
+    if not (inspect.isclass(value) and issubclass(value, (Exception, Warning))):
+        home = documented.__doc__ + (inspect.getmodule(documented).__doc__ or "")
+        assert ">>>" in home or name in ("Kernel",), name
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(STUB.read_text())
+    seen = {
+        alias.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == set(NAMES)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        rankwise.nonsense  # noqa: B018
+
+
+def test_import_loads_nothing_heavy():
+    heavy = {"numpy", "scipy", "sklearn", "numba"}
+    code = f"import sys, rankwise; print(sorted({heavy} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,89 @@
+"""What the README says works."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import sklearn
+from typer.testing import CliRunner
+
+import rankwise
+from rankwise.cli.app import app
+from rankwise.datasets import load_digits_queries
+from rankwise.estimators._base import Ranker
+from rankwise.io import read_scores, write_svmlight
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(program):
+    """Return the lines of shell blocks that start a program, without their comments."""
+    lines = [
+        shlex.split(line, comments=True) for text in blocks("sh") for line in text.splitlines()
+    ]
+    return [line[1:] for line in lines if line and line[0] == program]
+
+
+def test_python_blocks_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert len(blocks("python")) >= 3
+    names = {}
+    with sklearn.config_context():
+        for text in blocks("python"):
+            exec(compile(text, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "NDCG @ 10" in printed
+    assert "rankrls__alpha" in printed
+    assert rankwise.load("digits.model").kernel == "gaussian"
+
+
+def test_first_python_block_has_ten_lines():
+    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 10
+
+
+def test_rankwise_commands_run_on_letor_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = load_digits_queries(n_queries=10, n_items=8)
+    parts = {"train": data.train, "vali": data.validation, "test": data.test}
+    for name, part in parts.items():
+        write_svmlight(f"{name}.txt", part.X, part.y, part.qid)
+    given = commands("rankwise")
+    assert [command[0] for command in given] == ["fit", "predict", "evaluate"]
+    for command in given:
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+    assert len(read_scores("scores.txt")) == data.test.n_items
+    assert Path("values.csv").exists()
+
+
+def test_the_first_block_is_the_two_make_commands():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert README.index("```sh\nmake demo") < README.index("## ")
+    assert commands("make")[:2] == [["demo"], ["test"]]
+    for (target,) in commands("make"):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_the_table_lists_every_ranker_and_no_other():
+    public = {name: getattr(rankwise, name) for name in rankwise.__all__}
+    rankers = {
+        name
+        for name, value in public.items()
+        if inspect.isclass(value) and issubclass(value, Ranker)
+    }
+    assert rankers == set(re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`(docs/[\w/.-]+)`|\]\(([\w.]+)\)", README)))
+)
+def test_files_that_are_named_exist(path):
+    assert (ROOT / "".join(path)).is_file()
