@@ -147,6 +147,17 @@ def test_chosen_alpha_is_the_best_on_the_validation_file(succeed, folder, tmp_pa
     assert report["alpha"] == rankwise.load(tmp_path / "model").alpha == pytest.approx(largest)
 
 
+def test_without_a_validation_file_queries_are_left_out(succeed, folder, tmp_path):
+    grid = ["--alphas", "0.01,1,100", "--measure", "NDCG @ 3"]
+    report = json.loads(succeed("fit", "train.txt", "-o", tmp_path / "model", *grid, "--json"))
+    search = rankwise.RankRLSCV([0.01, 1.0, 100.0], measure="NDCG @ 3")
+    search.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
+    assert report["validation"]["values"] == pytest.approx(search.path_.values.tolist())
+    assert report["alpha"] == search.alpha_
+    loaded = rankwise.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict(folder.test.X), search.predict(folder.test.X))
+
+
 def test_choice_of_alpha_is_printed_as_a_table(succeed, tmp_path):
     grid = ["--alphas", "0.1,1,10", "--validate", "validation.txt"]
     lines = succeed("fit", "train.txt", "-o", tmp_path / "model", *grid).splitlines()

@@ -28,7 +28,7 @@ def test_values_equal_scikit_learn(kernel, function, options):
     np.testing.assert_allclose(kernel(A, B), function(A, B, **options), atol=1e-13)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 class TestEveryKernel:
     def test_is_symmetric_and_semidefinite(self, kernel):
         K = kernel(A, A)

@@ -92,10 +92,10 @@ def _solve_tridiagonal(
     for a in range(n_alphas):
         X[n - ONE, a] /= pivot[n - ONE, a]
     for back in range(ONE, n):
-        i = n - ONE - back
-        e = A[i + ONE, i]
+        p = n - ONE - back
+        e = A[p + ONE, p]
         for a in range(n_alphas):
-            X[i, a] = (X[i, a] - e * X[i + ONE, a]) / pivot[i, a]
+            X[p, a] = (X[p, a] - e * X[p + ONE, a]) / pivot[p, a]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -127,9 +127,9 @@ def shifted_solutions(
     for a in range(len(alphas)):
         worst[a] /= largest + alphas[a]
     for back in range(steps):
-        i = steps - ONE - back
-        if tau[i] != 0.0:
-            _reflect(X, V, tau, i, dot)
+        p = steps - ONE - back
+        if tau[p] != 0.0:
+            _reflect(X, V, tau, p, dot)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -31,7 +31,7 @@ FUNCTIONS = "Kernel"
 class Fit:
     """Train RankRLS on a data file and save it.
 
-    For example: rankwise fit train.txt -o model --alphas 1e-3:1e3:7 --validate validation.txt
+    For example: rankwise fit train.txt -o model --alphas 1e-3:1e3:7 --measure "NDCG @ 10"
     """
 
     train: Annotated[
@@ -56,7 +56,8 @@ class Fit:
         str | None,
         typer.Option(
             metavar="GRID",
-            help="Values to choose from: 0.1,1,10 or first:last:number, evenly spaced in the logs.",
+            help="Values to choose from: 0.1,1,10 or first:last:number, evenly spaced in the logs; "
+            "judged by leaving out queries unless there is --validate.",
             rich_help_panel=CHOICE,
         ),
     ] = None

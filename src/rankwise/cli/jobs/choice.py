@@ -1,4 +1,4 @@
-"""Choosing alpha by a measure on validation data."""
+"""Choosing alpha by a measure on data that was not trained on."""
 
 from dataclasses import dataclass
 from typing import final
@@ -22,7 +22,7 @@ class Choice:
     alphas : (n_alphas,)
         The alphas.
     values : (n_alphas,)
-        The value of the measure for each.
+        The value of the measure for each, NaN where it cannot be told.
     measure : Measure
         What was measured.
     """
@@ -35,7 +35,7 @@ class Choice:
     def best(self) -> int:
         """Position of the best value; of the largest alpha among equal ones."""
         signed = self.values if self.measure.greater_is_better else -self.values
-        candidates = np.flatnonzero(signed == signed.max())
+        candidates = np.flatnonzero(signed == np.nanmax(signed))
         return int(candidates[np.argmax(self.alphas[candidates])])
 
     @property

@@ -14,9 +14,11 @@ from rankwise.cli.output import counted, decimals, print_json, print_table
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.estimators.rankrls import RankRLS, RankRLSPath
+from rankwise.estimators.rankrls_cv import RankRLSCV
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.io.data import RankingData
 from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
 
 DEFAULT_ALPHA = 1.0
 
@@ -60,19 +62,31 @@ def train(command: Fit) -> Training:
     y = given_scores(command.train, data)
     names = None if data.feature_names is None else tuple(data.feature_names)
     start = time.perf_counter()
+    choice = None
+    if command.validate is None and len(alphas) > 1:
+        choice = _leave_out(ranker, alphas, data, y, measure)
+        alphas = alphas[[choice.best]]
     path = _fit_all(ranker, alphas, data.X, y, data.qid)
     seconds = time.perf_counter() - start
-    choice = None
     if command.validate is not None:
         held_out = read_items(
             command.validate, command.layout, n_features=data.n_features, names=names
         )
         y_val = given_scores(command.validate, held_out)
         choice = choose(path.alphas, path.predict(held_out.X), y_val, held_out.qid, measure)
-    chosen = path[0 if choice is None else choice.best]
+    chosen = path[choice.best if choice is not None and len(path) > 1 else 0]
     if names is not None:
         chosen.feature_names_in_ = np.array(names, dtype=object)
     return Training(chosen, data, choice, seconds)
+
+
+def _leave_out(
+    ranker: RankRLS, alphas: FloatArray, data: RankingData, y: FloatArray, measure: Measure
+) -> Choice:
+    """Judge every alpha by exact hold-outs: queries in turn, or pairs of one global ranking."""
+    options = {name: value for name, value in ranker.get_params().items() if name != "alpha"}
+    search = RankRLSCV(alphas, measure=measure, **options).fit(data.X, y, qid=data.qid)
+    return Choice(alphas, search.path_.values, measure)
 
 
 def _fit_all(
@@ -89,11 +103,6 @@ def _alphas(command: Fit) -> FloatArray:
         return np.array([DEFAULT_ALPHA if command.alpha is None else command.alpha])
     if command.alpha is not None:
         raise InvalidInputError("Only one of --alpha and --alphas may be given: got both.")
-    if command.validate is None:
-        raise InvalidInputError(
-            "--alphas must come with data to choose by: got none. Give --validate DATA, or one "
-            "value with --alpha."
-        )
     return parse_alphas(command.alphas)
 
 
