@@ -14,6 +14,7 @@ from benchmarks.harness import machine_facts, markdown
 TABLES = {
     "rankrls": "RankRLS in closed form",
     "holdouts": "Hold-outs in closed form",
+    "linear": "Large-scale linear RankRLS",
     "measures": "Measures",
     "io": "Files",
 }

@@ -17,7 +17,7 @@ every_measure = pytest.mark.parametrize("measure", VARIANTS, ids=repr)
 
 
 def draw(seed=0):
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed + 2)
     drawn = problem(seed, sizes=(6, 1, 7, 2, 4, 25, 40), grades=4)
     return drawn.y, rng.integers(0, 8, len(drawn.y)) / 8, drawn.qid
 

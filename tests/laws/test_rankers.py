@@ -15,6 +15,7 @@ from problems import problem
 from rankwise import (
     Gaussian,
     InvalidInputError,
+    LinearRankRLS,
     PreferenceGP,
     RankRLS,
     RankRLSCV,
@@ -23,12 +24,14 @@ from rankwise import (
 from rankwise.estimators.registry import RANKERS
 
 EXAMPLES = [
+    LinearRankRLS(),
     PreferenceGP(),
     RankRLS(),
     RankRLS(kernel=Gaussian(0.5)),
     RankRLSCV(alphas=(0.1, 1.0, 10.0)),
 ]
 GRIDS = {
+    "LinearRankRLS": {"alpha": [0.1, 10.0]},
     "PreferenceGP": {"method": ["ep", "laplace"]},
     "RankRLS": {"alpha": [0.1, 10.0]},
     "RankRLSCV": {"query_weight": ["items", "pairs"]},

@@ -1,0 +1,287 @@
+"""Conjugate gradients for linear RankRLS: the operator, the grid, comparisons, streaming."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from benchmarks.harness import Row, faster, markdown, medians
+from rankwise.core.graph import PreferenceGraph
+from rankwise.core.queries import Queries
+from rankwise.estimators._linear_training import validate_by_measure
+from rankwise.estimators.linear import LinearRankRLS
+from rankwise.inference._cg_threads import even_parts, run_parts, serial_blas
+from rankwise.inference.cg import Descent, Rule, descend
+from rankwise.inference.cg_operator import normal_operator
+from rankwise.inference.cg_rows import as_rows
+from rankwise.inference.cg_state import Problem, Validation
+from rankwise.io.svmlight_writer import write_svmlight
+from rankwise.measures.pairwise import Concordance
+
+SIZE = float(os.environ.get("RANKWISE_BENCH_SIZE", "1"))
+"""Share of the full number of rows, to try the script out."""
+
+ALPHAS = 2.0 ** np.arange(-15, 16)
+PAPER = (17186.0, 97.0)  # seconds of selection, methods 1 and 2, [APS10] Table 1, Reuters
+
+
+def rows_like_rcv1(n_items: int, n_features: int = 47_152, n_entries: int = 76) -> csr_array:
+    """Draw sparse rows whose columns are as unevenly used as words are."""
+    rng = np.random.default_rng(0)
+    rank = np.exp(rng.random((n_items, n_entries)) * np.log(n_features)).astype(np.int32) - 1
+    column = rng.permutation(n_features).astype(np.int32)
+    X = csr_array(
+        (
+            rng.random(rank.size),
+            column[rank].ravel(),
+            n_entries * np.arange(n_items + 1, dtype=np.int32),
+        ),
+        shape=(n_items, n_features),
+    )
+    X.sum_duplicates()
+    return X
+
+
+def scores_of(X: csr_array, noise: float = 1.0) -> np.ndarray:
+    """Draw two grades that depend on the rows, half of the items each."""
+    rng = np.random.default_rng(1)
+    signal = X @ rng.normal(size=X.shape[1])
+    noisy = signal + noise * signal.std() * rng.normal(size=X.shape[0])
+    return (noisy > np.median(noisy)).astype(float)
+
+
+def read_bandwidth() -> float:
+    """Return the bytes read in a second by summing a large array on all cores."""
+    values = np.ones(1 << 26)
+    edges = even_parts(np.arange(len(values) + 1))
+    out = np.empty(len(edges))
+
+    def task(part: int, first: int, last: int) -> None:
+        out[part] = values[first:last].sum()
+
+    (seconds,) = medians([lambda: run_parts(task, edges)])
+    return values.nbytes / seconds
+
+
+def operator_rows() -> list[Row]:
+    X = rows_like_rcv1(int(781_265 * SIZE))
+    y = scores_of(X)
+    qid = np.sort(np.random.default_rng(0).integers(0, 1000, X.shape[0]))
+    w = np.random.default_rng(2).normal(size=X.shape[1])
+    bandwidth = read_bandwidth()
+    table = []
+    for name, ids in [("one query", None), ("1,000 queries", qid)]:
+        graph = PreferenceGraph.from_scores(y, ids, ties="keep")
+        for dtype, bar in [("float64", 2.3), ("float32", 2.8)]:
+            table += compare_operator(X, w, graph, f"{name}, {dtype}", dtype, bar, bandwidth)
+    return table
+
+
+def compare_operator(
+    X: csr_array,
+    w: np.ndarray,
+    graph: PreferenceGraph,
+    name: str,
+    dtype: str,
+    bar: float,
+    bandwidth: float,
+) -> list[Row]:
+    operator = normal_operator(as_rows(X, None if dtype == "float64" else dtype), graph)
+    row = faster(
+        f"one operator application, {X.shape[0]:,} x {X.shape[1]:,}, {name}",
+        lambda: operator.apply(w),
+        "the two scipy products X @ w, X.T @ v",
+        lambda: X.T @ (X @ w),
+        bar,
+    )
+    limit = (12 if dtype == "float64" else 6) * X.nnz / bandwidth
+    against = f"one read of the matrix at {bandwidth / 1e9:.1f} GB/s"
+    note = (
+        f"{type(operator).__name__}; the time goes into random reads of w and random updates of "
+        "the sum, both in cache, not into reading the matrix"
+    )
+    return [
+        row,
+        Row("the same", against, "report", row.seconds, limit, row.seconds / limit, note),
+    ]
+
+
+def grid_problem() -> tuple[csr_array, PreferenceGraph, Validation]:
+    X = rows_like_rcv1(int(781_265 * SIZE))
+    y = scores_of(X)
+    n_val = min(8149, X.shape[0] // 10)
+    graph = PreferenceGraph.from_scores(y[n_val:], ties="keep")
+    validation = validate_by_measure(X[:n_val], y[:n_val], Queries.single(n_val), Concordance)
+    return X[n_val:], graph, validation
+
+
+def grid_rows() -> list[Row]:
+    X, graph, validation = grid_problem()
+    operator = normal_operator(as_rows(X), graph)
+    rule = Rule(tol=1e-6, max_iter=2000)
+
+    def run(alphas: np.ndarray, rule: Rule, validation: Validation | None = None) -> Descent:
+        return descend(Problem.of(operator, alphas, validation=validation), rule)
+
+    one, one_s = timed(lambda: run(ALPHAS[:1], rule, validation))
+    grid, grid_s = timed(lambda: run(ALPHAS, rule, validation))
+    separate, separate_s = timed(lambda: [run(np.array([a]), rule) for a in ALPHAS])
+    n_separate = sum(descent.n_iter for descent in separate)
+    early, early_s = timed(lambda: run(np.zeros(1), Rule(1e-6, 2000, 10), validation))
+    hybrid, hybrid_s = timed(lambda: run(ALPHAS, Rule(1e-6, 2000, 10), validation))
+    jacobi, jacobi_s = timed(
+        lambda: descend(Problem.of(operator, ALPHAS[:1], precondition=True), rule)
+    )
+    differ = max(
+        np.linalg.norm(a - b.coefs[0]) / np.linalg.norm(b.coefs[0])
+        for a, b in zip(grid.coefs, separate, strict=True)
+    )
+    return [
+        Row("31 alphas with validation of each at every iteration",
+            "one alpha, the smallest, with validation", "at most 1.5x", grid_s, one_s,
+            grid_s / one_s, f"{grid.n_iter} and {one.n_iter} iterations"),
+        Row("the same", "31 separate runs to tolerance (method 1)", "at least 12x faster",
+            grid_s, separate_s, separate_s / grid_s,
+            f"{n_separate} iterations; weights differ by {differ:.0e}"),
+        Row("early stopping with selection (method 2)", "31 separate runs (method 1)",
+            f"report; the paper: {PAPER[0] / PAPER[1]:.0f}x", early_s, separate_s,
+            separate_s / early_s,
+            f"{early.n_iter} iterations, best {early.best.iteration}, value {early.best.value:.4f};"
+            f" the grid's best {grid.best.value:.4f}"),
+        Row("31 alphas, each stopped early (method 3)", "31 separate runs (method 1)", "report",
+            hybrid_s, separate_s, separate_s / hybrid_s,
+            f"{hybrid.n_iter} iterations, best alpha {hybrid.best.alpha:g},"
+            f" value {hybrid.best.value:.4f}"),
+        Row("one alpha, the smallest, with the diagonal as preconditioner",
+            "the same without", "report", jacobi_s, one_s, one_s / jacobi_s,
+            f"{jacobi.n_iter} and {one.n_iter} iterations"),
+    ]  # fmt: skip
+
+
+def timed(job: Callable[[], Any]) -> tuple[Any, float]:
+    """Run a long job once."""
+    start = time.perf_counter()
+    result = job()
+    return result, time.perf_counter() - start
+
+
+def pair_rows() -> list[Row]:
+    X = rows_like_rcv1(int(200_000 * SIZE))
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, X.shape[0], size=(int(1e6 * SIZE), 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    graph = PreferenceGraph.from_pairs(pairs, n_items=X.shape[0])
+    operator = normal_operator(as_rows(X), graph)
+    entries = np.tile([1.0, -1.0], len(pairs))
+    M = csr_array(
+        (entries, pairs.ravel(), 2 * np.arange(len(pairs) + 1)), shape=(len(pairs), X.shape[0])
+    )
+    rhs = np.ones(len(pairs))
+
+    def scipy_steps(apply: Callable[[np.ndarray], np.ndarray], b: np.ndarray) -> np.ndarray:
+        """Take 20 plain steps of conjugate gradients."""
+        w, r = np.zeros_like(b), b.copy()
+        p = r.copy()
+        for _ in range(20):
+            q = apply(p) + p
+            step = (r @ r) / (p @ q)
+            w, before, r = w + step * p, r @ r, r - step * q
+            p = r + (r @ r) / before * p
+        return w
+
+    ours = Rule(tol=0.0, max_iter=20)
+    return [
+        faster(
+            f"20 iterations on {len(pairs):,} pairs of {X.shape[0]:,} items",
+            lambda: descend(Problem.of(operator, np.ones(1)), ours),
+            "the same with scipy products, X.T @ (M.T @ (M @ (X @ w)))",
+            lambda: scipy_steps(lambda w: X.T @ (M.T @ (M @ (X @ w))), X.T @ (M.T @ rhs)),
+            1.5,
+            repeats=3,
+        )
+    ]
+
+
+def streaming_rows() -> list[Row]:
+    """Fit a file of 2 GB in a process of its own, and a part of it in memory to compare."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("RANKWISE_BENCH_DIR")) as folder:
+        path = Path(folder) / "large.svm"
+        size = write_large(path, int(2e9 * SIZE))
+        streamed, (seconds, peak) = in_process("stream", path)
+        memory, (other_seconds, other_peak) = in_process("memory", path)
+        error = np.linalg.norm(streamed - memory) / np.linalg.norm(memory)
+    note = (
+        f"peak {peak:.0f} MB resident (bar: below 1000), in memory {other_peak:.0f} MB; "
+        f"weights differ by {error:.0e} (bar: 1e-8)"
+    )
+    return [
+        Row(f"streaming fit of a svmlight file of {size / 1e9:.2f} GB, 47,152 features",
+            "the same read into memory", "report", seconds, other_seconds,
+            other_seconds / seconds, note)
+    ]  # fmt: skip
+
+
+def write_large(path: Path, n_bytes: int) -> int:
+    """Write parts of 20,000 rows until the file is large enough."""
+    X = rows_like_rcv1(20_000)
+    X.data = np.round(X.data, 6)
+    y = scores_of(X)
+    part = path.with_suffix(".part")
+    write_svmlight(part, X, y, qid=np.arange(20_000) // 100)
+    text = part.read_bytes()
+    part.unlink()
+    with path.open("wb") as file:
+        for copy in range(max(1, round(n_bytes / len(text)))):
+            file.write(text.replace(b"qid:", f"qid:{copy}0".encode()))
+    return path.stat().st_size
+
+
+def in_process(kind: str, path: Path) -> tuple[np.ndarray, tuple[float, float]]:
+    out = path.with_name(f"{kind}.npy")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.linear", "--fit", kind, str(path), str(out)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    seconds, peak = map(float, done.stdout.split())
+    return np.load(out), (seconds, peak)
+
+
+def fit_and_report(kind: str, path: str, out: str) -> None:
+    from rankwise.io.svmlight import read_svmlight  # noqa: PLC0415
+
+    ranker = LinearRankRLS(1.0, tol=1e-12, max_iter=300)
+    start = time.perf_counter()
+    if kind == "stream":
+        ranker.fit_file(path, n_features=47_152, cache_dir=Path(path).parent)
+    else:
+        data = read_svmlight(path, n_features=47_152, comments="skip")
+        ranker.fit(data.X, data.y, qid=data.qid)
+    seconds = time.perf_counter() - start
+    np.save(out, ranker.coef_)
+    print(seconds, peak_memory() / 1e6)
+
+
+def peak_memory() -> int:
+    """Return the most bytes this process ever held; unlike ru_maxrss, not those of its parent."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+def table() -> list[Row]:
+    with serial_blas():  # as in every fit
+        operators = operator_rows()
+    return [*operators, *grid_rows(), *pair_rows(), *streaming_rows()]
+
+
+if __name__ == "__main__":
+    if "--fit" in sys.argv:
+        fit_and_report(*sys.argv[-3:])
+    else:
+        print(markdown("Linear RankRLS by conjugate gradients", table()))

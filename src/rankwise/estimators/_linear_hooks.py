@@ -1,0 +1,103 @@
+"""What happens beside an iterative fit: a progress bar, a checkpoint file, warnings."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rankwise.core.errors import ConvergenceWarning, ModelFileError
+from rankwise.inference.cg import Descent, Rule, Step
+from rankwise.inference.cg_state import Problem
+from rankwise.io.modelfile import read_model, write_model
+
+StepCallback = Callable[[Step], object]
+
+
+@contextmanager
+def progress_of(
+    progress: bool | StepCallback, rule: Rule, lower_is_better: bool
+) -> Iterator[StepCallback | None]:
+    """Yield what to call after each step: nothing, the caller's function, or a bar on stderr."""
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("fit", total=rule.max_iter)
+
+        def show(step: Step) -> None:
+            text = describe(step, lower_is_better)
+            bar.update(task, completed=step.iteration, description=text)
+
+        yield show
+
+
+def describe(step: Step, lower_is_better: bool) -> str:
+    """Return the iteration, the largest residual and the best validation value in words."""
+    text = f"iteration {step.iteration}  residual {np.nanmax(step.residuals):.1e}"
+    if np.isnan(step.values).all():
+        return text
+    best = np.nanmin(step.values) if lower_is_better else np.nanmax(step.values)
+    return f"{text}  validation {best:.4f}"
+
+
+def fingerprint(problem: Problem) -> str:
+    """Return a digest of the equations; runs of the same ones may go on from one another."""
+    digest = hashlib.sha256()
+    for part in (problem.rhs, problem.alphas, problem.scale, problem.start):
+        digest.update(part.tobytes())
+    digest.update(str(problem.validation is not None).encode())
+    return digest.hexdigest()
+
+
+def checkpoint_writer(
+    path: str | PathLike[str] | None, problem: Problem
+) -> Callable[[Mapping[str, NDArray[Any]]], None] | None:
+    """Return what writes the state of a run to the file, all or nothing."""
+    if path is None:
+        return None
+    identity = {"kind": "LinearRankRLS checkpoint", "equations": fingerprint(problem)}
+    return lambda arrays: write_model(path, identity, arrays)
+
+
+def read_checkpoint(
+    path: str | PathLike[str] | None, problem: Problem
+) -> Mapping[str, NDArray[Any]] | None:
+    """Return the state in the file, None where there is no file yet."""
+    if path is None or not Path(path).exists():
+        return None
+    identity, arrays = read_model(path)
+    if identity.get("equations") != fingerprint(problem):
+        raise ModelFileError(
+            f"{os.fspath(path)}: expected a checkpoint of the same data and parameters, got one of "
+            "others. Remove the file to start anew, or give another path."
+        )
+    return arrays
+
+
+def warn_unless_converged(descent: Descent, rule: Rule) -> None:
+    """Say why a run ended before it came to rest by itself."""
+    if descent.converged or descent.ending == "callback":
+        return
+    if descent.ending == "interrupted":
+        reason = f"Stopped by Ctrl-C after {descent.n_iter} iterations; the best so far is kept."
+    else:
+        residual = float(np.nanmax(descent.residuals[-1])) if descent.n_iter else np.inf
+        reason = (
+            f"Not converged after max_iter={rule.max_iter} iterations: the relative residual is "
+            f"{residual:.1e}, tol is {rule.tol:.1e}. Raise max_iter or alpha, or scale the "
+            "features."
+        )
+    warnings.warn(reason, ConvergenceWarning, stacklevel=4)

@@ -1,0 +1,86 @@
+"""The parameters of an iterative fit, checked."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias, final, get_args
+
+import numpy as np
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.validation import check_choice
+from rankwise.inference.cg import Rule
+
+Storage: TypeAlias = Literal["float32", "float64"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What to solve for and when to stop.
+
+    Parameters
+    ----------
+    alphas : (n_alphas,)
+        The values of alpha.
+    rule : Rule
+        When to stop.
+    precondition : bool
+        Whether the diagonal may precondition: for one alpha that is solved to convergence.
+    """
+
+    alphas: FloatArray
+    rule: Rule
+    precondition: bool
+
+    @classmethod
+    def of(cls, ranker: Any) -> Self:
+        """Check the parameters of a ranker."""
+        early = bool(ranker.early_stopping)
+        given = [ranker.alpha] if ranker.alphas is None else np.ravel(ranker.alphas).tolist()
+        name = "alpha" if ranker.alphas is None else "alphas"
+        if not given:
+            raise InvalidInputError("`alphas` must hold at least one value: got none.")
+        alphas = np.array([_check_alpha(name, alpha, early) for alpha in given])
+        if ranker.warm_start and len(alphas) > 1:
+            raise InvalidInputError(
+                f"`warm_start` must be used with a single alpha: got {len(alphas)}, which share a "
+                "Krylov space from a start at zero only. Set warm_start=False or alphas=None."
+            )
+        if ranker.dtype is not None:
+            check_choice("dtype", ranker.dtype, get_args(Storage))
+        rule = Rule(
+            tol=_check_tolerance(ranker.tol),
+            max_iter=check_count("max_iter", ranker.max_iter),
+            patience=check_count("n_iter_no_change", ranker.n_iter_no_change) if early else None,
+        )
+        return cls(alphas, rule, precondition=len(alphas) == 1 and not early)
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether validation data decide on anything."""
+        return len(self.alphas) > 1 or self.rule.patience is not None
+
+
+def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
+    number = value if isinstance(value, int | float | np.number) else float("nan")
+    low_enough = number >= 0 if zero_allowed else number > 0
+    if isinstance(value, bool) or not np.isfinite(number) or not low_enough:
+        bound = "not below 0" if zero_allowed else "above 0"
+        raise InvalidInputError(
+            f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
+            "is for early_stopping=True, where the number of iterations regularises."
+        )
+    return float(number)
+
+
+def _check_tolerance(value: object) -> float:
+    if isinstance(value, int | float | np.number) and 0 <= value < 1:
+        return float(value)
+    raise InvalidInputError(f"`tol` must be a number from 0 to below 1: got {value!r}.")
+
+
+def check_count(name: str, value: object) -> int:
+    """Return a whole number above 0."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+        return int(value)
+    raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")

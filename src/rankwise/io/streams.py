@@ -1,0 +1,185 @@
+"""Data files as streams of chunks that fit in memory and can be read again and again."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError
+from rankwise.io.compression import format_suffix
+from rankwise.io.data import RankingData
+from rankwise.io.parquet_table import _NUMERIC, ParquetTable, _open
+from rankwise.io.svmlight import CHUNK_BYTES, iter_svmlight, scan_svmlight
+from rankwise.io.svmlight_scan import SvmlightScan, ZeroBased
+from rankwise.io.table import CellError
+from rankwise.io.tables import (
+    _USUAL_QID,
+    _USUAL_Y,
+    DELIMITERS,
+    PARQUET_SUFFIXES,
+    _named_or_usual,
+    if_any,
+    require_column,
+)
+
+
+class DataStream(ABC):
+    """A file of scored items that is read in chunks."""
+
+    n_features: int
+    has_qid: bool
+    feature_names: list[str] | None
+
+    @abstractmethod
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SvmlightStream(DataStream):
+    """A svmlight file; sparse or dense by its density, the same in every chunk."""
+
+    path: str | os.PathLike[str]
+    scan: SvmlightScan
+    chunk_bytes: int
+    feature_names: None = None
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return self.scan.n_features
+
+    @property
+    def has_qid(self) -> bool:  # type: ignore[override]
+        """Whether the items have queries."""
+        return self.scan.has_qid
+
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+        return iter_svmlight(self.path, self.scan, comments="skip", chunk_bytes=self.chunk_bytes)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ParquetStream(DataStream):
+    """A Parquet file, in batches of rows."""
+
+    table: ParquetTable
+    y: str
+    qid: str | None
+    feature_names: list[str]
+    n_rows: int
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return len(self.feature_names)
+
+    @property
+    def has_qid(self) -> bool:  # type: ignore[override]
+        """Whether the items have queries."""
+        return self.qid is not None
+
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+        columns = [*self.feature_names, self.y, *if_any(self.qid)]
+        first = 0
+        with _open(self.table.path) as file:
+            for batch in file.iter_batches(batch_size=self.n_rows, columns=columns):
+                yield self._data(batch, first)
+                first += batch.num_rows
+
+    def _data(self, batch: Any, first: int) -> RankingData:
+        X = np.empty((batch.num_rows, self.n_features))
+        for j, name in enumerate(self.feature_names):
+            X[:, j] = self._numbers(batch, name, first)
+        qid = None if self.qid is None else self._ids(batch, self.qid, first)
+        y = self._numbers(batch, self.y, first)
+        return RankingData(X, y, qid, feature_names=self.feature_names)
+
+    def _numbers(self, batch: Any, name: str, first: int) -> FloatArray:
+        column = batch.column(name)
+        if str(column.type) not in _NUMERIC:
+            raise CellError(self.table.path, "all rows", name, "numbers", str(column.type))
+        values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+        self._refuse(name, ~np.isfinite(values), "a finite number", first)
+        return values
+
+    def _ids(self, batch: Any, name: str, first: int) -> NDArray[Any]:
+        column = batch.column(name)
+        missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        self._refuse(name, missing, "an id", first)
+        return np.asarray(column.to_pylist())
+
+    def _refuse(self, name: str, bad: NDArray[Any], expected: str, first: int) -> None:
+        if bad.any():
+            row = f"row {first + int(np.argmax(bad)) + 1}"
+            got = "none (null, NaN or infinity)"
+            raise CellError(self.table.path, row, name, expected, got)
+
+
+def open_stream(
+    path: str | os.PathLike[str],
+    *,
+    memory: int,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    y: str | None = None,
+    qid: str | None = None,
+    features: Sequence[str] | None = None,
+) -> DataStream:
+    """Open a svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
+
+    Parameters
+    ----------
+    path
+        The file; ``.parquet`` and ``.pq`` are Parquet, all others but tables of text svmlight.
+    memory
+        Bytes that a chunk may take, about.
+    n_features, zero_based
+        Of svmlight files, as in `read_svmlight`; a first pass checks them.
+    y, qid, features
+        Columns of Parquet files, as in `read_table`.
+    """
+    suffix = format_suffix(path)
+    if suffix in DELIMITERS:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a svmlight or Parquet file to be read in chunks, got "
+            f"{suffix!r}. Convert it, or read it whole with read_table."
+        )
+    if suffix in PARQUET_SUFFIXES:
+        return _open_parquet(path, memory, y, qid, features)
+    chunk_bytes = max(1, min(CHUNK_BYTES, memory // 4))
+    scan = scan_svmlight(
+        path, n_features=n_features, zero_based=zero_based, chunk_bytes=chunk_bytes
+    )
+    return SvmlightStream(path, scan, chunk_bytes)
+
+
+def _open_parquet(
+    path: str | os.PathLike[str],
+    memory: int,
+    y: str | None,
+    qid: str | None,
+    features: Sequence[str] | None,
+) -> ParquetStream:
+    table = ParquetTable.open(path)
+    y_name = _named_or_usual(path, table, y, "y", _USUAL_Y)
+    if y_name is None:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a column of scores named {_USUAL_Y}, got the columns "
+            f"{table.names}. Choose one with y=..."
+        )
+    qid_name = _named_or_usual(path, table, qid, "qid", _USUAL_QID)
+    if features is None:
+        names = [name for name in table.names if name not in (y_name, qid_name)]
+    else:
+        names = [require_column(path, table, name, "features") for name in features]
+    n_rows = max(1, memory // (32 * (len(names) + 1)))  # decoded twice, and the matrix
+    return ParquetStream(table, y_name, qid_name, names, n_rows)

@@ -1,0 +1,111 @@
+"""Files read in chunks hold what the same files hold when read whole."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+
+from rankwise import DataFileError
+from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
+from rankwise.io.row_store import RowStore
+from rankwise.io.streams import open_stream
+
+
+def dense(X):
+    return X.toarray() if issparse(X) else X
+
+
+@pytest.mark.parametrize("density", [0.2, 0.9])
+@pytest.mark.parametrize("memory", [100, 10**6])
+def test_svmlight_chunks_are_the_whole_file(tmp_path, density, memory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < density)
+    path = tmp_path / "train.txt"
+    write_svmlight(path, csr_array(X), rng.integers(0, 3, 40), qid=np.repeat(np.arange(8), 5))
+    stream = open_stream(path, memory=memory, n_features=7)
+    whole = read_svmlight(path, n_features=7)
+    for _ in range(2):
+        chunks = list(stream.chunks())
+        assert len({issparse(chunk.X) for chunk in chunks}) == 1
+        np.testing.assert_array_equal(np.vstack([dense(c.X) for c in chunks]), dense(whole.X))
+        np.testing.assert_array_equal(np.concatenate([c.y for c in chunks]), whole.y)
+        np.testing.assert_array_equal(np.concatenate([c.qid for c in chunks]), whole.qid)
+    assert (len(chunks) > 1) == (memory == 100)
+    assert (stream.n_features, stream.has_qid, stream.feature_names) == (7, True, None)
+
+
+@pytest.mark.parametrize("memory", [1, 1000, 10**6])
+def test_parquet_chunks_are_the_whole_file(tmp_path, memory):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "train.parquet"
+    columns = {"a": rng.normal(size=30), "b": rng.integers(0, 9, 30), "label": rng.random(30)}
+    write_table(path, columns | {"query": np.repeat(["x", "y", "z"], 10)})
+    stream = open_stream(path, memory=memory)
+    whole = read_table(path)
+    chunks = list(stream.chunks())
+    np.testing.assert_array_equal(np.vstack([c.X for c in chunks]), whole.X)
+    np.testing.assert_array_equal(np.concatenate([c.y for c in chunks]), whole.y)
+    np.testing.assert_array_equal(np.concatenate([c.qid for c in chunks]), whole.qid)
+    assert (stream.n_features, stream.has_qid, stream.feature_names) == (2, True, ["a", "b"])
+    chosen = open_stream(path, memory=10**6, y="a", features=["b"])
+    assert (chosen.n_features, chosen.y) == (1, "a")
+    assert (len(chunks) == 1) == (memory == 10**6)
+
+
+def test_files_without_queries_have_none(tmp_path):
+    write_table(tmp_path / "a.pq", {"a": [1.0, 2.0], "y": [0, 1]})
+    stream = open_stream(tmp_path / "a.pq", memory=100)
+    assert not stream.has_qid
+    assert next(stream.chunks()).qid is None
+
+
+def test_other_files_are_refused(tmp_path):
+    write_table(tmp_path / "a.csv", {"a": [1.0]})
+    with pytest.raises(DataFileError, match="expected a svmlight or Parquet file"):
+        open_stream(tmp_path / "a.csv", memory=100)
+    write_table(tmp_path / "a.parquet", {"a": [1.0]})
+    with pytest.raises(DataFileError, match="expected a column of scores"):
+        open_stream(tmp_path / "a.parquet", memory=100)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("a", [1.0, 2.0, np.nan], "row 3, column 'a': expected a finite number"),
+        ("a", ["u", "v", "w"], "all rows, column 'a': expected numbers"),
+        ("qid", [1.0, 2.0, np.nan], "row 3, column 'qid': expected an id"),
+    ],
+)
+def test_bad_cells_are_named_by_their_row_in_the_file(tmp_path, column, values, message):
+    columns = {"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0], "qid": [1, 1, 1]}
+    write_table(tmp_path / "b.parquet", columns | {column: values})
+    with pytest.raises(DataFileError, match=message):
+        list(open_stream(tmp_path / "b.parquet", memory=64).chunks())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_features", [5, 70_000])
+def test_stored_sparse_rows_come_back(tmp_path, n_features, dtype):
+    rng = np.random.default_rng(0)
+    X = csr_array((rng.random((20, 5)) < 0.4) * rng.random((20, 5)))
+    X.resize((20, n_features))
+    store = RowStore.create(tmp_path, n_features, dtype)
+    for first, last in [(0, 7), (7, 7), (7, 20)]:
+        store.append(X[first:last])
+    starts = store.starts()
+    for first, last in [(0, 20), (3, 9), (5, 5)]:
+        values, indices, indptr = store.read_sparse(first, last, starts)
+        part = X[first:last]
+        np.testing.assert_array_equal(values, part.data.astype(dtype))
+        np.testing.assert_array_equal(indices, part.indices)
+        np.testing.assert_array_equal(indptr, part.indptr)
+    assert indices.dtype == (np.uint16 if n_features == 5 else np.int32)
+    assert store.is_sparse
+
+
+def test_stored_dense_rows_come_back(tmp_path):
+    X = np.random.default_rng(0).normal(size=(9, 4))
+    store = RowStore.create(tmp_path, 4, np.float64)
+    store.append(X[:5])
+    store.append(np.asfortranarray(X[5:]))
+    np.testing.assert_array_equal(store.read_dense(2, 8), X[2:8])
+    np.testing.assert_array_equal(store.starts(), 4 * np.arange(10))
