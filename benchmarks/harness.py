@@ -80,6 +80,13 @@ def machine_facts(packages: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def peak_megabytes() -> float:
+    """Return the most memory this process has held; that of its parent does not count."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1e3
+
+
 def _cpu() -> str:
     try:
         with open("/proc/cpuinfo") as file:

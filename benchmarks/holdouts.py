@@ -1,6 +1,5 @@
 """Hold-outs in closed form against refitting, the fit itself and bare LAPACK."""
 
-import resource
 import subprocess
 import sys
 import time
@@ -8,7 +7,7 @@ import time
 import numpy as np
 from scipy.linalg import cholesky, eigh
 
-from benchmarks.harness import Row, markdown, medians, within
+from benchmarks.harness import Row, markdown, medians, peak_megabytes, within
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
 from rankwise.selection.folds import Folds
 from rankwise.selection.leave_out import leave_out
@@ -152,7 +151,7 @@ def memory_rows() -> list[Row]:
     size = 4000**2 * 8 / 1e6
     rows = []
     for job in ("dual", "pairs"):
-        base, full = _peak("none"), _peak(job)
+        base, full = _peak(job, 400), _peak(job, 4000)
         name = {"dual": "leave-query-out, dual", "pairs": "leave-pair-out"}[job]
         rows.append(
             Row(
@@ -162,26 +161,26 @@ def memory_rows() -> list[Row]:
                 full - base,
                 size,
                 (full - base) / size,
+                "the same job on 400 items subtracted",
             )
         )
     return rows
 
 
-def _peak(job: str) -> float:
-    command = [sys.executable, "-m", "benchmarks.holdouts", "--peak", job]
+def _peak(job: str, n_items: int) -> float:
+    command = [sys.executable, "-m", "benchmarks.holdouts", "--peak", job, str(n_items)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def _report_peak(job: str) -> None:
+def _report_peak(job: str, n_items: int) -> None:
     kernel = Gaussian(1 / 50)
-    for n_items in (400, 4000) if job != "none" else (400,):
-        X, y, qid = dual_problem(n_items)
-        if job == "dual":
-            _leave_out(X, y, qid, kernel)
-        elif job == "pairs":
-            space = KernelSpace(kernel, X, None)
-            leave_pair_out_complete(space, y[:, None], np.ones(n_items), np.array([1.0]))
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+    X, y, qid = dual_problem(n_items)
+    if job == "dual":
+        _leave_out(X, y, qid, kernel)
+    else:
+        space = KernelSpace(kernel, X, None)
+        leave_pair_out_complete(space, y[:, None], np.ones(n_items), np.array([1.0]))
+    print(peak_megabytes())
 
 
 def table() -> list[Row]:
@@ -190,6 +189,6 @@ def table() -> list[Row]:
 
 if __name__ == "__main__":
     if "--peak" in sys.argv:
-        _report_peak(sys.argv[-1])
+        _report_peak(sys.argv[-2], int(sys.argv[-1]))
     else:
         print(markdown("Hold-outs in closed form", table()))

@@ -1,6 +1,5 @@
 """RankRLS in closed form against scikit-learn and bare LAPACK."""
 
-import resource
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 from sklearn.kernel_ridge import KernelRidge
 
-from benchmarks.harness import Row, faster, markdown, within
+from benchmarks.harness import Row, faster, markdown, peak_megabytes, within
 from rankwise import Gaussian, RankRLS
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
@@ -108,7 +107,7 @@ def _report_peak(fit: str) -> None:
     RankRLS().fit_path(small, y[:1000], alphas=ALPHAS)
     if fit == "yes":
         RankRLS().fit_path(X, y, alphas=ALPHAS)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+    print(peak_megabytes())
 
 
 def table() -> list[Row]:

@@ -39,7 +39,8 @@ class Spectrum:
         """Decompose a symmetric matrix, which is overwritten."""
         if len(A) == 0:
             return cls(np.zeros(0), np.zeros((0, 0)))
-        values, vectors = eigh(A, driver="evd", overwrite_a=True, check_finite=False)
+        # LAPACK works on columns: the transpose of a symmetric matrix is decomposed without a copy
+        values, vectors = eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
         refuse_indefinite(values[0], values[-1])
         return cls(np.maximum(values, 0.0), vectors)
 

@@ -1,6 +1,6 @@
 """Leave out every pair of items of one global ranking, for every alpha."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self, final
 
@@ -18,6 +18,9 @@ from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_ro
 
 MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
+
+ROWS = 256
+"""Rows of a large matrix that are worked on together."""
 
 TIE = 1e-12
 """Differences below this share of the largest score are rounding errors: a tie."""
@@ -156,7 +159,7 @@ class _KernelInverse:
         n_items = len(self.K)
         M = self.K + max(self.level, mu) / n_items
         M.flat[:: n_items + 1] += mu / self.weight
-        norm = float(np.abs(M).sum(axis=1).max())
+        norm = _largest_row_sum(M)
         factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
         if info != 0:
             return np.full_like(M, np.nan), np.inf
@@ -164,7 +167,8 @@ class _KernelInverse:
         dpotri(factor, lower=False, overwrite_c=True)  # in place: the lower triangle of M
         ones = dsymm(1.0, M.T, np.ones((n_items, 1)), lower=False)[:, 0]
         scaled = ones / np.sqrt(ones.sum())
-        M -= np.outer(scaled, scaled)
+        for rows in _row_blocks(n_items):
+            M[rows] -= scaled[rows, None] * scaled
         return M, np.finfo(float).eps / max(rcond, np.finfo(float).tiny)
 
 
@@ -197,6 +201,15 @@ class _FeatureInverse:
         B *= root
         eps = np.finfo(float).eps
         return B, float(max(eps / spare, eps * (values[-1] + mu) / (values[0] + mu)))
+
+
+def _row_blocks(n_items: int) -> Iterator[slice]:
+    """Cut rows into blocks, so that whole matrices need no second copy."""
+    return (slice(start, start + ROWS) for start in range(0, n_items, ROWS))
+
+
+def _largest_row_sum(M: FloatArray) -> float:
+    return max(float(np.abs(M[rows]).sum(axis=1).max()) for rows in _row_blocks(len(M)))
 
 
 def leave_pair_out_graded(
@@ -287,7 +300,7 @@ class _GradeSystem:
         n_grades = len(rest)
         M = K.copy()
         M.flat[:: len(M) + 1] += strength / degree[level]
-        norm = float(np.abs(M).sum(axis=1).max())
+        norm = _largest_row_sum(M)
         factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
         rcond = dpocon(factor, norm, uplo="U")[0] if info == 0 else 0.0
         dpotri(factor, lower=False, overwrite_c=True)
