@@ -42,16 +42,19 @@ class Root(ABC):
         """Return scores V of the items with ``R.T @ V = P``; constants per component are free."""
 
     def reduce(self, K: FloatArray) -> FloatArray:
-        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns; K is overwritten."""
+        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns.
+
+        K must own its memory, which becomes that of the result.
+        """
         half = np.empty((self.rank, len(K)))
         for start in range(0, len(K), BLOCK):
             block = slice(start, start + BLOCK)
             half[:, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
-        S: FloatArray = np.ndarray((self.rank, self.rank), buffer=K)  # K is needed no more
+        K.resize((self.rank, self.rank), refcheck=False)
         for start in range(0, self.rank, BLOCK):
             block = slice(start, start + BLOCK)
-            S[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
-        return S
+            K[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
+        return K
 
 
 class GraphLaplacian(ABC):
