@@ -10,20 +10,27 @@ from rankwise.core.arrays import FloatArray, IntArray
 def group_means(V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatArray) -> FloatArray:
     """Return the weighted mean of each group of rows; rows of group -1 take no part.
 
-    The first row is subtracted before summing, so that a large common offset costs no digits.
+    The first row of a group is subtracted before summing, so that an offset costs no digits.
     """
     n_items, n_columns = V.shape
-    shift = V[0].astype(np.float64)
+    first = np.full(len(mass), -1)
     out = np.zeros((len(mass), n_columns))
     for i in range(n_items):
         g = group[i]
-        if g >= 0:
-            w = weight[i]
-            for j in range(n_columns):
-                out[g, j] += w * (V[i, j] - shift[j])
-    for g in range(len(mass)):
+        if g < 0:
+            continue
+        f = first[g]
+        if f < 0:
+            first[g] = i
+            continue
+        w = weight[i]
         for j in range(n_columns):
-            out[g, j] = shift[j] + out[g, j] / mass[g]
+            out[g, j] += w * (np.float64(V[i, j]) - V[f, j])
+    for g in range(len(mass)):
+        f = first[g]
+        if f >= 0:
+            for j in range(n_columns):
+                out[g, j] = V[f, j] + out[g, j] / mass[g]
     return out
 
 

@@ -56,12 +56,20 @@ def judge_scores(
         for k, y in enumerate(Y.T)
     ]
     per_query = np.full((len(alphas), some.n_queries), np.nan)
-    per_query[good] = np.mean(per_output, axis=0)
+    per_query[good] = _mean_of_known(np.stack(per_output))
     counts = np.count_nonzero(~np.isnan(per_query), axis=1)
     values = np.full(len(alphas), np.nan)
     weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
     values[good] = weighted_mean(per_query[good], weight)
     return Path(alphas, measure, values, _spread(per_query, counts), per_query, held_out.error)
+
+
+def _mean_of_known(values: FloatArray) -> FloatArray:
+    """Average over the first axis, leaving out NaN; NaN where there is nothing else."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
 
 def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:

@@ -1,0 +1,205 @@
+"""Kernel principal components: the few directions in which the data vary most."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final, get_args
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import eigh, svd
+from scipy.linalg.lapack import dpotrf
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.validation import check_choice
+from rankwise.features.kernels import Kernel, Linear
+from rankwise.features.maps import Expansion, FeatureMap, Identity
+
+Solver: TypeAlias = Literal["auto", "full", "truncated"]
+
+RESOLVED = 1e-10
+"""Components below this share of the largest are lost in rounding errors."""
+
+INDEFINITE = 1e-8
+"""A smallest eigenvalue below minus this share of the largest is no rounding error."""
+
+MANY_ITEMS = 2000
+ITEMS_PER_COMPONENT = 50
+"""From so many items, and so many for each component, Lanczos is the faster way."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Components(FeatureMap):
+    r"""The leading principal components of centred rows, in the feature space of a kernel.
+
+    With :math:`K_c = (I - J) K (I - J)`, :math:`J = \mathbf{11}^\top / n`, and its leading
+    eigenpairs :math:`V, \Lambda` the features of the training rows are
+    :math:`Z = V \Lambda^{1/2}`, and those of other rows
+    :math:`(K_X - \mathbf 1 \bar k^\top) V \Lambda^{-1/2}` with :math:`\bar k` the mean row of K.
+
+    Parameters
+    ----------
+    base : FeatureMap
+        The kernel functions of the training rows, or the features themselves for a linear kernel.
+    directions : (n_base, n_components)
+        The components in terms of the base: :math:`V \Lambda^{-1/2}`, or unit vectors of features.
+    centre : (n_base,)
+        The mean of the base over the training rows.
+    variances : (n_components,)
+        The eigenvalues, in falling order.
+
+    Notes
+    -----
+    [TH10] (3) and the centring of Sect. 6.1; the columns of V sum to zero, so that centring the
+    columns of a test kernel changes nothing.
+    """
+
+    base: FeatureMap
+    directions: FloatArray
+    centre: FloatArray
+    variances: FloatArray
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.variances)
+
+    def map(self, X: Matrix) -> Matrix:
+        """Return the components of rows X."""
+        rows = self.base.map(X)
+        if sparse.issparse(rows):
+            return rows @ self.directions - self.centre @ self.directions
+        return (rows - self.centre) @ self.directions
+
+    def fold(self, W: FloatArray) -> FloatArray:
+        """Return weights of the base: one per training row, or one per feature."""
+        return self.directions @ W
+
+    def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
+        """Return ``map(X) @ W`` for folded weights: one product with the base."""
+        return self.base.product(X, weights) - self.centre @ weights
+
+
+def find_components(
+    kernel: Kernel,
+    X: Matrix,
+    n_components: int,
+    solver: Solver = "auto",
+    weight: FloatArray | None = None,
+) -> tuple[Components, FloatArray]:
+    r"""Return the leading components of rows X, and their values for X itself.
+
+    There are fewer than asked for where the rows span fewer. Costs O(n^3) with the full solver,
+    O(n^2) per Lanczos step with the truncated one, O(n d^2) for dense rows and a linear kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numeric parameters.
+    X : (n_items, n_features)
+        Training rows.
+    n_components : int
+        How many components at most.
+    solver : {"auto", "full", "truncated"}
+        All of a tridiagonal reduction, or Lanczos iterations to the precision of the machine, which
+        is faster for a few components of many items; "auto" decides by these numbers.
+    weight : (n_items,), optional
+        Weights of the rows; an integer weight equals repetition.
+    """
+    check_choice("solver", solver, get_args(Solver))
+    if sparse.issparse(X) and not kernel.accepts_sparse:
+        raise InvalidInputError(
+            f"The kernel {kernel!r} must have dense rows: got a sparse X. "
+            "Use X.toarray(), or a kernel that takes sparse rows."
+        )
+    s = np.ones(X.shape[0]) if weight is None else weight
+    if isinstance(kernel, Linear) and not sparse.issparse(X):
+        components = _of_features(X, n_components, s)
+        return components, components.map(X)
+    K = np.asarray(kernel(X, X), dtype=float)
+    centre = _centre(K, s)
+    if not kernel.is_trusted:
+        _refuse_indefinite(K)
+    values, vectors = _leading(K, min(n_components, len(K) - 1), solver)
+    n_kept = _n_resolved(values)
+    values, vectors = values[:n_kept], vectors[:, :n_kept]
+    root, scale = np.sqrt(s)[:, None], np.sqrt(values)
+    directions = root * vectors / scale
+    if isinstance(kernel, Linear):
+        mean = np.asarray(s @ X).ravel() / s.sum()
+        components = Components(Identity(), X.T @ directions, mean, values)
+    else:
+        components = Components(Expansion(kernel, X), directions, centre, values)
+    Z = np.divide(vectors * scale, root, out=np.zeros(vectors.shape), where=root > 0)
+    if (s == 0).any():
+        Z[s == 0] = components.map(X[s == 0])
+    return components, Z
+
+
+def _of_features(X: FloatArray, n_components: int, weight: FloatArray) -> Components:
+    """Find the components of a linear kernel among the features: no kernel matrix is formed."""
+    centre = weight @ X.astype(float, copy=False) / weight.sum()
+    rows = np.sqrt(weight)[:, None] * (X - centre)
+    _, s, Vt = svd(rows, full_matrices=False, check_finite=False)
+    n_kept = min(n_components, _n_resolved(s))
+    return Components(Identity(), Vt[:n_kept].T, centre, s[:n_kept] ** 2)
+
+
+def _centre(K: FloatArray, weight: FloatArray) -> FloatArray:
+    """Centre and weight a kernel matrix in place; return its mean row."""
+    share = weight / weight.sum()
+    centre = share @ K
+    K -= centre
+    K -= (K @ share)[:, None]
+    if (weight != 1.0).any():
+        root = np.sqrt(weight)
+        K *= root
+        K *= root[:, None]
+    return centre
+
+
+def _leading(K: FloatArray, n_components: int, solver: Solver) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues in falling order with their vectors; K is overwritten."""
+    n_items = len(K)
+    few = n_items >= max(MANY_ITEMS, ITEMS_PER_COMPONENT * n_components)
+    if solver == "truncated" or (solver == "auto" and few):
+        start = np.random.default_rng(0).normal(size=n_items)  # the answer does not depend on it
+        try:
+            values, vectors = eigsh(K, k=n_components, which="LA", v0=start)
+            return values[::-1], vectors[:, ::-1]
+        except ArpackNoConvergence:  # a flat spectrum: no gain from looking at its head only
+            pass
+    values, vectors = eigh(
+        K,
+        subset_by_index=[n_items - n_components, n_items - 1],
+        driver="evr",
+        overwrite_a=True,
+        check_finite=False,
+    )
+    return values[::-1], vectors[:, ::-1]
+
+
+def _n_resolved(values: FloatArray) -> int:
+    """Return how many values, in falling order, stand above rounding errors; refuse none at all."""
+    n_kept = int(np.count_nonzero(values > max(RESOLVED * values[0], 0.0)))
+    if n_kept == 0:
+        raise InvalidInputError(
+            "The rows of `X` must differ from each other: the centred kernel is zero everywhere, "
+            "so there is no component. Check the features and the kernel."
+        )
+    return n_kept
+
+
+def _refuse_indefinite(K: FloatArray) -> None:
+    """Raise unless the centred kernel is positive semidefinite up to rounding errors."""
+    shifted = K + INDEFINITE * np.abs(K).sum(axis=1).max() * np.eye(len(K))
+    if dpotrf(shifted.T, lower=False, overwrite_a=True)[1] == 0:
+        return
+    values = eigh(K, eigvals_only=True, check_finite=False)
+    if values[0] < -INDEFINITE * max(values[-1], -values[0]):
+        raise InvalidInputError(
+            "The centred kernel must be positive semidefinite: its smallest eigenvalue is "
+            f"{values[0]:.3g}, the largest {values[-1]:.3g}. Use a valid kernel, or repair this "
+            "one, for example by adding to its diagonal."
+        )

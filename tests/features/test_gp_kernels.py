@@ -1,0 +1,123 @@
+"""Kernels with parameters to learn know their own derivatives."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from rankwise import Gaussian, InvalidInputError, Linear, SquaredExponential
+from rankwise.estimators import _gp_sklearn
+from rankwise.estimators._gp_sklearn import SklearnKernel
+from rankwise.features.gp_kernels import Scaled, neighbour_distance, row_by_row
+
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(7, 3)) + 50.0, RNG.normal(size=(5, 3)) + 50.0
+KERNELS = [
+    SquaredExponential(1.3, 0.9),
+    SquaredExponential(1.3, (0.9, 1.0, 2.0)),
+    Scaled(Gaussian(0.4), 2.0),
+    SklearnKernel(2.0 * RBF([1.0, 2.0, 3.0]) + WhiteKernel(0.3)),
+    SklearnKernel(ConstantKernel(2.0, "fixed") * Matern(nu=1.5)),
+]
+
+
+@pytest.fixture(params=[2**24, 60], ids=["whole", "blocks"])
+def block_size(request, monkeypatch):
+    monkeypatch.setattr(_gp_sklearn, "GRADIENT_NUMBERS", request.param)
+
+
+def slopes(kernel, function):
+    """Differentiate a function of the kernel in its theta by central differences."""
+    steps = 1e-5 * np.eye(len(kernel.theta))
+    up, down = ([function(kernel.with_theta(kernel.theta + s * e)) for e in steps] for s in (1, -1))
+    return (np.array(up) - np.array(down)) / 2e-5
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("other", [A, B], ids=["same", "other"])
+def test_contraction_equals_finite_differences(kernel, other, block_size):
+    M = RNG.normal(size=(len(A), len(other)))
+    expected = slopes(kernel, lambda k: np.sum(M * k(A, other)))
+    np.testing.assert_allclose(kernel.contract(A, other, M), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_contraction_of_the_spread_equals_finite_differences(kernel):
+    g = RNG.normal(size=150)
+    a, b = RNG.normal(size=(2, 150, 3))
+    expected = slopes(kernel, lambda k: g @ k.spread(a, b))
+    np.testing.assert_allclose(kernel.contract_spread(a, b, g), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_spread_is_the_variance_of_a_difference(kernel):
+    a, b = RNG.normal(size=(2, 150, 3))
+    expected = kernel.diagonal(a) + kernel.diagonal(b) - 2.0 * kernel(a, b).diagonal()
+    np.testing.assert_allclose(kernel.spread(a, b), expected, atol=1e-12)
+    np.testing.assert_allclose(row_by_row(kernel, a, b), kernel(a, b).diagonal())
+
+
+def test_spread_of_close_rows_keeps_its_digits():
+    spread = SquaredExponential(1.0, 1.0).spread(np.array([[1e-9]]), np.zeros((1, 1)))
+    np.testing.assert_allclose(spread, 1e-18, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_theta_makes_the_kernel(kernel):
+    again = kernel.with_theta(kernel.theta)
+    np.testing.assert_allclose(again(A, B), kernel(A, B), rtol=1e-12)
+    low, high = kernel.bounds_on(A).T
+    assert len(kernel.names) == len(kernel.theta) == len(low)
+    assert (low <= kernel.theta).all()
+    assert (kernel.theta < high).all()
+
+
+def test_squared_exponential_is_its_formula():
+    lengths = np.array([0.5, 1.0, 2.0])
+    kernel = SquaredExponential(3.0, lengths)
+    squares = np.square((A[:, None] - B) / lengths).sum(axis=2)
+    np.testing.assert_allclose(kernel(A, B), 9.0 * np.exp(-0.5 * squares), rtol=1e-10)
+    np.testing.assert_allclose(kernel(A, A).diagonal(), kernel.diagonal(A))
+    assert kernel.length_scale == (0.5, 1.0, 2.0)
+    assert hash(kernel) == hash(SquaredExponential(3.0, [0.5, 1.0, 2.0]))
+
+
+def test_words_become_length_scales_of_the_data():
+    X = np.column_stack([A[:, 0], 10.0 * A[:, 1], np.ones(len(A))])
+    one = SquaredExponential().fitted_to(X)
+    each = SquaredExponential(length_scale="per_feature").fitted_to(X)
+    assert one.length_scale == pytest.approx(np.sqrt(X.var(axis=0).sum()))
+    np.testing.assert_allclose(each.length_scale, np.sqrt(3.0) * np.append(X.std(axis=0)[:2], 1.0))
+    assert each.fitted_to(A) is each
+    assert SquaredExponential().fitted_to(np.ones((4, 2))).length_scale == 1.0
+
+
+def test_a_common_length_scale_reaches_the_nearest_rows():
+    X = np.array([[0.0], [0.0], [1.0], [3.0], [3.5], [20.0]])
+    assert neighbour_distance(X) == 1.0  # of 1, 1, 1, 0.5, 0.5, 16.5
+    assert neighbour_distance(np.ones((3, 2))) == 1.0
+    assert neighbour_distance(np.arange(2000.0)[:, None]) == 1.0
+    low = np.exp(SquaredExponential(1.0, 5.0).bounds_on(X)[1, 0])
+    assert low == pytest.approx(0.5)
+    assert np.exp(SquaredExponential(1.0, 0.2).bounds_on(X)[1, 0]) == pytest.approx(0.2)
+    assert np.exp(SquaredExponential(1.0, 100.0).bounds_on(X)[1, 0]) == pytest.approx(1.0)
+
+
+def test_scaled_kernel_fits_the_one_inside():
+    assert Scaled(Gaussian(), 2.0).fitted_to(A).kernel == Gaussian().fitted_to(A)
+    np.testing.assert_allclose(Scaled(Linear(), 2.0)(A, B), 4.0 * A @ B.T)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SquaredExponential(0.0), "`amplitude` must be"),
+        (lambda: SquaredExponential(1.0, (1.0, -1.0)), "`length_scale` must be a finite"),
+        (lambda: SquaredExponential(1.0, "ard"), "`length_scale` must be one of"),
+        (lambda: SquaredExponential()(A, B), "must be fitted before"),
+        (lambda: SquaredExponential(1.0, (1.0, 2.0))(A, B), "3 features, got 2 numbers"),
+        (lambda: Scaled(Linear(), -1.0), "`amplitude` must be"),
+    ],
+)
+def test_bad_parameters_are_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
