@@ -15,9 +15,10 @@ from scipy.sparse import csr_array
 from benchmarks.harness import Row, faster, markdown, medians
 from rankwise.core.graph import PreferenceGraph
 from rankwise.core.queries import Queries
+from rankwise.core.threads import serial_blas
 from rankwise.estimators._linear_training import validate_by_measure
 from rankwise.estimators.linear import LinearRankRLS
-from rankwise.inference._cg_threads import even_parts, run_parts, serial_blas
+from rankwise.inference._cg_threads import even_parts, run_parts
 from rankwise.inference.cg import Descent, Rule, descend
 from rankwise.inference.cg_operator import normal_operator
 from rankwise.inference.cg_rows import as_rows

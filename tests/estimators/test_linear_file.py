@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from problems import problem
-from rankwise import InvalidInputError, RankRLS
+from rankwise import DataFileError, InvalidInputError, RankRLS
 from rankwise.estimators.linear import LinearRankRLS
 from rankwise.io import write_svmlight, write_table
 
@@ -135,6 +135,10 @@ def test_what_a_file_cannot_do_is_refused(tmp_path):
         LinearRankRLS().fit_file(path, solver="magic")
     with pytest.raises(InvalidInputError, match="`memory` must be a whole number above 0"):
         LinearRankRLS().fit_file(path, memory=0)
+    bare = tmp_path / "bare.svm"
+    bare.write_text("1 qid:1\n2 qid:1\n")
+    with pytest.raises(DataFileError, match="bare.svm: expected at least one feature, got none"):
+        LinearRankRLS().fit_file(bare)
 
 
 MEASURE = """

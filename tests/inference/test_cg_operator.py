@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise import PreferenceGraph
+from rankwise.core import threads
 from rankwise.inference import _cg_threads
 from rankwise.inference.cg_operator import (
     KnownMeans,
@@ -30,7 +31,7 @@ OPTIONS = [
 def several_threads(monkeypatch):
     """Cut even small passes into parts, so that the parts are tested."""
     monkeypatch.setattr(_cg_threads, "WORK_PER_THREAD", 20)
-    monkeypatch.setattr(_cg_threads.config, "NUMBA_NUM_THREADS", 3)
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
 
 
 def sparse_problem(seed, n_features=9, **options):

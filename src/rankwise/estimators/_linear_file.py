@@ -1,5 +1,6 @@
 """Learning from a file that need not fit in memory."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,12 @@ Solver: TypeAlias = Literal["auto", "statistics", "iterations"]
 
 FEW_FEATURES = 512
 """Features up to which statistics of features by features are gathered in one pass."""
+
+
+def refuse_no_features(path: str | PathLike[str], stream: DataStream) -> None:
+    """Refuse a file in which there is nothing to weigh."""
+    if stream.n_features < 1:
+        raise DataFileError(f"{os.fspath(path)}: expected at least one feature, got none.")
 
 
 def prefers_statistics(solver: Solver, stream: DataStream, settings: Settings, weight: Any) -> bool:

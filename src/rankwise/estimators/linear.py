@@ -20,6 +20,7 @@ from rankwise.estimators._linear_file import (
     exact_descent,
     gather,
     prefers_statistics,
+    refuse_no_features,
     stored_operator,
 )
 from rankwise.estimators._linear_hooks import (
@@ -290,6 +291,7 @@ class LinearRankRLS(Ranker):
             path, memory=memory // 8, n_features=n_features, zero_based=zero_based,
             y=y, qid=qid, features=features,
         )  # fmt: skip
+        refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
         validation = self._given_validation(X_val, y_val, qid_val, with_qid=stream.has_qid)
         refuse_missing_validation(settings, validation)

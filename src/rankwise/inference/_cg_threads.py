@@ -1,16 +1,12 @@
 """Running parts of a pass side by side."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from numba import config
-from threadpoolctl import ThreadpoolController
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.threads import in_threads, n_threads
 
 WORK_PER_THREAD = 1 << 18
 """A further thread is started for so many entries: about half a millisecond of work."""
@@ -22,25 +18,15 @@ def even_parts(work: IntArray) -> IntArray:
     There are as many parts as threads worth starting.
     """
     total = int(work[-1] - work[0])
-    n_parts = max(1, min(config.NUMBA_NUM_THREADS, total // WORK_PER_THREAD, len(work) - 1))
+    n_parts = max(1, min(n_threads(), total // WORK_PER_THREAD, len(work) - 1))
     inner = work[0] + total * np.arange(1, n_parts) // n_parts
     return np.concatenate([[0], np.searchsorted(work, inner), [len(work) - 1]])
 
 
 def run_parts(task: Callable[[int, int, int], None], edges: IntArray) -> None:
-    """Call ``task(part, first, last)`` for every part, one thread each.
-
-    Threads, and not numba's own, because those must not be mixed with forked processes or entered
-    by two threads at once; ``NUMBA_NUM_THREADS`` limits these as well.
-    """
-    parts = list(enumerate(pairwise(edges.tolist())))
-    if len(parts) == 1:
-        task(0, *parts[0][1])
-        return
-    with ThreadPoolExecutor(len(parts)) as pool:
-        running = [pool.submit(task, part, first, last) for part, (first, last) in parts]
-        for one in running:
-            one.result()
+    """Call ``task(part, first, last)`` for every part, several at a time."""
+    parts = list(pairwise(edges.tolist()))
+    in_threads(lambda part: task(part, *parts[part]), len(parts))
 
 
 def sum_parts(
@@ -50,15 +36,3 @@ def sum_parts(
     sums = np.zeros((len(edges) - 1, length))
     run_parts(lambda part, first, last: task(first, last, sums[part]), edges)
     return sums[0] if len(sums) == 1 else sums.sum(axis=0)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@contextmanager
-def serial_blas() -> Iterator[None]:
-    """Keep BLAS to one thread: its workers spin after each small product and steal the cores."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.inference._cg_threads import serial_blas
+from rankwise.core.threads import serial_blas
 from rankwise.inference._interrupts import Interrupts, deferred_interrupts
 from rankwise.inference.cg_state import Problem, State
 

@@ -14,6 +14,12 @@ from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.atomic import replacing
 from rankwise.io.table import CellError, Table
 
+NUMERIC_TYPES = {
+    *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
+    *("halffloat", "float", "double", "bool"),
+}
+"""The types of columns that are read as numbers."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ class ParquetTable(Table):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read the schema of a file."""
-        with _open(path) as file:
+        with open_parquet(path) as file:
             return cls(path, list(file.schema_arrow.names))
 
     @property
@@ -38,7 +44,7 @@ class ParquetTable(Table):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids."""
-        with _open(self.path) as file:
+        with open_parquet(self.path) as file:
             n_rows = file.metadata.num_rows
             matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
             for columns, matrix in zip(numbers, matrices, strict=True):
@@ -47,7 +53,7 @@ class ParquetTable(Table):
             return matrices, [self._ids(name, _column(file, name)) for name in ids]
 
     def _numbers(self, name: str, column: Any) -> NDArray[Any]:
-        if str(column.type) not in _NUMERIC:
+        if str(column.type) not in NUMERIC_TYPES:
             raise CellError(self.path, "all rows", name, "numbers", str(column.type))
         values: NDArray[Any] = column.cast("float64", safe=False).to_numpy()
         self._refuse(name, ~np.isfinite(values), "a finite number")
@@ -63,12 +69,6 @@ class ParquetTable(Table):
             raise CellError(self.path, row, name, expected, "none (null, NaN or infinity)")
 
 
-_NUMERIC = {
-    *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
-    *("halffloat", "float", "double", "bool"),
-}
-
-
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
     """Write named columns to a Parquet file, all or nothing."""
     arrow, parquet = _pyarrow("Writing Parquet files")
@@ -78,7 +78,7 @@ def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]
 
 
 @contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
+def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Open a file; what its content is to blame for becomes a `DataFileError`."""
     arrow, parquet = _pyarrow("Reading Parquet files")
     try:

@@ -13,17 +13,17 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError
 from rankwise.io.compression import format_suffix
 from rankwise.io.data import RankingData
-from rankwise.io.parquet_table import _NUMERIC, ParquetTable, _open
+from rankwise.io.parquet_table import NUMERIC_TYPES, ParquetTable, open_parquet
 from rankwise.io.svmlight import CHUNK_BYTES, iter_svmlight, scan_svmlight
 from rankwise.io.svmlight_scan import SvmlightScan, ZeroBased
 from rankwise.io.table import CellError
 from rankwise.io.tables import (
-    _USUAL_QID,
-    _USUAL_Y,
     DELIMITERS,
     PARQUET_SUFFIXES,
-    _named_or_usual,
+    USUAL_QID,
+    USUAL_Y,
     if_any,
+    named_or_usual,
     require_column,
 )
 
@@ -90,7 +90,7 @@ class ParquetStream(DataStream):
         """Read the file from its beginning."""
         columns = [*self.feature_names, self.y, *if_any(self.qid)]
         first = 0
-        with _open(self.table.path) as file:
+        with open_parquet(self.table.path) as file:
             for batch in file.iter_batches(batch_size=self.n_rows, columns=columns):
                 yield self._data(batch, first)
                 first += batch.num_rows
@@ -105,7 +105,7 @@ class ParquetStream(DataStream):
 
     def _numbers(self, batch: Any, name: str, first: int) -> FloatArray:
         column = batch.column(name)
-        if str(column.type) not in _NUMERIC:
+        if str(column.type) not in NUMERIC_TYPES:
             raise CellError(self.table.path, "all rows", name, "numbers", str(column.type))
         values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         self._refuse(name, ~np.isfinite(values), "a finite number", first)
@@ -154,7 +154,7 @@ def open_stream(
             f"{suffix!r}. Convert it, or read it whole with read_table."
         )
     if suffix in PARQUET_SUFFIXES:
-        return _open_parquet(path, memory, y, qid, features)
+        return _parquet_stream(path, memory, y, qid, features)
     chunk_bytes = max(1, min(CHUNK_BYTES, memory // 4))
     scan = scan_svmlight(
         path, n_features=n_features, zero_based=zero_based, chunk_bytes=chunk_bytes
@@ -162,7 +162,7 @@ def open_stream(
     return SvmlightStream(path, scan, chunk_bytes)
 
 
-def _open_parquet(
+def _parquet_stream(
     path: str | os.PathLike[str],
     memory: int,
     y: str | None,
@@ -170,13 +170,13 @@ def _open_parquet(
     features: Sequence[str] | None,
 ) -> ParquetStream:
     table = ParquetTable.open(path)
-    y_name = _named_or_usual(path, table, y, "y", _USUAL_Y)
+    y_name = named_or_usual(path, table, y, "y", USUAL_Y)
     if y_name is None:
         raise DataFileError(
-            f"{os.fspath(path)}: expected a column of scores named {_USUAL_Y}, got the columns "
+            f"{os.fspath(path)}: expected a column of scores named {USUAL_Y}, got the columns "
             f"{table.names}. Choose one with y=..."
         )
-    qid_name = _named_or_usual(path, table, qid, "qid", _USUAL_QID)
+    qid_name = named_or_usual(path, table, qid, "qid", USUAL_QID)
     if features is None:
         names = [name for name in table.names if name not in (y_name, qid_name)]
     else:

@@ -18,8 +18,9 @@ from rankwise.io.table import CellError, Table
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 
-_USUAL_Y = ["y", "label", "score", "relevance"]
-_USUAL_QID = ["qid", "query_id", "query"]
+USUAL_Y = ["y", "label", "score", "relevance"]
+USUAL_QID = ["qid", "query_id", "query"]
+"""Names by which the columns of scores and of queries are found."""
 
 
 def read_table(
@@ -63,8 +64,8 @@ def read_table(
     (['stars', 'price'], array([  4., 120.]), array([2., 1.]), array(['rome', 'rome'], dtype='<U4'))
     """
     table = open_table(path)
-    y_name = _named_or_usual(path, table, y, "y", _USUAL_Y)
-    qid_name = _named_or_usual(path, table, qid, "qid", _USUAL_QID)
+    y_name = named_or_usual(path, table, y, "y", USUAL_Y)
+    qid_name = named_or_usual(path, table, qid, "qid", USUAL_QID)
     if features is None:
         names = [name for name in table.names if name not in (y_name, qid_name)]
     else:
@@ -140,7 +141,7 @@ def _table_suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _named_or_usual(
+def named_or_usual(
     path: str | os.PathLike[str], table: Table, name: str | None, option: str, usual: list[str]
 ) -> str | None:
     """Return the column asked for, or else the one with a usual name, or None."""

@@ -24,12 +24,13 @@ QueryWeight: TypeAlias = Literal["items", "pairs", "equal"]
 
 CHOICE = "Choosing alpha"
 FUNCTIONS = "Kernel"
+LARGE = "Large and sparse data"
 
 
 @final
 @dataclass(frozen=True)
 class Fit:
-    """Train RankRLS on a data file and save it.
+    """Train RankRLS on a data file, or LinearRankRLS with --iterative or --stream, and save it.
 
     For example: rankwise fit train.txt -o model --alphas 1e-3:1e3:7 --measure "NDCG @ 10"
     """
@@ -50,6 +51,14 @@ class Fit:
     query_weight: Annotated[
         QueryWeight, typer.Option(help="What a query counts in proportion to.")
     ] = "items"
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Learn from comparisons, not scores: columns winner and loser with row numbers of "
+            "TRAIN from 0, and if wanted margin and weight.",
+        ),
+    ] = None
     zero_based: ZeroBased = None
     json: Json = False
     alphas: Annotated[
@@ -57,7 +66,8 @@ class Fit:
         typer.Option(
             metavar="GRID",
             help="Values to choose from: 0.1,1,10 or first:last:number, evenly spaced in the logs; "
-            "judged by leaving out queries unless there is --validate.",
+            "judged without --validate by leaving out queries, or with --iterative on a tenth of "
+            "them held out.",
             rich_help_panel=CHOICE,
         ),
     ] = None
@@ -98,11 +108,96 @@ class Fit:
         ),
     ] = None
     random_state: Annotated[
-        int, typer.Option(help="Draws the basis rows.", rich_help_panel=FUNCTIONS)
+        int,
+        typer.Option(
+            help="Draws the basis rows, or what --iterative holds out.", rich_help_panel=FUNCTIONS
+        ),
     ] = 0
+    iterative: Annotated[
+        bool,
+        typer.Option(
+            "--iterative",
+            help="Solve by conjugate gradients: linear, for many sparse features.",
+            rich_help_panel=LARGE,
+        ),
+    ] = False
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read TRAIN (svmlight, Parquet) in parts that fit in --memory; implies "
+            "--iterative.",
+            rich_help_panel=LARGE,
+        ),
+    ] = False
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for the rows of --stream, such as 512M or 2G.",
+            show_default="256M",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where --stream keeps a binary copy while it iterates; should be on a disk.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    early_stopping: Annotated[
+        bool,
+        typer.Option(
+            "--early-stopping",
+            help="Stop when validation no longer improves, and keep the best iterate; --alpha may "
+            "be 0.",
+            rich_help_panel=LARGE,
+        ),
+    ] = False
+    n_iter_no_change: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Patience of --early-stopping.",
+            show_default="10",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    max_iter: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Iterations at most.",
+            show_default="1000",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            help="Residual, relative to the right-hand side, at which to stop.",
+            show_default="1e-9",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Written every minute; the same command goes on from it.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
     y: YColumn = None
     qid: QidColumn = None
     features: FeatureColumns = None
+
+    @property
+    def is_iterative(self) -> bool:
+        """Whether conjugate gradients solve, in place of the closed form."""
+        return self.iterative or self.stream
 
     @property
     def layout(self) -> Layout:

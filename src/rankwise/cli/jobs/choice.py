@@ -25,15 +25,20 @@ class Choice:
         The value of the measure for each, NaN where it cannot be told.
     measure : Measure
         What was measured.
+    taken : int, optional
+        Position of the alpha that training took, where it chose along the way.
     """
 
     alphas: FloatArray
     values: FloatArray
     measure: Measure
+    taken: int | None = None
 
     @property
     def best(self) -> int:
-        """Position of the best value; of the largest alpha among equal ones."""
+        """Position of the one taken, or of the best value; of the largest alpha among equals."""
+        if self.taken is not None:
+            return self.taken
         signed = self.values if self.measure.greater_is_better else -self.values
         candidates = np.flatnonzero(signed == np.nanmax(signed))
         return int(candidates[np.argmax(self.alphas[candidates])])

@@ -1,5 +1,8 @@
 """Data files as the commands need them."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,8 @@ from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.compression import format_suffix
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
-from rankwise.io.tables import DELIMITERS, PARQUET_SUFFIXES
+from rankwise.io.pairs import PairData, read_pairs
+from rankwise.io.tables import DELIMITERS, PARQUET_SUFFIXES, open_table
 
 
 def read_items(
@@ -32,19 +36,44 @@ def read_items(
     names
         The columns of a table that are the features, unless the layout says otherwise.
     """
-    options: dict[str, Any]
-    if is_table(path):
-        features = names if layout.features is None else layout.features
-        options = {"y": layout.y, "qid": layout.qid, "features": features}
-    else:
-        _refuse_columns(path, layout)
-        zero_based = "auto" if layout.zero_based is None else layout.zero_based
-        options = {"n_features": n_features, "zero_based": zero_based, "comments": "skip"}
+    options = reading_options(path, layout)
+    if not is_table(path):
+        options |= {"n_features": n_features, "comments": "skip"}
+    elif layout.features is None:
+        options["features"] = names
     data = read(path, **options)
     if n_features is not None and data.n_features != n_features:
         raise InvalidInputError(
             f"{path} must have the {n_features} features of the model: it has {data.n_features}. "
             "Choose the columns with --features."
+        )
+    return data
+
+
+def reading_options(path: Path, layout: Layout) -> dict[str, Any]:
+    """Return what the layout tells a reader of the file, whole or in parts."""
+    if is_table(path):
+        return {"y": layout.y, "qid": layout.qid, "features": layout.features}
+    _refuse_columns(path, layout)
+    return {"zero_based": "auto" if layout.zero_based is None else layout.zero_based}
+
+
+@contextmanager
+def columns_chosen() -> Iterator[None]:
+    """Accept arrays in place of named columns: those that were read are the ones of the model."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
+
+
+def read_comparisons(path: Path) -> PairData:
+    """Read comparisons of rows, with margins and weights where there are columns of these names."""
+    columns = {name: name for name in ("margin", "weight") if name in open_table(path).names}
+    data = read_pairs(path, **columns)
+    if data.items is not None:
+        raise DataFileError(
+            f"{path}: expected winners and losers to be row numbers of the training data, from 0, "
+            f"got names such as {str(data.items[0])!r}."
         )
     return data
 

@@ -1,10 +1,9 @@
 """Load a model, score the items of a file."""
 
 import sys
-import warnings
 
 from rankwise.cli.commands.predict import Predict
-from rankwise.cli.jobs.files import check_target, read_items
+from rankwise.cli.jobs.files import check_target, columns_chosen, read_items
 from rankwise.cli.output import counted
 from rankwise.core.arrays import FloatArray
 from rankwise.estimators.registry import load
@@ -29,6 +28,5 @@ def predict(command: Predict) -> FloatArray:
     names = None if found is None else tuple(map(str, found))
     n_features: int = ranker.n_features_in_
     data = read_items(command.data, command.layout, n_features=n_features, names=names)
-    with warnings.catch_warnings():  # the rows are an array: its columns were chosen by name above
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with columns_chosen():
         return ranker.predict(data.X)

@@ -1,0 +1,158 @@
+"""Recorded comparisons, repeats merged."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Hold every distinct comparison once, with the number of times it was recorded.
+
+    All copies of a comparison have the same site at the fixed point of expectation propagation, so
+    one stored copy with its count is exact. The order is that of the first appearance.
+
+    Parameters
+    ----------
+    winner, loser : (n_pairs,)
+        The items compared, as row numbers of X; for a tie the smaller number stands first.
+    count : (n_pairs,)
+        How often the comparison was recorded.
+    tied : (n_pairs,)
+        Whether the answer was "no preference".
+    margin : (n_pairs,)
+        The recorded difference of scores, or 1.
+    """
+
+    winner: IntArray
+    loser: IntArray
+    count: FloatArray
+    tied: BoolArray
+    margin: FloatArray
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: ArrayLike,
+        *,
+        tied: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+    ) -> Self:
+        """Merge pairs of row numbers, winner first. Costs one sort.
+
+        Parameters
+        ----------
+        pairs : (n_pairs, 2)
+        tied, margin, weight : (n_pairs,)
+            What was recorded with each pair; a weight of k counts like k repeats.
+        """
+        items = _as_pairs(pairs)
+        n_pairs = len(items)
+        is_tied = _one_each("tied", tied, n_pairs, default=0.0) != 0.0
+        margins = _one_each("margin", margin, n_pairs, default=1.0)
+        weights = _one_each("weight", weight, n_pairs, default=1.0)
+        if (weights <= 0.0).any():
+            raise InvalidInputError(
+                f"`weight` must be above 0: got {weights.min()}. Leave pairs without weight out."
+            )
+        items = np.where(is_tied[:, None], np.sort(items, axis=1), items)
+        return cls._merged(items[:, 0], items[:, 1], weights, is_tied, margins)
+
+    def extend(self, new: Self) -> Self:
+        """Add comparisons; those already here keep their places, the others follow."""
+        return self._merged(
+            np.append(self.winner, new.winner),
+            np.append(self.loser, new.loser),
+            np.append(self.count, new.count),
+            np.append(self.tied, new.tied),
+            np.append(self.margin, new.margin),
+        )
+
+    @classmethod
+    def _merged(
+        cls,
+        winner: IntArray,
+        loser: IntArray,
+        weight: FloatArray,
+        tied: BoolArray,
+        margin: FloatArray,
+    ) -> Self:
+        order = np.lexsort((margin, tied, loser, winner))  # stable: equal rows stay as they came
+        keys = [values[order] for values in (winner, loser, tied, margin)]
+        opens = np.append(True, np.any([key[1:] != key[:-1] for key in keys], axis=0))
+        group = np.empty(len(order), dtype=np.intp)
+        group[order] = np.cumsum(opens) - 1
+        first = order[opens]
+        by_appearance = np.argsort(first)
+        first = first[by_appearance]
+        count = np.bincount(group, weights=weight)[by_appearance]
+        arrays = (winner[first], loser[first], count, tied[first], margin[first])
+        return cls(*map(freeze, arrays))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of distinct comparisons."""
+        return len(self.winner)
+
+    @cached_property
+    def items(self) -> IntArray:
+        """The items that take part, in ascending order."""
+        return freeze(np.unique([self.winner, self.loser]))
+
+    @cached_property
+    def first(self) -> IntArray:
+        """The winners as positions in ``items``."""
+        return freeze(np.searchsorted(self.items, self.winner))
+
+    @cached_property
+    def second(self) -> IntArray:
+        """The losers as positions in ``items``."""
+        return freeze(np.searchsorted(self.items, self.loser))
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparisons({self.count.sum():g} answers about {self.n_pairs} pairs "
+            f"of {len(self.items)} items)"
+        )
+
+
+def _as_pairs(pairs: ArrayLike) -> IntArray:
+    values = np.asarray(pairs)
+    if values.size == 0:
+        raise NothingToLearnError("`pairs` must hold at least one comparison: got none.")
+    if values.ndim != 2 or values.shape[1] != 2 or values.dtype.kind not in "iu":
+        raise InvalidInputError(
+            "`pairs` must be whole numbers of shape (n_pairs, 2), the winner's row first: got "
+            f"shape {values.shape} and type {values.dtype}."
+        )
+    if values.min() < 0:
+        raise InvalidInputError(f"`pairs` must hold row numbers from 0 on: got {values.min()}.")
+    same = values[:, 0] == values[:, 1]
+    if same.any():
+        raise InvalidInputError(
+            "`pairs` must compare two different items: pair "
+            f"{int(np.argmax(same))} compares item {int(values[np.argmax(same), 0])} with itself."
+        )
+    return values.astype(np.intp)
+
+
+def _one_each(name: str, values: ArrayLike | None, n_pairs: int, *, default: float) -> FloatArray:
+    if values is None:
+        return np.full(n_pairs, default)
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.shape != (n_pairs,):
+        raise InvalidInputError(
+            f"`{name}` must have one entry per pair: there are {n_pairs} pairs, `{name}` has shape "
+            f"{vector.shape}."
+        )
+    if not np.isfinite(vector).all():
+        raise InvalidInputError(f"`{name}` must be finite: got NaN or infinity.")
+    return vector
