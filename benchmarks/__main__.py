@@ -15,6 +15,8 @@ TABLES = {
     "rankrls": "RankRLS in closed form",
     "holdouts": "Hold-outs in closed form",
     "linear": "Large-scale linear RankRLS",
+    "kpcrank": "Kernel principal component ranking",
+    "dorm_oracles": "Oracles of direct optimisation",
     "measures": "Measures",
     "io": "Files",
 }

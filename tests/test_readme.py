@@ -52,11 +52,11 @@ def test_first_python_block_has_ten_lines():
 def test_rankwise_commands_run_on_letor_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = load_digits_queries(n_queries=10, n_items=8)
-    parts = {"train": data.train, "vali": data.validation, "test": data.test}
+    parts = {"train.txt": data.train, "huge.txt.gz": data.train, "test.txt": data.test}
     for name, part in parts.items():
-        write_svmlight(f"{name}.txt", part.X, part.y, part.qid)
+        write_svmlight(name, part.X, part.y, part.qid)
     given = commands("rankwise")
-    assert [command[0] for command in given] == ["fit", "predict", "evaluate"]
+    assert [command[0] for command in given] == ["fit", "predict", "evaluate", "fit"]
     for command in given:
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output

@@ -24,6 +24,9 @@ _HOMES = {
     "rankwise.core.queries": ["Queries"],
     "rankwise.estimators.gp": ["PreferenceGP"],
     "rankwise.estimators.gp_average": ["LengthScaleAverage", "average_over_length_scales"],
+    "rankwise.estimators.kpcrank": ["KPCRank"],
+    "rankwise.estimators.kpcrank_cv": ["KPCRankCV"],
+    "rankwise.estimators.linear": ["LinearRankRLS"],
     "rankwise.estimators.rankrls": ["RankRLS", "RankRLSPath"],
     "rankwise.estimators.rankrls_cv": ["RankRLSCV"],
     "rankwise.estimators.registry": ["load"],
@@ -52,6 +55,7 @@ _HOMES = {
     "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
+    "rankwise.selection.component_path": ["ComponentPath"],
     "rankwise.selection.path": ["Path"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -11,6 +11,9 @@ from rankwise.core.queries import Queries as Queries
 from rankwise.estimators.gp import PreferenceGP as PreferenceGP
 from rankwise.estimators.gp_average import LengthScaleAverage as LengthScaleAverage
 from rankwise.estimators.gp_average import average_over_length_scales as average_over_length_scales
+from rankwise.estimators.kpcrank import KPCRank as KPCRank
+from rankwise.estimators.kpcrank_cv import KPCRankCV as KPCRankCV
+from rankwise.estimators.linear import LinearRankRLS as LinearRankRLS
 from rankwise.estimators.rankrls import RankRLS as RankRLS
 from rankwise.estimators.rankrls import RankRLSPath as RankRLSPath
 from rankwise.estimators.rankrls_cv import RankRLSCV as RankRLSCV
@@ -46,6 +49,7 @@ from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
+from rankwise.selection.component_path import ComponentPath as ComponentPath
 from rankwise.selection.path import Path as Path
 
 __version__: str

@@ -15,6 +15,8 @@ from problems import problem
 from rankwise import (
     Gaussian,
     InvalidInputError,
+    KPCRank,
+    KPCRankCV,
     LinearRankRLS,
     PreferenceGP,
     RankRLS,
@@ -24,6 +26,8 @@ from rankwise import (
 from rankwise.estimators.registry import RANKERS
 
 EXAMPLES = [
+    KPCRank(3, kernel=Gaussian(0.5)),
+    KPCRankCV(4, kernel=Gaussian(0.5)),
     LinearRankRLS(),
     PreferenceGP(),
     RankRLS(),
@@ -31,6 +35,8 @@ EXAMPLES = [
     RankRLSCV(alphas=(0.1, 1.0, 10.0)),
 ]
 GRIDS = {
+    "KPCRank": {"n_components": [2, 3]},
+    "KPCRankCV": {"alpha": [0.0, 1.0]},
     "LinearRankRLS": {"alpha": [0.1, 10.0]},
     "PreferenceGP": {"method": ["ep", "laplace"]},
     "RankRLS": {"alpha": [0.1, 10.0]},

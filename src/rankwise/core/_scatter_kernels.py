@@ -52,32 +52,36 @@ def centred_rows(
     return out
 
 
-@njit(cache=True)
-def reflected_rows(
-    V: FloatArray, rows: IntArray, starts: IntArray, axis: FloatArray, scale: FloatArray
-) -> FloatArray:
-    """Reflect each group of rows so that its mean falls on the first one, which is left out.
+@njit(cache=True, nogil=True)
+def reflect_rows(
+    V: FloatArray,
+    rows: IntArray,
+    starts: IntArray,
+    axis: FloatArray,
+    scale: FloatArray,
+    first_group: int,
+    last_group: int,
+    out: FloatArray,
+) -> None:
+    """Reflect groups of rows so that the mean of each falls on its first one, which is left out.
 
     The rows of group g are ``rows[starts[g]:starts[g + 1]]``. The first of them is subtracted from
     the others before anything is summed, which is exact for columns that are nearly constant.
     """
-    n_columns = V.shape[1]
-    n_groups = len(starts) - 1
-    out = np.empty((len(rows) - n_groups, n_columns))
+    n_columns = np.uint64(V.shape[1])
     lean = np.empty(n_columns)
-    for g in range(n_groups):
+    for g in range(first_group, last_group):
         begin, end = starts[g], starts[g + 1]
-        first = rows[begin]
-        lean[:] = 0.0
+        first = np.uint64(rows[begin])
+        for j in range(n_columns):
+            lean[j] = 0.0
         for p in range(begin + 1, end):
             share = axis[p] * axis[p] / (1.0 + axis[begin])
-            i = rows[p]
+            i = np.uint64(rows[p])
             for j in range(n_columns):
                 lean[j] += share * (V[i, j] - V[first, j])
         for p in range(begin + 1, end):
-            i = rows[p]
+            i, coordinate = np.uint64(rows[p]), np.uint64(p - g - 1)
             c = scale[p]
-            coordinate = p - g - 1
             for j in range(n_columns):
                 out[coordinate, j] = c * (V[i, j] - V[first, j] - lean[j])
-    return out

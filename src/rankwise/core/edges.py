@@ -106,12 +106,10 @@ class EdgeRoot(Root):
             for m, end in zip(self.members, ends, strict=True)
         )
 
-    def to_coordinates(self, V: FloatArray) -> FloatArray:
-        """Return ``R.T @ V``."""
-        out = np.empty((self.rank, V.shape[1]))
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``."""
         for items, C, where in zip(self.members, self.factors, self.slices, strict=True):
             out[where] = C.T @ (V[items[:-1]] - V[items[-1]])
-        return out
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

@@ -25,9 +25,15 @@ class Root(ABC):
         """Number of coordinates."""
         return len(self.component)
 
-    @abstractmethod
     def to_coordinates(self, V: FloatArray) -> FloatArray:
         """Return ``R.T @ V`` for V of shape (n_items, k)."""
+        out = np.empty((self.rank, V.shape[1]))
+        self.fill_coordinates(V, out)
+        return out
+
+    @abstractmethod
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``."""
 
     @abstractmethod
     def to_items(self, C: FloatArray) -> FloatArray:

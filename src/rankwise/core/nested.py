@@ -76,10 +76,10 @@ class NestedRoot(Root):
         component = np.concatenate([within.component, between.component])
         return cls(nested.within, within, between, component)
 
-    def to_coordinates(self, V: FloatArray) -> FloatArray:
-        """Return ``R.T @ V``."""
-        inside = self.within.to_coordinates(V)
-        return np.vstack([inside, self.between.to_coordinates(self.scatter.means(V))])
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``."""
+        self.within.fill_coordinates(V, out[: self.within.rank])
+        self.between.fill_coordinates(self.scatter.means(V), out[self.within.rank :])
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

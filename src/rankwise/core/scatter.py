@@ -8,12 +8,16 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core._scatter_kernels import centred_rows, group_means, reflected_rows
+from rankwise.core._scatter_kernels import centred_rows, group_means, reflect_rows
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.laplacian import GraphLaplacian, Root
+from rankwise.core.threads import in_threads, n_threads
 
 BLOCK_BYTES = 1 << 20
 """Rows are centred and squared in blocks of this size, which stay in a core's cache."""
+
+WORK_PER_THREAD = 1 << 18
+"""A further thread is started for so many numbers."""
 
 SPARSE_BLOCK_BYTES = 1 << 26
 """Sparse rows are made dense in blocks of this size."""
@@ -197,9 +201,17 @@ class ScatterRoot(Root):
             component=scatter.label[group[inner]],
         )
 
-    def to_coordinates(self, V: FloatArray) -> FloatArray:
-        """Return ``R.T @ V``; the first item of a group is subtracted first, which is exact."""
-        return reflected_rows(V, self.rows, self.starts, self.axis, self.scale)
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``, a share of the groups in each thread."""
+        n_groups = len(self.starts) - 1
+        n_tasks = max(1, min(n_threads(), n_groups, V.size // WORK_PER_THREAD))
+        edges = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
+        in_threads(
+            lambda k: reflect_rows(
+                V, self.rows, self.starts, self.axis, self.scale, edges[k], edges[k + 1], out
+            ),
+            n_tasks,
+        )
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

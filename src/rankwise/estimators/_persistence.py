@@ -20,12 +20,14 @@ from rankwise.inference.prior import Prior
 from rankwise.io.modelfile import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.selection.component_path import ComponentPath
 from rankwise.selection.path import Candidate, Path
 
 VALUES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         Candidate,
+        ComponentPath,
         Comparisons,
         Expansion,
         Flip,

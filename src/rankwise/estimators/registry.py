@@ -5,10 +5,16 @@ from os import PathLike
 from rankwise.estimators import _persistence
 from rankwise.estimators._base import Ranker
 from rankwise.estimators.gp import PreferenceGP
+from rankwise.estimators.kpcrank import KPCRank
+from rankwise.estimators.kpcrank_cv import KPCRankCV
+from rankwise.estimators.linear import LinearRankRLS
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.estimators.rankrls_cv import RankRLSCV
 
-RANKERS: dict[str, type[Ranker]] = {cls.__name__: cls for cls in (PreferenceGP, RankRLS, RankRLSCV)}
+RANKERS: dict[str, type[Ranker]] = {
+    cls.__name__: cls
+    for cls in (KPCRank, KPCRankCV, LinearRankRLS, PreferenceGP, RankRLS, RankRLSCV)
+}
 
 
 def load(path: str | PathLike[str]) -> Ranker:

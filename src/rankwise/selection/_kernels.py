@@ -159,15 +159,17 @@ def direct_chunk(
     behind_rhs[n_folds] = outside_rhs
     for q in range(n_folds - 1, -1, -1):
         Hq = H[starts[q] : starts[q + 1]]
-        G[q] = np.dot(Hq.T, Hq)
+        np.dot(Hq.T, Hq, G[q])
         h[q] = np.dot(Hq.T, C[starts[q] : starts[q + 1]])
         behind[q] = behind[q + 1] + G[q]
         behind_rhs[q] = behind_rhs[q + 1] + h[q]
-    before = np.zeros((n, n))
+    before, rest = np.zeros((n, n)), np.empty((n, n))
     before_rhs = np.zeros((n, n_outputs))
     V, tau, W = np.zeros((n, n)), np.zeros(n), np.empty((n, n_alphas))
     for q in range(n_folds):
-        rest = before + behind[q + 1]
+        for i in range(n):
+            for j in range(i + 1):
+                rest[i, j] = before[i, j] + behind[q + 1, i, j]
         rest_rhs = before_rhs + behind_rhs[q + 1]
         tridiagonalise(rest, V, tau)
         rows = Z[item_starts[q] : item_starts[q + 1]]

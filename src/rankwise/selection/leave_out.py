@@ -222,6 +222,8 @@ def _error(pivot: FloatArray) -> FloatArray:
 
 def _spread(values: FloatArray, rows: IntArray, n_items: int) -> FloatArray:
     """Put values of some rows (second axis) among all items; the others become NaN."""
+    if np.array_equal(rows, np.arange(n_items)):
+        return values
     out = np.full((values.shape[0], n_items, values.shape[2]), np.nan)
     out[:, rows] = values
     return out
