@@ -53,7 +53,7 @@ class KPCRank(ClosedFormRanker):
     ----------
     n_components_ : int
         Number of components used.
-    variances_ : (n_components_,)
+    variances_ : (n_components,)
         The eigenvalues of the centred kernel that belong to them.
     coef_ : (n_features,) or (n_outputs, n_features)
         Weights of the features, with the linear kernel.

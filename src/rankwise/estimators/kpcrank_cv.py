@@ -70,7 +70,7 @@ class KPCRankCV(ClosedFormRanker):
     cv_scores_ : (n_items,) or (n_items, n_outputs)
         The held-out score of every item for the chosen number; of the validation items where
         validation data were given. Meaningful inside a query, or a fold of items, only.
-    variances_ : (n_components_,)
+    variances_ : (n_components,)
         The eigenvalues of the centred kernel that belong to the chosen components.
     coef_, dual_coef_, kernel_, n_queries_, ignored_queries_, fitted_with_qid_, n_features_in_
         As in `KPCRank`.

@@ -124,7 +124,7 @@ class LinearRankRLS(Ranker):
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : (n_features_in_,)
+    feature_names_in_ : (n_features,)
         Their names, where X had names.
 
     Notes
