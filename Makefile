@@ -54,5 +54,10 @@ docs: $(VENV)/.dev  ## build the documentation into docs/_build
 bench: $(VENV)/.test  ## run the speed tables and rewrite benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
+EXPERIMENTS ?= small_sample_auc linear_reuters kpcrank_noise gp_sinc gp_comparisons
+
+experiments: $(VENV)/.test  ## rerun the experiments on the data in RANKWISE_DATA
+	for name in $(EXPERIMENTS); do $(BIN)/python -m experiments.$$name || exit 1; done
+
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) docs/_build docs/api/generated build dist

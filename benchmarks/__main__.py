@@ -16,6 +16,7 @@ TABLES = {
     "holdouts": "Hold-outs in closed form",
     "linear": "Large-scale linear RankRLS",
     "kpcrank": "Kernel principal component ranking",
+    "gp": "Preference Gaussian processes",
     "dorm_oracles": "Oracles of direct optimisation",
     "measures": "Measures",
     "io": "Files",

@@ -1,0 +1,159 @@
+"""Preference Gaussian processes against BoTorch and bare LAPACK."""
+
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+from scipy.linalg import cholesky
+from scipy.special import log_ndtr, ndtr
+
+from benchmarks.harness import Row, markdown, within
+from rankwise import PreferenceGP, SquaredExponential
+from rankwise.inference._ep_sweep import sweep_sites
+from rankwise.inference.comparisons import Comparisons
+from rankwise.inference.likelihoods import Probit
+from rankwise.inference.prior import factorise
+
+N_ITEMS, N_PAIRS, N_TEST = 500, 5000, 5000
+
+
+def line(rng):
+    """Return points on a line and a wave of scores, in units of the noise of an answer."""
+    x = rng.uniform(-4.0, 4.0, size=2 * N_ITEMS)
+    return x[:, None], 8.0 * np.sinc(x)
+
+
+def cube(rng):
+    """Return points in ten dimensions, of which four matter."""
+    X = rng.uniform(size=(2 * N_ITEMS, 10))
+    return X, 6.0 * (np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3])
+
+
+def draw_pairs(f, n_pairs, rng):
+    """Compare random items, the winner first, with unit noise."""
+    i = rng.integers(len(f), size=n_pairs)
+    j = (i + rng.integers(1, len(f), size=n_pairs)) % len(f)
+    swap = (f[i] - f[j] + rng.normal(size=n_pairs) < 0.0)[:, None]
+    return np.where(swap, np.stack([j, i], 1), np.stack([i, j], 1))
+
+
+def problem(points: Callable):
+    """Return items and comparisons to learn from, and new items with comparisons to predict."""
+    rng = np.random.default_rng(0)
+    X, f = points(rng)
+    train, test = slice(0, N_ITEMS), slice(N_ITEMS, None)
+    return X[train], draw_pairs(f[train], N_PAIRS, rng), X[test], draw_pairs(f[test], N_TEST, rng)
+
+
+def timed(job: Callable):
+    start = time.perf_counter()
+    result = job()
+    return time.perf_counter() - start, result
+
+
+def botorch_fit(X, pairs):
+    """Fit BoTorch's PairwiseGP as its documentation does; None where all its attempts fail."""
+    import torch  # noqa: PLC0415
+    from botorch.exceptions import ModelFittingError  # noqa: PLC0415
+    from botorch.fit import fit_gpytorch_mll  # noqa: PLC0415
+    from botorch.models.pairwise_gp import (  # noqa: PLC0415
+        PairwiseGP,
+        PairwiseLaplaceMarginalLogLikelihood,
+    )
+    from botorch.models.transforms.input import Normalize  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    rows = torch.as_tensor(X, dtype=torch.double)
+    model = PairwiseGP(rows, torch.as_tensor(pairs).long(), input_transform=Normalize(d=X.shape[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+        except ModelFittingError:
+            return None
+    return model
+
+
+def botorch_log_loss(model, X, pairs) -> float:
+    """Return the mean log-loss of its answers, whose noise variance is 2."""
+    import torch  # noqa: PLC0415
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posterior = model.posterior(torch.as_tensor(X, dtype=torch.double))
+        mean = posterior.mean.numpy().ravel()
+        cov = posterior.distribution.covariance_matrix.numpy()
+    i, j = pairs.T
+    variance = np.maximum(cov[i, i] + cov[j, j] - 2.0 * cov[i, j], 0.0)
+    return -float(np.mean(log_ndtr((mean[i] - mean[j]) / np.sqrt(2.0 + variance))))
+
+
+def log_loss(gp, X, pairs) -> float:
+    """Return the mean log-loss of recorded answers."""
+    return -float(np.mean(np.log(gp.predict_pair(X[pairs[:, 0]], X[pairs[:, 1]]))))
+
+
+def fit_row(name: str, points: Callable, bar: float) -> Row:
+    X, pairs, X_test, test = problem(points)
+    kernel = SquaredExponential(length_scale="per_feature")
+    PreferenceGP(kernel).fit(X[:50], pairs=pairs[(pairs < 50).all(axis=1)])  # compilation
+    seconds, gp = timed(lambda: PreferenceGP(kernel).fit(X, pairs=pairs))
+    ours = log_loss(gp, X_test, test)
+    job = f"hyperparameter fit, {N_ITEMS} items, {N_PAIRS:,} comparisons, {name}"
+    against, wanted = "BoTorch PairwiseGP, its own fitting routine", f"at least {bar:g}x faster"
+    note = f"held-out log-loss {ours:.4f}"
+    if find_spec("botorch") is None:
+        return Row(job, against, wanted, seconds, np.nan, np.nan, f"{note}; BoTorch not installed")
+    other, model = timed(lambda: botorch_fit(X, pairs))
+    if model is None:
+        note += "; all attempts of theirs failed"
+    else:
+        note += f", theirs {botorch_log_loss(model, X_test, test):.4f}"
+    return Row(job, against, wanted, seconds, other, other / seconds, note)
+
+
+def sweep_row() -> Row:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1000, 10))
+    f = 6.0 * np.sin(3.0 * X[:, 0])
+    comparisons = Comparisons.from_pairs(draw_pairs(f, 20_000, rng))
+    K = SquaredExponential(2.0, 0.3)(X, X)
+    prior = factorise(K, comparisons)
+    sites = np.concatenate([np.full(comparisons.n_pairs, 0.1), np.zeros(comparisons.n_pairs)])
+    return within(
+        f"one EP sweep, 1,000 items, 20,000 comparisons, rank {prior.rank}",
+        lambda: sweep_sites(prior, Probit(), sites, cut=True),
+        "one Cholesky of that order",
+        lambda: cholesky(K + np.eye(len(K)), lower=True, check_finite=False),
+        15,
+        repeats=9,
+    )
+
+
+def many_items_row() -> Row:
+    """Compare a fit through 100 basis rows with the error of the true scores."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(20_000, 10))
+    f = 6.0 * (np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3])
+    pairs, test = draw_pairs(f, 50_000, rng), draw_pairs(f, N_TEST, rng)
+    gp = PreferenceGP(SquaredExponential(length_scale="per_feature"), basis=100, random_state=0)
+    seconds, _ = timed(lambda: gp.fit(X, pairs=pairs))
+    truth = -float(np.mean(np.log(ndtr(f[test[:, 0]] - f[test[:, 1]]))))
+    note = f"held-out log-loss {log_loss(gp, X, test):.4f}, of the true scores {truth:.4f}"
+    job = "hyperparameter fit, 20,000 items, 50,000 comparisons, 10-D, 100 basis rows"
+    return Row(job, "nothing: feasibility", "-", seconds, np.nan, np.nan, note)
+
+
+def table() -> list[Row]:
+    return [
+        fit_row("1-D", line, 100),
+        fit_row("10-D, a length-scale per dimension", cube, 8),
+        sweep_row(),
+        many_items_row(),
+    ]
+
+
+if __name__ == "__main__":
+    print(markdown("Preference Gaussian processes", table()))

@@ -1,0 +1,154 @@
+"""What a preference Gaussian process is told: comparisons, and the likelihood that fits them."""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import column_or_1d
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.graph import Ties as TieRule
+from rankwise.core.queries import Queries
+from rankwise.core.validation import check_length, check_pairs, check_positive, check_scores
+from rankwise.inference.comparisons import Comparisons
+from rankwise.inference.likelihoods import Flip, GaussianMargin, Likelihood, Probit, Ties
+from rankwise.inference.tilted import TIE
+
+LikelihoodName: TypeAlias = Literal["probit", "robust", "gaussian"]
+
+NOISE_SHARE = 0.1
+"""Share of the mean squared margin that the search for the noise starts with."""
+
+
+def recorded_comparisons(
+    pairs: ArrayLike | None,
+    tied: ArrayLike | None,
+    margin: ArrayLike | None,
+    weight: ArrayLike | None,
+    n_items: int,
+    likelihood: LikelihoodName,
+) -> Comparisons:
+    """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
+    wins = check_pairs(pairs, n_items)
+    gaussian = likelihood == "gaussian"
+    if margin is not None and not gaussian:
+        raise InvalidInputError(
+            "`pair_margin` is read by likelihood='gaussian' only: got margins and likelihood="
+            f"{likelihood!r}. Change the likelihood, or leave the margins out."
+        )
+    won = Comparisons.from_pairs(wins, margin=margin, weight=weight)
+    if tied is None or np.size(tied) == 0:
+        return won
+    level = check_pairs(tied, n_items)
+    n_tied = len(level)
+    if gaussian:
+        return won.extend(Comparisons.from_pairs(level, margin=np.zeros(n_tied)))
+    return won.extend(Comparisons.from_pairs(level, tied=np.ones(n_tied)))
+
+
+def scored_comparisons(
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    n_items: int,
+    *,
+    ties: TieRule,
+    likelihood: LikelihoodName,
+    max_pairs: int | None,
+    rng: np.random.Generator,
+) -> Comparisons:
+    """Compare the items of every query by their scores, all pairs or a random choice of them."""
+    scores = check_scores(y)
+    if scores.ndim == 2 and scores.shape[1] > 1:
+        raise InvalidInputError(
+            f"`y` must hold one score per item: got {scores.shape[1]} columns. Fit each column."
+        )
+    scores = column_or_1d(scores, warn=True)
+    check_length("y", scores, n_items)
+    queries = Queries.single(n_items) if qid is None else Queries.from_qid(qid)
+    check_length("qid", queries.index, n_items)
+    first, second = _pairs_of_queries(queries, max_pairs, rng)
+    margin = scores[first] - scores[second]
+    if ties == "drop":
+        kept = margin != 0.0
+        first, second, margin = first[kept], second[kept], margin[kept]
+    if not margin.any():
+        raise NothingToLearnError(
+            "The data must hold at least one preference: all scores inside every query are "
+            f"equal, or every query has one item only ({queries}). Check `y` and `qid`."
+        )
+    swap = (margin < 0.0)[:, None]
+    pairs = np.where(swap, np.stack([second, first], 1), np.stack([first, second], 1))
+    if likelihood == "gaussian":
+        return Comparisons.from_pairs(pairs, margin=np.abs(margin))
+    return Comparisons.from_pairs(pairs, tied=margin == 0.0)
+
+
+def _pairs_of_queries(
+    queries: Queries, max_pairs: int | None, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Return pairs of items of the same query: all of them, or about ``max_pairs`` drawn."""
+    n_pairs = queries.sizes * (queries.sizes - 1) // 2
+    ends = np.cumsum(n_pairs)
+    total = int(ends[-1])
+    if max_pairs is not None and total > max_pairs:
+        codes = np.unique(rng.integers(total, size=max_pairs))
+    else:
+        codes = np.arange(total)
+    query = np.searchsorted(ends, codes, side="right")
+    place = codes - (ends - n_pairs)[query]
+    high = np.floor(0.5 * (1.0 + np.sqrt(1.0 + 8.0 * place))).astype(np.intp)
+    high -= high * (high - 1) // 2 > place  # where the root was rounded up
+    low = place - high * (high - 1) // 2
+    start = queries.starts[query]
+    return queries.order[start + low], queries.order[start + high]
+
+
+def margin_scale(comparisons: Comparisons) -> float:
+    """Return the root mean square of the margins."""
+    mean = np.average(comparisons.margin**2, weights=comparisons.count)
+    return float(np.sqrt(mean)) or 1.0
+
+
+def choose_likelihood(
+    name: LikelihoodName,
+    comparisons: Comparisons,
+    noise: float | None,
+    flip_rate: float,
+    tie_width: float,
+) -> Likelihood:
+    """Return the likelihood with its starting values; ties count only if there are any."""
+    if noise is not None:
+        check_positive("noise", noise, "It is the variance of an answer.")
+    if name == "gaussian":
+        return GaussianMargin(noise or NOISE_SHARE * margin_scale(comparisons) ** 2)
+    variance = noise or 1.0
+    base = Ties(tie_width, variance) if comparisons.tied.any() else Probit(variance)
+    return Flip(base, flip_rate) if name == "robust" else base
+
+
+def free_parameters(likelihood: Likelihood) -> dict[str, tuple[float, float]]:
+    """Return the parameters to learn and their bounds.
+
+    The noise of an answer is none of them: only its ratio to the amplitude of the scores matters.
+    """
+    if isinstance(likelihood, GaussianMargin):
+        return {"noise": (1e-6 * likelihood.noise, 1e2 * likelihood.noise)}
+    if isinstance(likelihood, Flip):
+        return {"flip_rate": (1e-4, 0.3)} | free_parameters(likelihood.base)
+    return {"tie_width": (1e-3, 1e2)} if isinstance(likelihood, Ties) else {}
+
+
+def answer_probabilities(
+    likelihood: Likelihood, mean: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers."""
+    base = likelihood.base if isinstance(likelihood, Flip) else likelihood
+    if isinstance(base, GaussianMargin):
+        return np.exp(Probit(base.noise).tilted(mean, variance).log_z)
+    outcomes = [np.exp(likelihood.tilted(mean, variance).log_z)]
+    if isinstance(base, Ties):
+        outcomes.append(np.exp(likelihood.tilted(mean, variance, TIE).log_z))
+        outcomes.append(np.exp(likelihood.tilted(-mean, variance).log_z))
+        return np.stack(outcomes, axis=1)
+    return outcomes[0]
