@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.threads import in_threads
 
 BLOCK = 128
 """Columns that are brought into coordinates together."""
@@ -52,14 +53,20 @@ class Root(ABC):
 
         K must own its memory, which becomes that of the result.
         """
-        half = np.empty((self.rank, len(K)))
-        for start in range(0, len(K), BLOCK):
-            block = slice(start, start + BLOCK)
+        n_items = len(K)
+        half = np.empty((self.rank, n_items))
+
+        def from_the_left(k: int) -> None:
+            block = slice(k * BLOCK, (k + 1) * BLOCK)
             half[:, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
-        K.resize((self.rank, self.rank), refcheck=False)
-        for start in range(0, self.rank, BLOCK):
-            block = slice(start, start + BLOCK)
+
+        def from_the_right(k: int) -> None:
+            block = slice(k * BLOCK, (k + 1) * BLOCK)
             K[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
+
+        in_threads(from_the_left, -(-n_items // BLOCK))
+        K.resize((self.rank, self.rank), refcheck=False)
+        in_threads(from_the_right, -(-self.rank // BLOCK))
         return K
 
 
