@@ -54,7 +54,7 @@ docs: $(VENV)/.dev  ## build the documentation into docs/_build
 bench: $(VENV)/.test  ## run the speed tables and rewrite benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-EXPERIMENTS ?= small_sample_auc linear_reuters kpcrank_noise gp_sinc gp_comparisons
+EXPERIMENTS ?= letor small_sample_auc linear_reuters kpcrank_noise gp_sinc gp_comparisons
 
 experiments: $(VENV)/.test  ## rerun the experiments on the data in RANKWISE_DATA
 	for name in $(EXPERIMENTS); do $(BIN)/python -m experiments.$$name || exit 1; done
