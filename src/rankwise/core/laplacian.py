@@ -7,7 +7,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.threads import in_threads
 
-BLOCK = 128
+BLOCK = 32
 """Columns that are brought into coordinates together."""
 
 
