@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from benchmarks.harness import Row, faster, markdown, medians
+from benchmarks.harness import Row, faster, markdown, medians, peak_megabytes
 from rankwise.core.graph import PreferenceGraph
 from rankwise.core.queries import Queries
 from rankwise.core.threads import serial_blas
@@ -266,13 +266,7 @@ def fit_and_report(kind: str, path: str, out: str) -> None:
         ranker.fit(data.X, data.y, qid=data.qid)
     seconds = time.perf_counter() - start
     np.save(out, ranker.coef_)
-    print(seconds, peak_memory() / 1e6)
-
-
-def peak_memory() -> int:
-    """Return the most bytes this process ever held; unlike ru_maxrss, not those of its parent."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+    print(seconds, peak_megabytes())
 
 
 def table() -> list[Row]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.selection.path import new_axes
 
 MOST_LINES = 8
 """Alphas with a line of their own, evenly drawn from the grid."""
@@ -14,7 +14,7 @@ MOST_LINES = 8
 
 def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
     """Draw the validation value, or else the residual, against the iteration for several alphas."""
-    axes = _new_axes() if ax is None else ax
+    axes = new_axes() if ax is None else ax
     validated = not np.isnan(history["value"]).all()
     values = history["value"] if validated else history["residual"]
     alphas = history["alpha"]
@@ -27,11 +27,3 @@ def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = Non
         axes.set_yscale("log")
     axes.legend(title="alpha")
     return axes
-
-
-def _new_axes() -> Any:
-    try:
-        from matplotlib import pyplot  # noqa: PLC0415 - the one boundary of the optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
-    return pyplot.subplots()[1]

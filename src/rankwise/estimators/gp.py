@@ -65,7 +65,7 @@ class PreferenceGP(Ranker):
         wrong way round, and learns how often; use it wherever answers may be careless. "gaussian"
         takes the margins of comparisons as differences of scores with noise, in closed form.
     method : {"ep", "laplace"}
-        Expectation propagation, or Laplace's method for "probit": about three times faster, with
+        Expectation propagation, or Laplace's method for "probit": faster, with
         less accurate probabilities.
     optimize : bool
         Whether parameters are learnt; if not, they stay as given.

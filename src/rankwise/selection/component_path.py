@@ -6,13 +6,13 @@ from typing import Any, Self, final, get_args
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.errors import MissingExtraError, NumericalError
+from rankwise.core.errors import NumericalError
 from rankwise.core.queries import Queries
 from rankwise.core.validation import check_choice
 from rankwise.measures.value import Measure
 from rankwise.selection.folds import HeldOut
 from rankwise.selection.judge import judge_scores
-from rankwise.selection.path import Rule
+from rankwise.selection.path import Rule, new_axes
 
 
 @final
@@ -104,7 +104,7 @@ class ComponentPath:
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with a band of one standard error; return the axes."""
-        ax = ax if ax is not None else _new_axes()
+        ax = ax if ax is not None else new_axes()
         ax.plot(self.n_components, self.values)
         low, high = self.values - self.standard_errors, self.values + self.standard_errors
         ax.fill_between(self.n_components, low, high, alpha=0.2)
@@ -113,11 +113,3 @@ class ComponentPath:
         if chosen is not None:
             ax.axvline(self.n_components[chosen], linestyle="--", color="grey")
         return ax
-
-
-def _new_axes() -> Any:
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
-    return plt.subplots()[1]

@@ -111,8 +111,7 @@ class HeldOut:
     Attributes
     ----------
     scores : (n_alphas, n_items, n_outputs)
-        Held-out scores, meaningful inside a query only; NaN for items that no fold holds out and
-        where double precision cannot tell the answer.
+        Held-out scores, meaningful inside a query only; NaN for items that no fold holds out.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
     """
@@ -123,8 +122,3 @@ class HeldOut:
     def output(self, k: int) -> Self:
         """Return the scores of one output."""
         return type(self)(self.scores[:, :, k : k + 1], self.error)
-
-    def trusted(self, limit: float) -> Self:
-        """Return the same with the scores of untrustworthy alphas replaced by NaN."""
-        scores = np.where((self.error > limit)[:, None, None], np.nan, self.scores)
-        return type(self)(scores, self.error)

@@ -21,7 +21,7 @@ CHUNK_BYTES = 1 << 26
 """Memory for the Gram matrices of one chunk of folds."""
 
 DIRECT_SPEED = 8.0
-"""How many times slower an operation of the compiled direct form is than one in BLAS."""
+"""What an operation of the compiled direct form is taken to cost, in operations of BLAS."""
 
 SURELY_VARIED = 1e-6
 """A feature that varies by more than this share of the most varied one is not looked at twice."""

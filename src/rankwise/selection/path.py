@@ -76,7 +76,7 @@ class Path:
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with their standard errors against alpha; return the axes."""
-        ax = ax if ax is not None else _new_axes()
+        ax = ax if ax is not None else new_axes()
         ax.errorbar(self.alphas, self.values, yerr=self.standard_errors, marker="o", capsize=2)
         ax.set_xscale("log", base=2)
         ax.set_xlabel("alpha")
@@ -107,7 +107,8 @@ class Candidate:
     path: Path
 
 
-def _new_axes() -> Any:
+def new_axes() -> Any:
+    """Return axes to draw on; matplotlib is needed here and nowhere else."""
     try:
         from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
     except ImportError as error:
