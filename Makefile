@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test check format lint types imports docs bench experiments clean
+.PHONY: help demo test check format lint types imports docs bench experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -26,6 +26,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) install --quiet -e '.[dev]'
+	@touch $@ $(VENV)/.test $(VENV)/.run
+
+$(VENV)/.experiments: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --quiet -e '.[experiments]'
 	@touch $@ $(VENV)/.test $(VENV)/.run
 
 demo: $(VENV)/.run  ## rank the bundled digits, next to plain ridge regression
@@ -51,13 +55,14 @@ imports: $(VENV)/.dev
 docs: $(VENV)/.dev  ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.test  ## run the speed tables and rewrite benchmarks/RESULTS.md
+bench: $(VENV)/.experiments  ## run the speed tables and rewrite benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-EXPERIMENTS ?= letor small_sample_auc linear_reuters kpcrank_noise gp_sinc gp_comparisons
+experiments: $(VENV)/.experiments  ## rerun all experiments and rewrite experiments/RESULTS.md
+	$(BIN)/python -m experiments
 
-experiments: $(VENV)/.test  ## rerun the experiments on the data in RANKWISE_DATA
-	for name in $(EXPERIMENTS); do $(BIN)/python -m experiments.$$name || exit 1; done
+experiment: $(VENV)/.experiments  ## rerun one table: make experiment NAME=letor
+	$(BIN)/python -m experiments $(NAME)
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) docs/_build docs/api/generated build dist

@@ -18,6 +18,7 @@ TABLES = {
     "kpcrank": "Kernel principal component ranking",
     "gp": "Preference Gaussian processes",
     "dorm_oracles": "Oracles of direct optimisation",
+    "dorm_training": "Training by direct optimisation",
     "measures": "Measures",
     "io": "Files",
 }

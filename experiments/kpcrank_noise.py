@@ -8,26 +8,19 @@ each method, the error is the disagreement averaged over queries, and everything
 
 Regression is ranking with one query for all items and ties kept: RLS and KPCR are RankRLS and
 KPCRank, fitted without `qid`.
-
-Run with ``python -m experiments.kpcrank_noise [n_repeats]``; the data are looked for in the folder
-named by RANKWISE_DATA.
 """
 
-import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.harness import machine_facts
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
+from experiments.harness import data_path
 from rankwise import Disagreement, Gaussian, KPCRankCV, Queries, RankRLS
 from rankwise.io import read_svmlight
 
-DATA = Path(os.environ.get("RANKWISE_DATA", "../shared/data"))
 N_REPEATS = 10
 NOISE = (0.0, 0.5, 1.0)
 GAMMAS = 4.0 ** np.arange(-3, 1)
@@ -70,7 +63,7 @@ class Part:
 
 def read(source: StandIn) -> Part:
     """Return all items, with grades between 0 and 1."""
-    files = [DATA / source.folder / f"S{k}.txt.gz" for k in range(1, 6)]
+    files = [data_path(source.folder, f"S{k}.txt.gz") for k in range(1, 6)]
     parts = [read_svmlight(file, n_features=source.n_features, dense=True) for file in files]
     X, y, qid = (np.concatenate([getattr(part, n) for part in parts]) for n in ("X", "y", "qid"))
     return Part(X, y / y.max(), qid)
@@ -154,24 +147,15 @@ def table(source: StandIn, n_repeats: int) -> str:
     return "\n".join(lines)
 
 
-def main(n_repeats: int) -> None:
-    if not DATA.exists():
-        print(f"Skipped: the data folder {DATA} is absent; set RANKWISE_DATA.")
-        return
-    tables = "\n\n".join(table(source, n_repeats) for source in STAND_INS)
-    text = (
-        f"# Ranking from noisy scores ([TH10] Table 1), {n_repeats} repeats\n\n"
-        f"{machine_facts(['numpy', 'scipy', 'scikit-learn', 'rankwise'])}\n\n"
+def section() -> str:
+    """Return the tables of both stand-ins."""
+    tables = "\n\n".join(table(source, N_REPEATS) for source in STAND_INS)
+    return (
         f"{tables}\n\n"
-        "Disagreement error of the test queries, mean and standard deviation over repeats, each\n"
-        "with its own training queries and noise; 500 training items, scores in [0, 1].\n\n"
+        f"Disagreement error of the test queries, mean and standard deviation over {N_REPEATS}\n"
+        "repeats, each with its own training queries and noise; 500 training items, scores in\n"
+        "[0, 1].\n\n"
         "Without noise the methods on components are a little worse on average, as in the paper.\n"
         "That they win under noise is not reproduced: the methods then differ by less than the\n"
         "spread from one draw to the next.\n"
     )
-    print(text)
-    (Path(__file__).parent / "kpcrank_noise.md").write_text(text)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else N_REPEATS)

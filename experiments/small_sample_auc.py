@@ -4,11 +4,8 @@ Many samples of 30 are drawn from scikit-learn's breast_cancer. Ten-fold cross-v
 averaged, and leave-pair-out estimate from each sample the AUC that its model has on the remaining
 539 items. The table gives, for each estimate, its mean, by how much it is off (with the standard
 error of that mean) and the spread of the error from sample to sample.
-
-Run: ``python -m experiments.small_sample_auc [n_samples]``.
 """
 
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import leave_pair_out_auc
 
+N_SAMPLES = 200
 N_ITEMS = 30
 N_FOLDS = 10
 SMOOTHNESS_AND_SYMMETRY = (4, 8)
@@ -118,15 +116,12 @@ def table(task, found):
     return lines
 
 
-def main(n_samples=200):
-    """Print the table of all tasks."""
+def section():
+    """Return the table of all tasks."""
     data = load_breast_cancer()
     X = StandardScaler().fit_transform(data.data)
-    print(f"{n_samples} samples of {N_ITEMS}; the first row of a task is the AUC on the others.\n")
-    print("| | AUC | off by | spread |\n|---|---|---|---|")
+    lines = ["| | AUC | off by | spread |", "|---|---|---|---|"]
     for task in TASKS:
-        print("\n".join(table(task, run(task, X, data.target, n_samples))), flush=True)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+        lines += table(task, run(task, X, data.target, N_SAMPLES))
+    head = f"{N_SAMPLES} samples of {N_ITEMS}; the first row of a task is the AUC on the others."
+    return "\n".join([head, "", *lines])

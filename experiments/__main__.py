@@ -1,0 +1,69 @@
+"""Run experiments and write their tables to RESULTS.md: ``python -m experiments [name ...]``.
+
+Without names all experiments are run. A table that is not run keeps what was recorded before. Every
+experiment is a module with a function ``section()``, which returns its part of the results.
+"""
+
+import datetime
+import importlib
+import re
+import sys
+import time
+
+from benchmarks.harness import machine_facts
+from experiments.harness import HERE, DataMissingError
+
+EXPERIMENTS = {
+    "small_sample_auc": "The AUC of small samples",
+    "letor": "LETOR, five folds",
+    "linear_reuters": "Three ways to train linear RankRLS ([APS10] Table 1)",
+    "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
+    "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
+    "gp_comparisons": "Held-out comparisons",
+}
+PACKAGES = ["rankwise", "numpy", "scipy", "scikit-learn"]
+RESULTS = HERE / "RESULTS.md"
+HEAD = """# Results on real data
+
+Regenerate everything with `make experiments`, one table with `make experiment NAME=name`; the name
+stands below each table. The data are looked for in the folder that `RANKWISE_DATA` names.
+"""
+
+
+def main(names: list[str]) -> None:
+    unknown = sorted(set(names) - set(EXPERIMENTS))
+    if unknown:
+        sys.exit(f"unknown experiments {unknown}; there are {sorted(EXPERIMENTS)}")
+    for name in names or EXPERIMENTS:
+        try:
+            section = _run(name)
+        except DataMissingError as missing:
+            print(f"Skipped {name}: {missing}.")
+            continue
+        sections = {**_recorded(), EXPERIMENTS[name]: section}
+        ordered = [sections[title] for title in EXPERIMENTS.values() if title in sections]
+        RESULTS.write_text("\n".join([HEAD, *ordered]))
+        print(section, flush=True)
+
+
+def _run(name: str) -> str:
+    module = importlib.import_module(f"experiments.{name}")
+    start = time.perf_counter()
+    body = module.section()
+    minutes = (time.perf_counter() - start) / 60.0
+    packages = [*PACKAGES, *getattr(module, "PEERS", [])]
+    facts = machine_facts(packages).replace("\n- ", ", ").removeprefix("- ")
+    run = f"`{name}`: run on {datetime.date.today()} in {minutes:.1f} min; {facts}."
+    return f"## {EXPERIMENTS[name]}\n\n{body.strip()}\n\n{run}\n"
+
+
+def _recorded() -> dict[str, str]:
+    """Return the sections of the results file by title."""
+    if not RESULTS.exists():
+        return {}
+    parts = re.split(r"(?m)^## ", RESULTS.read_text())[1:]
+    return {part.splitlines()[0]: "## " + part.rstrip() + "\n" for part in parts}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

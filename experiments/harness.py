@@ -1,0 +1,28 @@
+"""What the experiments share: where the data are, and how a table is written."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+DATA = Path(os.environ.get("RANKWISE_DATA", "../shared/data"))
+HERE = Path(__file__).parent
+
+
+class DataMissingError(Exception):
+    """Says which data an experiment looked for and did not find."""
+
+
+def data_path(*parts: str) -> Path:
+    """Return the path of a file or folder of the data, which must exist."""
+    path = DATA.joinpath(*parts)
+    if not path.exists():
+        message = f"{path} is absent; set RANKWISE_DATA to the folder that holds the data"
+        raise DataMissingError(message)
+    return path
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
