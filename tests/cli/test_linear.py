@@ -1,7 +1,9 @@
 """``rankwise fit --iterative``, ``--stream`` and ``--pairs``: as in Python, and what is refused."""
 
 import json
+import os
 import re
+import signal
 from dataclasses import fields
 from inspect import signature
 
@@ -12,6 +14,7 @@ import rankwise
 from rankwise import LinearRankRLS, RankRLS, evaluate
 from rankwise.cli.commands.fit import Fit
 from rankwise.cli.jobs import iterative
+from rankwise.inference.cg_state import State
 from rankwise.io import read_scores, write_table
 from rankwise.measures.registry import parse_measure
 
@@ -170,6 +173,44 @@ def test_a_run_that_is_cut_short_warns_and_goes_on_from_its_checkpoint(run, fold
     assert "expected a checkpoint of the same data and parameters" in other.stderr
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("option", ["--iterative", "--stream"])
+def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, monkeypatch, option):
+    command = ["fit", "train.txt", option, "-o", tmp_path / "model", *GRID, *VALIDATE]
+    command += ["--checkpoint", tmp_path / "run", "--early-stopping"]
+    move = State.move
+
+    def press_at_the_second(state, problem):
+        if state.iteration == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return move(state, problem)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "move", press_at_the_second)
+        stopped = run(*command)
+    assert stopped.exit_code == 0
+    assert stopped.stderr == (
+        "warning: Stopped by Ctrl-C after 2 iterations; the best so far is kept.\n"
+    )
+    assert f"Saved as {tmp_path / 'model'}." in stopped.stdout
+    ranker = rankwise.load(tmp_path / "model")
+    values = ranker.history_["value"]
+    assert values.shape == (2, 4)
+    assert ranker.validation_value_ == values.max()
+    assert run(*command).exit_code == 0
+    whole = fitted(folder, validate=True, alphas=ALPHAS, early_stopping=True)
+    resumed = rankwise.load(tmp_path / "model")
+    assert resumed.n_iter_ == whole.n_iter_ > 2
+    np.testing.assert_allclose(resumed.coef_, whole.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("option", [["--iterative"], ["--stream", "--memory", "1K"]])
+def test_rows_can_be_stored_in_single_precision(fit, folder, option):
+    _, ranker = fit("train.txt", *option, "--dtype", "float32")
+    assert ranker.dtype == "float32"
+    np.testing.assert_allclose(ranker.coef_, fitted(folder).coef_, rtol=1e-4)
+
+
 def learned_from_pairs(ranker, folder, **options):
     return ranker.fit(folder.train.X, pairs=PAIRS, **options)
 
@@ -225,8 +266,9 @@ PAIRED = (*FIT, "--pairs", "pairs.csv")
     ("arguments", "message"),
     [
         ((*FIT, "--early-stopping"), "--early-stopping must come with --iterative or --stream"),
-        ((*FIT, "--max-iter", 5), "--max-iter must come with --iterative or --stream: got it al"),
+        ((*FIT, "--max-iter", 5), "--max-iter must come with --iterative, --stream"),
         ((*FIT, "--tol", 0.1), "--tol must come with --iterative"),
+        ((*FIT, "--dtype", "float32"), "--dtype must come with --iterative"),
         ((*FIT, "--checkpoint", "c"), "--checkpoint must come with --iterative"),
         ((*ITERATIVE, "--memory", "1G"), "--memory must come with --stream"),
         ((*ITERATIVE, "--cache-dir", "."), "--cache-dir must come with --stream"),

@@ -208,6 +208,33 @@ def test_an_unfinished_fit_goes_on_from_its_checkpoint(tmp_path):
         ranker.fit(P.X, -P.y, P.qid)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"early_stopping": True},
+        {"measure": "NDCG @ 3"},
+        {"alphas": 2.0 * ALPHAS},
+        {"validation_fraction": 0.5},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_checkpoint_of_other_parameters_is_refused(tmp_path, other):
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0, checkpoint=tmp_path / "run")
+    ranker.fit(P.X, P.y, P.qid)
+    with pytest.raises(ModelFileError, match="expected a checkpoint of the same data and param"):
+        ranker.set_params(**other).fit(P.X, P.y, P.qid)
+
+
+def test_a_checkpoint_holds_for_sums_in_another_order(tmp_path):
+    X, backwards, steps = csr_array(P.X), slice(None, None, -1), []
+    ranker = LinearRankRLS(0.3, tol=1e-3, checkpoint=tmp_path / "run").fit(X, P.y, P.qid)
+    ranker.set_params(tol=1e-12, progress=lambda step: steps.append(step.iteration))
+    ranker.fit(X[backwards], P.y[backwards], P.qid[backwards])
+    assert steps[0] > 1
+    exact = RankRLS(0.3).fit(P.X, P.y, P.qid)
+    np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
+
+
 def test_ctrl_c_ends_with_the_best_model_so_far_and_says_so():
     def press(step):
         if step.iteration == 3:

@@ -118,6 +118,17 @@ def test_unsorted_rows_and_many_scores_go_to_iterations(tmp_path):
         ranker.fit_file(path, memory=4000, solver="statistics")
 
 
+@pytest.mark.parametrize("form", ["svmlight dense", "parquet"])
+def test_ids_of_queries_may_be_words_of_any_length(tmp_path, form):
+    words = np.array(["a" * (1 + q % 11) + str(q) for q in P.qid])
+    path = write(form, tmp_path, type(P)(P.X, P.y, words))
+    weight = {word: 1.0 + len(word) for word in words}
+    ranker = LinearRankRLS(query_weight=weight, tol=1e-12)
+    ranker.fit_file(path, solver="iterations", memory=1000)
+    exact = RankRLS(query_weight=weight).fit(P.X, P.y, words)
+    np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
+
+
 def test_single_precision_and_feature_names(tmp_path):
     path = write("parquet", tmp_path, P)
     ranker = LinearRankRLS(0.3, dtype="float32").fit_file(path, solver="iterations")

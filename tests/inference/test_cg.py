@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from problems import problem
-from rankwise import PreferenceGraph
+from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.inference.cg import Hooks, Rule, descend
 from rankwise.inference.cg_operator import NormalOperator, normal_operator
-from rankwise.inference.cg_rows import Rows, as_rows
+from rankwise.inference.cg_rows import Rows
 from rankwise.inference.cg_state import Problem, Validation
+from rankwise.inference.cg_storage import as_rows
 
 ALPHAS = 10.0 ** np.arange(-3, 4)
 EXACT = Rule(tol=1e-13, max_iter=200)
@@ -178,6 +179,30 @@ def test_state_is_saved_as_often_as_wanted():
     descend(equations, EXACT, Hooks(save=seldom.append, seconds=1e9))
     assert len(often) == found.n_iter + 1
     assert len(seldom) == 1
+
+
+def saved_run(alphas, rule):
+    states = []
+    descend(Problem.of(OPERATOR, alphas), rule, Hooks(save=states.append))
+    return states[-1]
+
+
+def test_one_alpha_goes_on_to_a_smaller_tolerance():
+    one = ALPHAS[:1]
+    state = saved_run(one, Rule(1e-2, 200))
+    found = descend(Problem.of(OPERATOR, one), EXACT, saved=state)
+    whole = descend(Problem.of(OPERATOR, one), EXACT)
+    assert found.converged
+    assert found.n_iter == whole.n_iter > len(state["residuals"])
+    np.testing.assert_array_equal(found.best.coef, whole.best.coef)
+
+
+def test_alphas_left_behind_do_not_go_on_to_a_smaller_tolerance():
+    state = saved_run(ALPHAS, Rule(1e-2, 200))
+    with pytest.raises(InvalidInputError, match="`tol` must not be smaller .* Start anew"):
+        descend(Problem.of(OPERATOR, ALPHAS), EXACT, saved=state)
+    done = descend(Problem.of(OPERATOR, ALPHAS), Rule(1e-1, 200), saved=state)
+    assert done.n_iter == len(state["residuals"])
 
 
 def test_a_callback_sees_every_step_and_may_stop():

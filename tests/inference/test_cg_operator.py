@@ -8,7 +8,7 @@ import reference
 from problems import problem
 from rankwise import PreferenceGraph
 from rankwise.core import threads
-from rankwise.inference import _cg_threads
+from rankwise.inference import _cg_threads, cg_columns
 from rankwise.inference.cg_operator import (
     KnownMeans,
     QueryByQuery,
@@ -16,7 +16,7 @@ from rankwise.inference.cg_operator import (
     normal_operator,
     query_blocks,
 )
-from rankwise.inference.cg_rows import DenseRows, SparseRows, as_rows
+from rankwise.inference.cg_storage import DenseRows, SparseRows, as_rows
 
 SIZES = (5, 1, 7, 2, 4, 1, 1, 9)
 OPTIONS = [
@@ -32,6 +32,14 @@ def several_threads(monkeypatch):
     """Cut even small passes into parts, so that the parts are tested."""
     monkeypatch.setattr(_cg_threads, "WORK_PER_THREAD", 20)
     monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
+
+
+@pytest.fixture(params=["own names", "renamed"])
+def names(request, monkeypatch):
+    """Leave columns their names, or rename even few."""
+    if request.param == "renamed":
+        monkeypatch.setattr(cg_columns, "IN_CACHE", 2)
+    return request.param
 
 
 def sparse_problem(seed, n_features=9, **options):
@@ -62,6 +70,7 @@ def single(operator):
     return stored.dtype == np.float32
 
 
+@pytest.mark.usefixtures("names")
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("grades", [3, None])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o.values()))
@@ -83,6 +92,7 @@ def test_every_form_equals_the_dense_operator(options, grades, shuffle):
     assert bool(by_query) == (not shuffle and options["cost"] != "relative")
 
 
+@pytest.mark.usefixtures("names")
 def test_pairs_equal_the_dense_operator():
     p = sparse_problem(2)
     rng = np.random.default_rng(0)
@@ -121,11 +131,45 @@ def test_large_queries_are_not_visited_twice_in_cache(monkeypatch):
     assert type(normal_operator(rows, graph)) is TwoPasses
 
 
-def test_sparse_arrays_are_used_as_they_are():
-    X = csr_array(np.eye(3))
+@pytest.mark.parametrize("n_features", [3, 70_001])
+def test_sparse_arrays_are_used_as_they_are(n_features):
+    X = csr_array(([1.0], ([0], [n_features - 1])), shape=(3, n_features))
     rows = SparseRows.of(X)
     assert rows.data is X.data
     assert rows.indices is X.indices
+
+
+def test_names_go_by_use_and_values_are_not_copied():
+    p = sparse_problem(6, n_features=3000)
+    X = csr_array(p.X)
+    rows = SparseRows.of(X)
+    assert rows.data is X.data
+    assert rows.indices.dtype == np.uint16
+    used = np.bincount(X.indices, minlength=3000)
+    assert (np.diff(used[rows.columns.order]) <= 0).all()
+    np.testing.assert_array_equal(rows.columns.order[rows.indices], X.indices)
+
+
+def test_values_that_are_copied_stand_by_use_in_their_row(monkeypatch):
+    monkeypatch.setattr(cg_columns, "IN_CACHE", 3)
+    p = sparse_problem(7)
+    X = csr_array(p.X)
+    rows = SparseRows.of(X, np.float32)
+    for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        is_near = rows.indices[begin:end] < 3
+        assert (np.diff(is_near.astype(int)) <= 0).all()
+        columns = rows.columns.order[rows.indices[begin:end]]
+        assert sorted(columns) == sorted(X.indices[begin:end])
+        found = dict(zip(columns, rows.data[begin:end], strict=True))
+        given = dict(zip(X.indices[begin:end], X.data[begin:end].astype(np.float32), strict=True))
+        assert found == given
+
+
+def test_entries_by_name_come_back_by_column():
+    columns = cg_columns.Columns(np.array([2, 0, 1]))
+    w = np.array([[5.0, 6.0, 7.0]])
+    np.testing.assert_array_equal(columns.inwards(w[0]), [7.0, 5.0, 6.0])
+    np.testing.assert_array_equal(columns.outwards(columns.inwards(w[0])[None]), w)
 
 
 def test_single_precision_takes_half_the_memory():
@@ -134,7 +178,9 @@ def test_single_precision_takes_half_the_memory():
     assert rows.data.dtype == np.float32
     assert rows.indices.dtype == np.uint16
     wide = csr_array(([1.0], ([0], [70_000])), shape=(1, 70_001))
-    assert SparseRows.of(wide, np.float32).indices is wide.indices
+    stored = SparseRows.of(wide, np.float32)
+    assert stored.indices is wide.indices
+    assert stored.data.dtype == np.float32
 
 
 def test_large_offsets_cost_dense_rows_no_digits():
@@ -147,6 +193,7 @@ def test_large_offsets_cost_dense_rows_no_digits():
         np.testing.assert_allclose(operator.apply(w), expected, atol=1e-12)
 
 
+@pytest.mark.usefixtures("names")
 def test_squares_are_those_of_the_columns():
     p = sparse_problem(5)
     weight = np.random.default_rng(0).random(len(p.y))

@@ -1,5 +1,6 @@
 """Rows read part by part, and statistics gathered chunk by chunk, give what rows in memory give."""
 
+import threading
 import weakref
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from problems import problem
 from rankwise import NothingToLearnError, PreferenceGraph
 from rankwise.inference.cg_operator import KnownMeans, QueryByQuery, TwoPasses
-from rankwise.inference.cg_rows import DenseRows, SparseRows
+from rankwise.inference.cg_storage import DenseRows, SparseRows
 from rankwise.inference.streaming import Source, StreamedRows, cut, streamed_operator
 from rankwise.inference.streaming_levels import Moments, OnePassError
 from rankwise.inference.streaming_statistics import Chunk, Statistics, accumulate
@@ -38,7 +39,7 @@ def source(X):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("memory", [1, 300, 2000, 10**6])
+@pytest.mark.parametrize("memory", [1, 600, 4000, 10**6])
 @pytest.mark.parametrize(
     ("shuffle", "n_features", "form"),
     [(True, 9, TwoPasses), (False, 9, QueryByQuery), (True, 1, KnownMeans)],
@@ -49,7 +50,7 @@ def test_streamed_operators_equal_the_dense_one(shuffle, n_features, form, memor
     graph = PreferenceGraph.from_scores(p.y, p.qid)
     X = csr_array(p.X) if sparse else p.X
     operator = streamed_operator(source(X), graph, memory)
-    fits = memory > 12 * 17 * n_features
+    fits = memory > 2 * 12 * 17 * n_features
     assert type(operator) is (form if fits or form is KnownMeans else TwoPasses)
     w = np.random.default_rng(0).normal(size=n_features)
     np.testing.assert_allclose(operator.apply(w), p.X.T @ (graph @ (p.X @ w)), atol=1e-11)
@@ -86,21 +87,38 @@ def test_cuts_are_at_borders_and_parts_as_large_as_allowed(most):
     assert (together > most).all()
 
 
-def test_only_one_part_is_held_at_a_time():
-    class Counter:
-        n = 0
-        peak = 0
+def test_one_part_is_read_ahead_and_no_more_are_held():
+    alive, most, second_is_read = set(), [], threading.Event()
+
+    class Part:
+        def product(self, w):
+            if len(most) == 1:
+                assert second_is_read.wait(10)  # while the first is in use
+            return np.ones(1)
 
     def load(first, last):
-        part = SparseRows.of(csr_array(np.ones((last - first, 1))))
-        Counter.n += 1
-        Counter.peak = max(Counter.peak, Counter.n)
-        weakref.finalize(part, lambda: setattr(Counter, "n", Counter.n - 1))
+        part = Part()
+        alive.add(first)
+        most.append(len(alive))
+        weakref.finalize(part, alive.discard, first)
+        if first == 1:
+            second_is_read.set()
         return part
 
     rows = StreamedRows(Source(load, np.arange(11), 1, 10), np.arange(11))
-    rows.transposed(np.zeros(10))
-    assert Counter.peak <= 2
+    assert rows.product(np.ones(1)).sum() == 10
+    assert max(most) == 2
+
+
+def test_what_goes_wrong_while_reading_ahead_is_raised():
+    def load(first, last):
+        if first >= 4:
+            raise OSError("disk on fire")
+        return SparseRows.of(csr_array(np.ones((last - first, 1))))
+
+    rows = StreamedRows(Source(load, np.arange(11), 1, 10), np.arange(11))
+    with pytest.raises(OSError, match="disk on fire"):
+        rows.product(np.ones(1))
 
 
 def chunked(p, X, size):

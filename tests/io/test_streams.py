@@ -30,7 +30,8 @@ def test_svmlight_chunks_are_the_whole_file(tmp_path, density, memory):
         np.testing.assert_array_equal(np.concatenate([c.y for c in chunks]), whole.y)
         np.testing.assert_array_equal(np.concatenate([c.qid for c in chunks]), whole.qid)
     assert (len(chunks) > 1) == (memory == 100)
-    assert (stream.n_features, stream.has_qid, stream.feature_names) == (7, True, None)
+    assert (stream.n_items, stream.n_features, stream.has_qid) == (40, 7, True)
+    assert stream.feature_names is None
 
 
 @pytest.mark.parametrize("memory", [1, 1000, 10**6])
@@ -45,7 +46,8 @@ def test_parquet_chunks_are_the_whole_file(tmp_path, memory):
     np.testing.assert_array_equal(np.vstack([c.X for c in chunks]), whole.X)
     np.testing.assert_array_equal(np.concatenate([c.y for c in chunks]), whole.y)
     np.testing.assert_array_equal(np.concatenate([c.qid for c in chunks]), whole.qid)
-    assert (stream.n_features, stream.has_qid, stream.feature_names) == (2, True, ["a", "b"])
+    assert (stream.n_items, stream.n_features, stream.has_qid) == (30, 2, True)
+    assert stream.feature_names == ["a", "b"]
     chosen = open_stream(path, memory=10**6, y="a", features=["b"])
     assert (chosen.n_features, chosen.y) == (1, "a")
     assert (len(chunks) == 1) == (memory == 10**6)

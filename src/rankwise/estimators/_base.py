@@ -39,21 +39,9 @@ class Ranker(BaseEstimator, ABC):
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of checked rows."""
 
+    @abstractmethod
     def predict(self, X: Any) -> FloatArray:
-        """Return a score for every row of X: higher is better, comparable inside a query only.
-
-        Parameters
-        ----------
-        X : (n_items, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        scores : (n_items,) or (n_items, n_outputs)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return self._scores(X)
+        """Return a score for every row of X: higher is better, comparable inside a query only."""
 
     def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray:
         """Return the rows in ranked order: query after query, the best item of each first.
@@ -143,3 +131,23 @@ class Ranker(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         save(self, path)
+
+
+class PointRanker(Ranker, ABC):
+    """A ranker whose prediction is the scores and nothing else."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return a score for every row of X: higher is better, comparable inside a query only.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        scores : (n_items,) or (n_items, n_outputs)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return self._scores(X)

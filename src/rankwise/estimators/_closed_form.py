@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.graph import QueryWeight
-from rankwise.estimators._base import Ranker
+from rankwise.estimators._base import PointRanker
 from rankwise.estimators._preferences import Given, Preferences
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.features.maps import Expansion
@@ -20,7 +20,7 @@ from rankwise.selection.spaces import Space, smallest_space
 ALPHA_REMEDY = "Choose a positive value; small values regularise little."
 
 
-class ClosedFormRanker(Ranker, ABC):
+class ClosedFormRanker(PointRanker, ABC):
     """A least-squares ranker with a kernel, a basis and query weights among its parameters."""
 
     kernel: Any

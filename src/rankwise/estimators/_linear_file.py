@@ -4,8 +4,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from rankwise.core.graph import PreferenceGraph
 from rankwise.estimators._linear_settings import Settings
 from rankwise.inference.cg import Descent, Iterate
 from rankwise.inference.cg_operator import NormalOperator, normal_operator
-from rankwise.inference.cg_rows import DenseRows, Rows, SparseRows
+from rankwise.inference.cg_rows import Rows
 from rankwise.inference.cg_state import Validation
+from rankwise.inference.cg_storage import DenseRows, SparseRows
 from rankwise.inference.streaming import Source, streamed_operator
 from rankwise.inference.streaming_statistics import Chunk, Statistics, accumulate
 from rankwise.io.data import RankingData
@@ -36,11 +38,11 @@ def refuse_no_features(path: str | PathLike[str], stream: DataStream) -> None:
         raise DataFileError(f"{os.fspath(path)}: expected at least one feature, got none.")
 
 
-def prefers_statistics(solver: Solver, stream: DataStream, settings: Settings, weight: Any) -> bool:
+def prefers_statistics(solver: Solver, stream: DataStream, settings: Settings) -> bool:
     """Tell whether one pass that gathers statistics is the way to learn."""
     if solver != "auto":
         return solver == "statistics"
-    by_name = isinstance(weight, str | dict)
+    by_name = isinstance(settings.options["query_weight"], str | dict)
     return stream.n_features <= FEW_FEATURES and settings.rule.patience is None and by_name
 
 
@@ -80,8 +82,7 @@ def exact_descent(
 @contextmanager
 def stored_operator(
     stream: DataStream,
-    options: dict[str, Any],
-    dtype: Any,
+    settings: Settings,
     memory: int,
     cache_dir: str | PathLike[str] | None,
 ) -> Iterator[NormalOperator]:
@@ -90,24 +91,46 @@ def stored_operator(
     The binary copy lives as long as the context. Scores and queries stay in memory.
     """
     with tempfile.TemporaryDirectory(prefix="rankwise-", dir=cache_dir) as folder:
-        store = RowStore.create(folder, stream.n_features, dtype or np.float64)
+        store = RowStore.create(folder, stream.n_features, settings.dtype or np.float64)
         y, qid = _store(stream, store)
-        graph = PreferenceGraph.from_scores(y, qid, **options)
+        graph = PreferenceGraph.from_scores(y, qid, **settings.options)
         source = _source(store)
         if source.row_bytes[-1] <= memory // 2:
             yield normal_operator(source.load(0, len(y)), graph)
         else:
-            yield streamed_operator(source, graph, memory // 4)
+            yield streamed_operator(source, graph, memory // 2)
 
 
 def _store(stream: DataStream, store: RowStore) -> tuple[FloatArray, NDArray[Any] | None]:
-    scores, ids = [], []
+    scores, ids = _Vector(stream.n_items), _Vector(stream.n_items)
     for data in stream.chunks():
         store.append(data.X)
         scores.append(_scores(data))
         if data.qid is not None:
             ids.append(data.qid)
-    return np.concatenate(scores), np.concatenate(ids) if ids else None
+    return scores.values, ids.values if stream.has_qid else None
+
+
+@final
+@dataclass(eq=False)
+class _Vector:
+    """A vector that is filled piece by piece, in the smallest type that holds all of them.
+
+    Its memory is taken at once. Many small pieces among the large arrays of the chunks, which come
+    and go, would keep the memory of those from being used again.
+    """
+
+    length: int
+    n_filled: int = 0
+    values: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+
+    def append(self, piece: NDArray[Any]) -> None:
+        if self.n_filled == 0:
+            self.values = np.empty(self.length, dtype=piece.dtype)
+        dtype = np.promote_types(self.values.dtype, piece.dtype)
+        self.values = self.values.astype(dtype, copy=False)
+        self.values[self.n_filled : self.n_filled + len(piece)] = piece
+        self.n_filled += len(piece)
 
 
 def _source(store: RowStore) -> Source:

@@ -1,23 +1,15 @@
-"""What happens beside an iterative fit: a progress bar, a checkpoint file, warnings."""
+"""What happens beside an iterative fit: a progress bar, warnings."""
 
-import hashlib
-import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rankwise.core.errors import ConvergenceWarning, ModelFileError
+from rankwise.core.errors import ConvergenceWarning
 from rankwise.inference.cg import Descent, Rule, Step
-from rankwise.inference.cg_state import Problem
-from rankwise.io.modelfile import read_model, write_model
 
 StepCallback = Callable[[Step], object]
 
@@ -51,40 +43,6 @@ def describe(step: Step, lower_is_better: bool) -> str:
         return text
     best = np.nanmin(step.values) if lower_is_better else np.nanmax(step.values)
     return f"{text}  validation {best:.4f}"
-
-
-def fingerprint(problem: Problem) -> str:
-    """Return a digest of the equations; runs of the same ones may go on from one another."""
-    digest = hashlib.sha256()
-    for part in (problem.rhs, problem.alphas, problem.scale, problem.start):
-        digest.update(part.tobytes())
-    digest.update(str(problem.validation is not None).encode())
-    return digest.hexdigest()
-
-
-def checkpoint_writer(
-    path: str | PathLike[str] | None, problem: Problem
-) -> Callable[[Mapping[str, NDArray[Any]]], None] | None:
-    """Return what writes the state of a run to the file, all or nothing."""
-    if path is None:
-        return None
-    identity = {"kind": "LinearRankRLS checkpoint", "equations": fingerprint(problem)}
-    return lambda arrays: write_model(path, identity, arrays)
-
-
-def read_checkpoint(
-    path: str | PathLike[str] | None, problem: Problem
-) -> Mapping[str, NDArray[Any]] | None:
-    """Return the state in the file, None where there is no file yet."""
-    if path is None or not Path(path).exists():
-        return None
-    identity, arrays = read_model(path)
-    if identity.get("equations") != fingerprint(problem):
-        raise ModelFileError(
-            f"{os.fspath(path)}: expected a checkpoint of the same data and parameters, got one of "
-            "others. Remove the file to start anew, or give another path."
-        )
-    return arrays
 
 
 def warn_unless_converged(descent: Descent, rule: Rule) -> None:

@@ -1,6 +1,7 @@
 """The parameters of an iterative fit, checked."""
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
@@ -8,7 +9,10 @@ import numpy as np
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.validation import check_choice
+from rankwise.estimators._linear_hooks import StepCallback
 from rankwise.inference.cg import Rule
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
 
 Storage: TypeAlias = Literal["float32", "float64"]
 
@@ -26,11 +30,22 @@ class Settings:
         When to stop.
     precondition : bool
         Whether the diagonal may precondition: for one alpha that is solved to convergence.
+    options : dict
+        The options of `PreferenceGraph.from_scores`.
+    measure : Measure
+        What decides on validation data.
+    dtype, progress, checkpoint
+        As given.
     """
 
     alphas: FloatArray
     rule: Rule
     precondition: bool
+    options: dict[str, Any]
+    measure: Measure
+    dtype: Storage | None
+    progress: bool | StepCallback
+    checkpoint: str | PathLike[str] | None
 
     @classmethod
     def of(cls, ranker: Any) -> Self:
@@ -53,7 +68,16 @@ class Settings:
             max_iter=check_count("max_iter", ranker.max_iter),
             patience=check_count("n_iter_no_change", ranker.n_iter_no_change) if early else None,
         )
-        return cls(alphas, rule, precondition=len(alphas) == 1 and not early)
+        return cls(
+            alphas,
+            rule,
+            precondition=len(alphas) == 1 and not early,
+            options={name: getattr(ranker, name) for name in ("cost", "ties", "query_weight")},
+            measure=parse_measure(ranker.measure),
+            dtype=ranker.dtype,
+            progress=ranker.progress,
+            checkpoint=ranker.checkpoint,
+        )
 
     @property
     def needs_validation(self) -> bool:

@@ -14,8 +14,8 @@ from rankwise.core.validation import check_length, check_pairs, check_scores, ch
 from rankwise.estimators._linear_settings import Settings
 from rankwise.estimators._preferences import Given
 from rankwise.inference._cg_threads import even_parts, run_parts
-from rankwise.inference.cg_rows import as_rows
 from rankwise.inference.cg_state import Validation
+from rankwise.inference.cg_storage import as_rows
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, Plan, weighted_mean
 
@@ -163,10 +163,15 @@ def _validate_by_pairs(X: Matrix, pairs: Any, weight: FloatArray) -> Validation:
     return Validation(as_rows(X[rows]), rate)
 
 
-def refuse_incomplete(
-    y_val: ArrayLike | None, qid_val: ArrayLike | None, *, with_qid: bool
-) -> None:
-    """Refuse validation rows without scores, or without queries where training has them."""
+def given_validation(
+    X: Matrix,
+    y_val: ArrayLike | None,
+    qid_val: ArrayLike | None,
+    measure: Measure,
+    *,
+    with_qid: bool,
+) -> Validation:
+    """Rate scores of checked validation rows that were given; ``with_qid`` tells of training."""
     if y_val is None:
         raise InvalidInputError("`X_val` must come with `y_val`: got none. Give both or neither.")
     if with_qid and qid_val is None:
@@ -174,6 +179,11 @@ def refuse_incomplete(
             "`X_val` must come with `qid_val` when `qid` is given: got none. Scores compare inside "
             "a query only."
         )
+    y = one_output(y_val, "y_val")
+    queries = Queries.single(X.shape[0]) if qid_val is None else Queries.from_qid(qid_val)
+    check_length("y_val", y, X.shape[0])
+    check_length("qid_val", queries.index, X.shape[0])
+    return validate_by_measure(X, y, queries, measure)
 
 
 def refuse_missing_validation(settings: Settings, validation: Validation | None) -> None:

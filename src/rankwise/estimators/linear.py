@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.graph import Cost, PreferenceGraph, QueryWeight, Ties
-from rankwise.core.queries import Queries
-from rankwise.core.validation import check_choice, check_length
-from rankwise.estimators._base import Ranker
+from rankwise.core.validation import check_choice
+from rankwise.estimators._base import PointRanker
 from rankwise.estimators._linear_file import (
     Solver,
     exact_descent,
@@ -23,37 +22,29 @@ from rankwise.estimators._linear_file import (
     refuse_no_features,
     stored_operator,
 )
-from rankwise.estimators._linear_hooks import (
-    StepCallback,
-    checkpoint_writer,
-    progress_of,
-    read_checkpoint,
-    warn_unless_converged,
-)
+from rankwise.estimators._linear_hooks import StepCallback
 from rankwise.estimators._linear_plot import plot_history
+from rankwise.estimators._linear_run import run
 from rankwise.estimators._linear_settings import Settings, Storage, check_count
 from rankwise.estimators._linear_training import (
     HoldOut,
     Training,
-    one_output,
-    refuse_incomplete,
+    given_validation,
     refuse_missing_validation,
-    validate_by_measure,
 )
 from rankwise.estimators._preferences import Given
-from rankwise.inference.cg import Descent, Hooks, descend
-from rankwise.inference.cg_operator import NormalOperator, normal_operator
-from rankwise.inference.cg_rows import as_rows
-from rankwise.inference.cg_state import Problem, Validation
+from rankwise.inference.cg import Descent
+from rankwise.inference.cg_operator import normal_operator
+from rankwise.inference.cg_state import Validation
+from rankwise.inference.cg_storage import as_rows
 from rankwise.inference.streaming_levels import OnePassError
 from rankwise.io.streams import DataStream, open_stream
 from rankwise.io.svmlight_scan import ZeroBased
-from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 
 
 @final
-class LinearRankRLS(Ranker):
+class LinearRankRLS(PointRanker):
     r"""Learn a linear ranking function from large or sparse data by conjugate gradients.
 
     Minimises what `RankRLS` minimises with a linear kernel,
@@ -62,7 +53,8 @@ class LinearRankRLS(Ranker):
               x_j)\bigr)^2 + \alpha |w|^2
 
     without ever forming a matrix of features by features or of items by items. An iteration costs
-    O(non-zeros of X), or O(non-zeros + pairs) with comparisons, and memory for X is not copied.
+    O(non-zeros of X), or O(non-zeros + pairs) with comparisons. The values of X are not copied; of
+    its indices a copy of 2 bytes each is made where that pays.
 
     Parameters
     ----------
@@ -86,8 +78,8 @@ class LinearRankRLS(Ranker):
     warm_start : bool
         Start from the weights of the previous fit; not with `alphas`.
     dtype : {"float32", "float64"}, optional
-        Store X as this. "float32" makes a copy of half the size; all sums stay in float64. X is
-        used as it is when left out.
+        Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
+        values of X are used as they are when left out.
     cost, ties, query_weight
         As in `RankRLS`.
     measure : str or Measure
@@ -208,7 +200,7 @@ class LinearRankRLS(Ranker):
         X : (n_items, n_features), sparse or dense
             The items. Rows of a query may stand anywhere; together they are visited faster.
         y : (n_items,)
-            Scores of the items, higher is better.
+            Scores of the items, higher is better; a single output.
         qid : (n_items,), optional
             The query of each item, of any type and in any order; one query when left out.
         sample_weight : (n_items,), optional
@@ -224,13 +216,14 @@ class LinearRankRLS(Ranker):
         """
         settings = Settings.of(self)
         given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        X = self._check_rows(X)
+        X = self._check_rows(X, reset=True)
         with_qid = qid is not None
-        validation = self._given_validation(X_val, y_val, qid_val, with_qid=with_qid)
+        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
         hold_out = self._hold_out(settings, validation is not None)
-        training = Training.of(X, given, self._options(), parse_measure(self.measure), hold_out)
-        operator = normal_operator(as_rows(X, self.dtype), training.graph)
-        self._learn(operator, validation or training.validation, settings)
+        training = Training.of(X, given, settings.options, settings.measure, hold_out)
+        operator = normal_operator(as_rows(X, settings.dtype), training.graph)
+        start = self._start(operator.rows.n_features)
+        self._keep(run(operator, settings, validation or training.validation, start))
         return self._keep_queries(training.graph, training.n_held_out, with_qid=with_qid)
 
     def fit_file(
@@ -293,18 +286,20 @@ class LinearRankRLS(Ranker):
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
-        validation = self._given_validation(X_val, y_val, qid_val, with_qid=stream.has_qid)
+        with_qid = stream.has_qid
+        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
         refuse_missing_validation(settings, validation)
-        self.fitted_with_qid_ = stream.has_qid
-        if prefers_statistics(solver, stream, settings, self.query_weight):
+        self.fitted_with_qid_ = with_qid
+        if prefers_statistics(solver, stream, settings):
             try:
                 return self._learn_at_once(stream, settings, validation, memory)
             except OnePassError:
                 if solver == "statistics":
                     raise
-        with stored_operator(stream, self._options(), self.dtype, memory, cache_dir) as operator:
-            self._learn(operator, validation, settings)
-            return self._keep_queries(operator.graph, 0, with_qid=stream.has_qid)
+        with stored_operator(stream, settings, memory, cache_dir) as operator:
+            start = self._start(operator.rows.n_features)
+            self._keep(run(operator, settings, validation, start))
+            return self._keep_queries(operator.graph, 0, with_qid=with_qid)
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw the validation value against the iteration, a line for each of several alphas.
@@ -323,54 +318,33 @@ class LinearRankRLS(Ranker):
         check_is_fitted(self)
         return plot_history(self.history_, str(self.measure), ax)
 
-    def _check_rows(self, X: Any) -> Matrix:
+    def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
         types = [np.float64, np.float32]
+        least = 2 if reset else 1
         return validate_data(
-            self, X, accept_sparse="csr", dtype=types, order="C", ensure_min_samples=2
-        )
+            self, X, reset=reset, accept_sparse="csr", dtype=types, order="C",
+            ensure_min_samples=least,
+        )  # fmt: skip
 
-    def _options(self) -> dict[str, Any]:
-        """Return the options of `PreferenceGraph.from_scores`."""
-        return {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
+    def _validation(
+        self,
+        settings: Settings,
+        X_val: Any,
+        y_val: ArrayLike | None,
+        qid_val: ArrayLike | None,
+        *,
+        with_qid: bool,
+    ) -> Validation | None:
+        if X_val is None:
+            return None
+        X = self._check_rows(X_val, reset=False)
+        return given_validation(X, y_val, qid_val, settings.measure, with_qid=with_qid)
 
     def _hold_out(self, settings: Settings, given: bool) -> HoldOut | None:
         if given or not settings.needs_validation:
             return None
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         return HoldOut(self.validation_fraction, rng)
-
-    def _given_validation(
-        self, X_val: Any, y_val: Any, qid_val: ArrayLike | None, *, with_qid: bool
-    ) -> Validation | None:
-        if X_val is None:
-            return None
-        refuse_incomplete(y_val, qid_val, with_qid=with_qid)
-        types = [np.float64, np.float32]
-        X = validate_data(self, X_val, reset=False, accept_sparse="csr", dtype=types, order="C")
-        y_val = one_output(y_val, "y_val")
-        queries = Queries.single(X.shape[0]) if qid_val is None else Queries.from_qid(qid_val)
-        check_length("y_val", y_val, X.shape[0])
-        check_length("qid_val", queries.index, X.shape[0])
-        return validate_by_measure(X, y_val, queries, parse_measure(self.measure))
-
-    def _learn(
-        self, operator: NormalOperator, validation: Validation | None, settings: Settings
-    ) -> None:
-        """Run conjugate gradients and keep what they found."""
-        problem = Problem.of(
-            operator,
-            settings.alphas,
-            start=self._start(operator.rows.n_features),
-            validation=validation,
-            precondition=settings.precondition and operator.is_determined(),
-        )
-        lower = validation is not None and not validation.greater_is_better
-        with progress_of(self.progress, settings.rule, lower) as on_step:
-            hooks = Hooks(on_step, checkpoint_writer(self.checkpoint, problem))
-            saved = read_checkpoint(self.checkpoint, problem)
-            descent = descend(problem, settings.rule, hooks, saved)
-        warn_unless_converged(descent, settings.rule)
-        self._keep(descent)
 
     def _learn_at_once(
         self,
@@ -380,7 +354,7 @@ class LinearRankRLS(Ranker):
         memory: int,
     ) -> Self:
         """Gather statistics in one pass over a file and solve."""
-        statistics = gather(stream, self._options(), memory)
+        statistics = gather(stream, settings.options, memory)
         self._keep(exact_descent(statistics, settings.alphas, validation))
         self.n_queries_, self.ignored_queries_ = statistics.n_queries, statistics.n_ignored
         return self

@@ -2,8 +2,9 @@
 
 Each of them works on a part of the rows and releases the interpreter, so that threads run parts
 side by side. Stored values and indices are of any width; sums are in float64. Indices are made
-unsigned, which removes the test for negative ones, and nothing is
-regrouped, since gathers in vector registers are slower than plain loads on current processors.
+unsigned, which removes the test for negative ones. A product is added up in four sums by hand, so
+that an addition need not wait for the one before; the compiler is not allowed to regroup anything,
+since its gathers in vector registers are slower than plain loads on current processors.
 """
 
 from typing import Any
@@ -14,16 +15,25 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 
-ROWS_AT_ONCE = 64
-"""Rows whose products are formed before they are added up: long loops of one kind, and in cache."""
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+_FOUR = np.uint64(4)
 
 
 @njit(cache=True, inline="always")
-def _dot(data: Any, indices: Any, begin: Any, end: Any, w: Any) -> float:
-    total = 0.0
-    for k in range(np.uint64(begin), np.uint64(end)):
-        total += data[k] * w[np.uint64(indices[k])]
-    return total
+def _dot(data: Any, indices: Any, begin: Any, end: Any, w: Any, width: Any) -> float:
+    """Multiply a row with every ``width``-th entry of w, beginning with the first."""
+    k, end = np.uint64(begin), np.uint64(end)
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    while k + _FOUR <= end:
+        a += data[k] * w[width * np.uint64(indices[k])]
+        b += data[k + _ONE] * w[width * np.uint64(indices[k + _ONE])]
+        c += data[k + _TWO] * w[width * np.uint64(indices[k + _TWO])]
+        d += data[k + _THREE] * w[width * np.uint64(indices[k + _THREE])]
+        k += _FOUR
+    while k < end:
+        a += data[k] * w[width * np.uint64(indices[k])]
+        k += _ONE
+    return (a + b) + (c + d)
 
 
 @njit(cache=True, inline="always")
@@ -33,13 +43,54 @@ def _add(data: Any, indices: Any, begin: Any, end: Any, v: Any, out: Any) -> Non
 
 
 @njit(cache=True, nogil=True)
+def count_columns(indices: NDArray, first: int, last: int, out: FloatArray) -> None:
+    """Add to ``out`` how often each column comes among the entries first to last."""
+    for k in range(first, last):
+        out[np.uint64(indices[k])] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def rename_columns(indices: NDArray, names: NDArray, first: int, last: int, out: NDArray) -> None:
+    """Put the new name of the column of each of the entries first to last into ``out``."""
+    for k in range(first, last):
+        out[k] = names[np.uint64(indices[k])]
+
+
+@njit(cache=True, nogil=True)
+def pack_rows(
+    data: NDArray, indices: NDArray, indptr: NDArray, names: NDArray, n_near: int,
+    first: int, last: int, out: NDArray, out_indices: NDArray,
+) -> None:  # fmt: skip
+    """Copy the rows first to last under new names, in each row the names below n_near first.
+
+    Every entry is written to both ends, of which one moves on: no branch has to be guessed.
+    """
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    far_values, far_names = np.empty(longest, out.dtype), np.empty(longest, out_indices.dtype)
+    for i in range(first, last):
+        near, n_far = np.uint64(indptr[i]), np.uint64(0)
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            name = names[np.uint64(indices[k])]
+            out[near] = far_values[n_far] = data[k]
+            out_indices[near] = far_names[n_far] = name
+            is_near = np.uint64(name < n_near)
+            near += is_near
+            n_far += _ONE - is_near
+        for k in range(n_far):
+            out[near + k] = far_values[k]
+            out_indices[near + k] = far_names[k]
+
+
+@njit(cache=True, nogil=True)
 def row_products(
     data: NDArray, indices: NDArray, indptr: NDArray, w: FloatArray, first: int, last: int,
     out: FloatArray,
 ) -> None:  # fmt: skip
     """Put ``X @ w`` into the rows first to last of ``out``."""
     for i in range(first, last):
-        out[i] = _dot(data, indices, indptr[i], indptr[i + 1], w)
+        out[i] = _dot(data, indices, indptr[i], indptr[i + 1], w, _ONE)
 
 
 @njit(cache=True, nogil=True)
@@ -77,25 +128,24 @@ def add_group_rows(
 
 @njit(cache=True, nogil=True)
 def affine_pass(
-    data: NDArray, indices: NDArray, indptr: NDArray, w: FloatArray, group: IntArray,
-    slope: FloatArray, weight: FloatArray, centre: FloatArray, push: FloatArray,
-    first: int, last: int, out: FloatArray,
+    data: NDArray, indices: NDArray, indptr: NDArray, group: IntArray, slope: FloatArray,
+    weight: FloatArray, centre: FloatArray, push: FloatArray, first: int, last: int,
+    both: FloatArray,
 ) -> None:  # fmt: skip
     """Add ``X.T @ v`` for v affine in ``X @ w`` group by group, reading each row from memory once.
 
-    ``v_i = slope_i (x_i w - centre_g) + weight_i push_g``; rows of group -1 take no part.
+    ``v_i = slope_i (x_i w - centre_g) + weight_i push_g``; rows of group -1 take no part. The
+    entries of ``both`` are w_0, sum_0, w_1, sum_1 and so on: what a product brings into the cache
+    is what the way back adds to.
     """
-    values = np.empty(ROWS_AT_ONCE)
-    for begin in range(first, last, ROWS_AT_ONCE):
-        end = min(begin + ROWS_AT_ONCE, last)
-        for i in range(begin, end):
-            g = group[i]
-            if g >= 0:
-                product = _dot(data, indices, indptr[i], indptr[i + 1], w)
-                values[i - begin] = slope[i] * (product - centre[g]) + weight[i] * push[g]
-        for i in range(begin, end):
-            if group[i] >= 0:
-                _add(data, indices, indptr[i], indptr[i + 1], values[i - begin], out)
+    for i in range(first, last):
+        g = group[i]
+        if g >= 0:
+            begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+            product = _dot(data, indices, begin, end, both, _TWO)
+            v = slope[i] * (product - centre[g]) + weight[i] * push[g]
+            for k in range(begin, end):
+                both[_TWO * np.uint64(indices[k]) + _ONE] += v * data[k]
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +170,7 @@ def block_pass(
         means[:n_groups] = 0.0
         for i in range(begin, end):
             if group[i] >= 0:
-                product = _dot(data, indices, indptr[i], indptr[i + 1], w)
+                product = _dot(data, indices, indptr[i], indptr[i + 1], w, _ONE)
                 values[i - begin] = product
                 means[group[i] - groups] += share[i] * product
         top = 0.0

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, freeze
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import serial_blas
 from rankwise.inference._interrupts import Interrupts, deferred_interrupts
 from rankwise.inference.cg_state import Problem, State
@@ -182,9 +183,8 @@ class _Run:
         hooks: Hooks,
         saved: Mapping[str, NDArray[Any]] | None,
     ) -> Self:
-        if saved is not None:
-            return cls(problem, rule, hooks, State.from_arrays(dict(saved)))
-        return cls(problem, rule, hooks, State.at_start(problem))
+        state = State.at_start(problem) if saved is None else _resumed(saved, rule)
+        return cls(problem, rule, hooks, state)
 
     def to_the_end(self, interrupts: Interrupts) -> Descent:
         ending = self._loop(interrupts)
@@ -276,6 +276,22 @@ class _Run:
             freeze(state.values),
             ending,
         )
+
+
+def _resumed(saved: Mapping[str, NDArray[Any]], rule: Rule) -> State:
+    """Stand where a run was saved, and wake alphas that a larger tolerance has let come to rest."""
+    state = State.from_arrays(dict(saved))
+    if rule.patience is not None or state.iteration == 0:
+        return state
+    asleep = ~state.active & (_last(state.residuals) > rule.target)
+    left_behind = int(np.count_nonzero(asleep & np.isnan(state.residuals[-1])))
+    if left_behind:
+        raise InvalidInputError(
+            f"`tol` must not be smaller than in the run that was saved, which let {left_behind} of "
+            f"{len(asleep)} alphas rest while others went on: got {rule.tol:g}. Start anew."
+        )
+    state.active |= asleep
+    return state
 
 
 def _best(merit: FloatArray, alphas: FloatArray) -> int:

@@ -1,6 +1,7 @@
 """Rows that are read part by part, so that they need not fit in memory."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
@@ -20,6 +21,9 @@ from rankwise.inference.cg_operator import (
     query_blocks,
 )
 from rankwise.inference.cg_rows import Affine, Blocks, Rows
+
+PART_BYTES = 1 << 24
+"""Rows are read in parts of this size: soon read, and in memory that is used again and again."""
 
 
 @final
@@ -46,7 +50,7 @@ class Source:
 @final
 @dataclass(frozen=True, eq=False)
 class StreamedRows(Rows):
-    """The rows of a source, of which one part at a time is in memory.
+    """The rows of a source, of which two parts at a time are in memory: one in use, one read ahead.
 
     Parameters
     ----------
@@ -75,12 +79,24 @@ class StreamedRows(Rows):
         return self.source.n_stored
 
     def _parts(self) -> Iterator[tuple[slice, Rows]]:
-        for first, last in pairwise(self.edges.tolist()):
-            yield slice(first, last), self.source.load(first, last)
+        """Yield the parts one after the other, each read while the one before is in use."""
+        spans = [slice(*span) for span in pairwise(self.edges.tolist())]
+        with ThreadPoolExecutor(1) as reader:
+            ahead = reader.submit(self.source.load, spans[0].start, spans[0].stop)
+            for span, following in zip(spans, [*spans[1:], None], strict=True):
+                part = ahead.result()
+                if following is not None:
+                    ahead = reader.submit(self.source.load, following.start, following.stop)
+                yield span, part
+                del part  # before the one after the next is read
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``X @ w``."""
-        return np.concatenate([part.product(w) for _, part in self._parts()])
+        out = np.empty(self.n_items)
+        for rows, part in self._parts():
+            out[rows] = part.product(w)
+            del part
+        return out
 
     def transposed(self, v: FloatArray) -> FloatArray:
         """Return ``X.T @ v``."""
@@ -107,26 +123,27 @@ class StreamedRows(Rows):
         total = of_part(*next(parts))
         for rows, part in parts:
             total += of_part(rows, part)
-            del part  # before the next one is read
+            del part
         return total
 
 
 def streamed_operator(source: Source, graph: PreferenceGraph, memory: int) -> NormalOperator:
     """Choose the form of the operator that reads the rows least often.
 
-    Parts take at most ``memory`` bytes. A query whose rows stand together is read whole where it
-    fits, otherwise an application reads everything twice.
+    Two parts take at most ``memory`` bytes. A query whose rows stand together is read whole where
+    it fits, otherwise an application reads everything twice.
     """
-    laplacian, work = graph.laplacian, source.row_bytes
-    anywhere = StreamedRows(source, cut(work, np.arange(len(work)), memory))
+    laplacian, work, most = graph.laplacian, source.row_bytes, memory // 2
+    part = min(most, PART_BYTES)
+    anywhere = StreamedRows(source, cut(work, np.arange(len(work)), part))
     if not isinstance(laplacian, Scatter | Nested):
         return TwoPasses(anywhere, graph)
     if means_are_few(anywhere, laplacian):
         return KnownMeans.of(anywhere, graph, laplacian)
     blocks = query_blocks(laplacian)
-    if blocks is None or np.diff(work[blocks.starts]).max() > memory:
+    if blocks is None or np.diff(work[blocks.starts]).max() > most:
         return TwoPasses(anywhere, graph)
-    return QueryByQuery(StreamedRows(source, cut(work, blocks.starts, memory)), graph, blocks)
+    return QueryByQuery(StreamedRows(source, cut(work, blocks.starts, part)), graph, blocks)
 
 
 def cut(work: IntArray, borders: IntArray, most: int) -> IntArray:

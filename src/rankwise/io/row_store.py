@@ -1,6 +1,6 @@
 """Rows in binary on disk: written once, read back in any range without parsing."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -16,8 +16,8 @@ from rankwise.core.arrays import IntArray, Matrix
 class RowStore:
     """Keep rows, all sparse or all dense, in plain files of a folder.
 
-    Values are of the given type; indices take 16 bits where that is enough. Only the lengths of
-    the rows stay in memory.
+    Values are of the given type; indices take 16 bits where that is enough. Nothing stays in
+    memory.
 
     Parameters
     ----------
@@ -46,7 +46,6 @@ class RowStore:
     n_features: int
     dtype: np.dtype[Any]
     is_sparse: bool = False
-    lengths: list[NDArray[np.int64]] = field(default_factory=list)
 
     @classmethod
     def create(cls, folder: str | Path, n_features: int, dtype: DTypeLike) -> Self:
@@ -64,10 +63,10 @@ class RowStore:
         if self.is_sparse:
             self._write("values", X.data.astype(self.dtype, copy=False))
             self._write("indices", X.indices.astype(self.index_dtype))
-            self.lengths.append(np.diff(X.indptr).astype(np.int64))
+            self._write("lengths", np.diff(X.indptr).astype(np.int64))
         else:
             self._write("values", np.ascontiguousarray(X, dtype=self.dtype))
-            self.lengths.append(np.full(len(X), self.n_features, dtype=np.int64))
+            self._write("lengths", np.full(len(X), self.n_features, dtype=np.int64))
 
     def _write(self, name: str, values: NDArray[Any]) -> None:
         with (self.folder / name).open("ab") as file:
@@ -75,8 +74,7 @@ class RowStore:
 
     def starts(self) -> IntArray:
         """Return the number of values before each row, and of all."""
-        lengths = np.concatenate(self.lengths)
-        self.lengths = [lengths]
+        lengths = np.fromfile(self.folder / "lengths", dtype=np.int64)
         return np.concatenate([[0], np.cumsum(lengths)])
 
     def read_dense(self, first: int, last: int) -> NDArray[Any]:

@@ -31,6 +31,7 @@ from rankwise.io.tables import (
 class DataStream(ABC):
     """A file of scored items that is read in chunks."""
 
+    n_items: int
     n_features: int
     has_qid: bool
     feature_names: list[str] | None
@@ -49,6 +50,11 @@ class SvmlightStream(DataStream):
     scan: SvmlightScan
     chunk_bytes: int
     feature_names: None = None
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of items."""
+        return self.scan.n_rows
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -74,7 +80,8 @@ class ParquetStream(DataStream):
     y: str
     qid: str | None
     feature_names: list[str]
-    n_rows: int
+    n_items: int
+    batch_size: int
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
@@ -91,7 +98,7 @@ class ParquetStream(DataStream):
         columns = [*self.feature_names, self.y, *if_any(self.qid)]
         first = 0
         with open_parquet(self.table.path) as file:
-            for batch in file.iter_batches(batch_size=self.n_rows, columns=columns):
+            for batch in file.iter_batches(batch_size=self.batch_size, columns=columns):
                 yield self._data(batch, first)
                 first += batch.num_rows
 
@@ -181,5 +188,7 @@ def _parquet_stream(
         names = [name for name in table.names if name not in (y_name, qid_name)]
     else:
         names = [require_column(path, table, name, "features") for name in features]
-    n_rows = max(1, memory // (32 * (len(names) + 1)))  # decoded twice, and the matrix
-    return ParquetStream(table, y_name, qid_name, names, n_rows)
+    batch_size = max(1, memory // (32 * (len(names) + 1)))  # decoded twice, and the matrix
+    with open_parquet(path) as file:
+        n_items = file.metadata.num_rows
+    return ParquetStream(table, y_name, qid_name, names, n_items, batch_size)

@@ -1,4 +1,4 @@
-"""Choosing alpha by a measure on data that was not trained on."""
+"""Choosing alpha, or C, by a measure on data that was not trained on."""
 
 from dataclasses import dataclass
 from typing import final
@@ -27,12 +27,15 @@ class Choice:
         What was measured.
     taken : int, optional
         Position of the alpha that training took, where it chose along the way.
+    name : str
+        What the alphas are called.
     """
 
     alphas: FloatArray
     values: FloatArray
     measure: Measure
     taken: int | None = None
+    name: str = "alpha"
 
     @property
     def best(self) -> int:
@@ -68,7 +71,7 @@ def choose(
     return Choice(alphas, values, measure)
 
 
-def parse_alphas(text: str) -> FloatArray:
+def parse_alphas(text: str, option: str = "--alphas") -> FloatArray:
     """Return the values of a grid such as ``0.1,1,10`` or ``1e-3:1e3:7``."""
     try:
         if ":" not in text:
@@ -77,7 +80,7 @@ def parse_alphas(text: str) -> FloatArray:
         return _logspace(float(first), float(last), int(number))
     except ValueError:
         raise InvalidInputError(
-            "--alphas must read like 0.1,1,10 or like 1e-3:1e3:7 (first:last:number, all above "
+            f"{option} must read like 0.1,1,10 or like 1e-3:1e3:7 (first:last:number, all above "
             f"0): got {text!r}."
         ) from None
 

@@ -25,7 +25,7 @@ def train(command: Fit) -> Training:
     """Read the data, train for every alpha and keep the best."""
     alphas = wanted_alphas(command)
     ranker = RankRLS(
-        kernel=_kernel(command),
+        kernel=kernel_of(command),
         cost=command.cost,
         ties=command.ties,
         query_weight=command.query_weight,
@@ -75,7 +75,8 @@ def _validate(
     return choose(path.alphas, path.predict(data.X), y, data.qid, measure)
 
 
-def _kernel(command: Fit) -> Kernel:
+def kernel_of(command: Fit) -> Kernel:
+    """Return the kernel with the parameters that were given."""
     kernel = as_kernel(command.kernel)
     options = {"gamma": command.gamma, "degree": command.degree, "coef0": command.coef0}
     given = {name: value for name, value in options.items() if value is not None}

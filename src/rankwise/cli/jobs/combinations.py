@@ -13,9 +13,12 @@ from rankwise.core.errors import InvalidInputError
 DEFAULT_ALPHA = 1.0
 STREAMING = ("memory", "cache_dir")
 STOPPING = ("n_iter_no_change",)
-ITERATIVE = ("early_stopping", "n_iter_no_change", "max_iter", "tol", "checkpoint")
+ITERATIVE = ("early_stopping", "n_iter_no_change", "dtype", "checkpoint")
+LIMITS = ("max_iter", "tol")
+DIRECT = ("c", "cs", "decay")
 KERNELS = ("kernel", "gamma", "degree", "coef0", "basis")
 SCORES = ("cost", "ties", "query_weight")
+SPELT = {"c": "C", "cs": "Cs"}
 
 
 def check_combination(command: Fit) -> None:
@@ -23,6 +26,12 @@ def check_combination(command: Fit) -> None:
     _require(command, STREAMING, "--stream", met=command.stream)
     _require(command, ITERATIVE, "--iterative or --stream", met=command.is_iterative)
     _require(command, STOPPING, "--early-stopping", met=command.early_stopping)
+    runs = command.is_iterative or command.is_direct
+    _require(command, LIMITS, "--iterative, --stream or --optimise", met=runs)
+    _require(command, DIRECT, "--optimise", met=command.is_direct)
+    if command.is_direct:
+        others = ("alpha", "alphas", *SCORES, "pairs", "iterative", "stream")
+        _refuse(command, others, "--optimise", "it trains for a measure of graded items")
     if command.is_iterative:
         _refuse(command, KERNELS, "--iterative and --stream", "they learn linear functions")
     if command.pairs is not None:
@@ -60,4 +69,4 @@ def _given(command: Fit, options: Sequence[str]) -> list[str]:
     """Return the options, as they are typed, that are not at their defaults."""
     defaults = {field.name: field.default for field in fields(command)}
     changed = [name for name in options if getattr(command, name) != defaults[name]]
-    return ["--" + name.replace("_", "-") for name in changed]
+    return ["--" + SPELT.get(name, name).replace("_", "-") for name in changed]

@@ -60,6 +60,7 @@ def _ranker(command: Fit) -> LinearRankRLS:
     ranker = LinearRankRLS(
         alphas=alphas if several else None,
         early_stopping=command.early_stopping,
+        dtype=command.dtype,
         cost=command.cost,
         ties=command.ties,
         query_weight=command.query_weight,

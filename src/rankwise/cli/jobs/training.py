@@ -8,6 +8,8 @@ from rankwise.cli.jobs.choice import Choice
 from rankwise.cli.jobs.files import given_scores, read_comparisons
 from rankwise.cli.output import counted, decimals, print_table
 from rankwise.core.errors import InvalidInputError
+from rankwise.estimators.dorm import DORM
+from rankwise.estimators.dorm_cv import DORMCV
 from rankwise.estimators.linear import LinearRankRLS
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.io.data import RankingData
@@ -64,16 +66,18 @@ class Training:
         The time of training.
     """
 
-    ranker: RankRLS | LinearRankRLS
+    ranker: RankRLS | LinearRankRLS | DORM | DORMCV
     lesson: Lesson | None
     choice: Choice | None
     seconds: float
 
     @property
-    def alpha(self) -> float:
-        """The alpha of the ranker."""
+    def setting(self) -> tuple[str, float]:
+        """What regularises the ranker, and how much."""
         ranker = self.ranker
-        return ranker.alpha_ if isinstance(ranker, LinearRankRLS) else ranker.alpha
+        if isinstance(ranker, DORM | DORMCV):
+            return "C", ranker.C_
+        return "alpha", ranker.alpha_ if isinstance(ranker, LinearRankRLS) else ranker.alpha
 
     @property
     def sizes(self) -> dict[str, int | None]:
@@ -92,7 +96,7 @@ def summary(command: Fit, training: Training) -> dict[str, Any]:
     return {
         "model": str(command.output),
         "ranker": type(ranker).__name__,
-        "alpha": training.alpha,
+        training.setting[0]: training.setting[1],
         **_course(ranker),
         **training.sizes,
         "ignored_queries": ranker.ignored_queries_,
@@ -101,7 +105,7 @@ def summary(command: Fit, training: Training) -> dict[str, Any]:
         if choice is None
         else {
             "measure": repr(choice.measure),
-            "alphas": choice.alphas.tolist(),
+            f"{choice.name}s": choice.alphas.tolist(),
             "values": choice.values.tolist(),
         },
     }
@@ -112,11 +116,15 @@ def print_report(command: Fit, training: Training) -> None:
     ranker = training.ranker
     if training.choice is not None:
         _print_choice(training.choice)
+    name, value = training.setting
     kernel = "" if isinstance(ranker, LinearRankRLS) else f", kernel={ranker.kernel_!r}"
     print(
-        f"Trained {type(ranker).__name__}(alpha={training.alpha:g}{kernel}) on "
+        f"Trained {type(ranker).__name__}({name}={value:g}{kernel}) on "
         f"{_sizes_in_words(training)} in {training.seconds:.2g} s."
     )
+    if isinstance(ranker, DORM | DORMCV):
+        passes = counted(ranker.n_iter_, "pass", "passes")
+        print(f"Optimised {command.optimise} to a gap of {ranker.solution_.gap:.1e} in {passes}.")
     if isinstance(ranker, LinearRankRLS):
         made = counted(ranker.n_iter_, "iteration", "iterations")
         print(f"The model is that of iteration {ranker.best_iter_}, after {made} in all.")
@@ -130,12 +138,16 @@ def _print_choice(choice: Choice) -> None:
         [f"{alpha:g}", decimals(value), "chosen" if at == choice.best else ""]
         for at, (alpha, value) in enumerate(zip(choice.alphas, choice.values, strict=True))
     ]
-    print_table(["alpha", repr(choice.measure), ""], rows)
+    print_table([choice.name, repr(choice.measure), ""], rows)
     if choice.is_at_end:
-        print("The chosen alpha is at an end of the grid: a wider grid may hold a better one.")
+        end = f"The chosen {choice.name} is at an end of the grid"
+        print(f"{end}: a wider grid may hold a better one.")
 
 
-def _course(ranker: RankRLS | LinearRankRLS) -> dict[str, Any]:
+def _course(ranker: RankRLS | LinearRankRLS | DORM | DORMCV) -> dict[str, Any]:
+    if isinstance(ranker, DORM | DORMCV):
+        course = {"kernel": repr(ranker.kernel_), "n_iter": ranker.n_iter_}
+        return course | {"gap": ranker.solution_.gap}
     if isinstance(ranker, LinearRankRLS):
         return {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
     return {"kernel": repr(ranker.kernel_)}
