@@ -114,10 +114,10 @@ class PreferenceGraph:
                 "Use ties='drop', which leaves tied pairs out."
             )
         scores = check_scores(y)
-        queries = _queries(qid, len(scores))
-        weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
-        levels = Levels.of(queries, scores, weight, keep_ties=ties == "keep")
-        omega = _query_weights(query_weight, levels)
+        levels, omega = weighted_levels(
+            scores, qid, query_weight, sample_weight, keep_ties=ties == "keep"
+        )
+        queries = levels.queries
         laplacian, rhs = _COSTS[cost](levels, scores, omega)
         if not (laplacian.component >= 0).any():
             raise NothingToLearnError(
@@ -208,6 +208,24 @@ def _unit(
 
 
 _COSTS = {"magnitude": _magnitude, "unit": _unit, "relative": Levels.relative}
+
+
+def weighted_levels(
+    scores: FloatArray,
+    qid: ArrayLike | None,
+    query_weight: QueryWeight,
+    sample_weight: ArrayLike | None,
+    *,
+    keep_ties: bool,
+) -> tuple[Levels, FloatArray]:
+    """Sort items into queries and levels; return these and omega of each query.
+
+    The arguments are those of `PreferenceGraph.from_scores`, the scores checked.
+    """
+    queries = _queries(qid, len(scores))
+    weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
+    levels = Levels.of(queries, scores, weight, keep_ties=keep_ties)
+    return levels, _query_weights(query_weight, levels)
 
 
 def _queries(qid: ArrayLike | None, n_items: int) -> Queries:

@@ -119,6 +119,12 @@ class Basis(FeatureMap):
             return solve_triangular(self.whitening, K.T, lower=True, overwrite_b=True).T
         return K @ self.whitening
 
+    def own_features(self) -> FloatArray:
+        """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""
+        if self.is_triangular:
+            return self.whitening  # Z = K C^-T = C
+        return self.whitening / np.square(self.whitening).sum(axis=0)  # V / sqrt(s) to V sqrt(s)
+
     def fold(self, W: FloatArray) -> FloatArray:
         """Return one weight per basis row."""
         if self.is_triangular:

@@ -82,11 +82,7 @@ def smallest_space(
     rng: np.random.Generator,
 ) -> Space:
     """Return the space of the fewest unknowns: features, basis rows, or items minus queries."""
-    if sparse.issparse(X) and not kernel.accepts_sparse:
-        raise InvalidInputError(
-            f"The kernel {kernel!r} must have dense rows: got a sparse X. "
-            "Use X.toarray(), or a kernel that takes sparse rows."
-        )
+    refuse_sparse(X, kernel)
     if basis is not None:
         chosen = Basis.of(kernel, choose_basis(basis, X, rng))
         return FeatureSpace(chosen.map(X), chosen, chosen.expansion)
@@ -96,3 +92,29 @@ def smallest_space(
         return FeatureSpace(X, Identity(), Identity())
     centred = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=float)
     return KernelSpace(kernel, centred, Identity())
+
+
+def refuse_sparse(X: Matrix, kernel: Kernel) -> None:
+    """Refuse sparse rows where a kernel does not understand them."""
+    if sparse.issparse(X) and not kernel.accepts_sparse:
+        raise InvalidInputError(
+            f"The kernel {kernel!r} must have dense rows: got a sparse X. "
+            "Use X.toarray(), or a kernel that takes sparse rows."
+        )
+
+
+def explicit_space(
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+) -> FeatureSpace:
+    """Return explicit features: the rows themselves, those of a basis, or the empirical kernel map.
+
+    Without a basis a kernel takes all rows for one, O(n^3): [PTA09] Sect. 4.2.
+    """
+    refuse_sparse(X, kernel)
+    if basis is not None:
+        chosen = Basis.of(kernel, choose_basis(basis, X, rng))
+        return FeatureSpace(chosen.map(X), chosen, chosen.expansion)
+    if isinstance(kernel, Linear):
+        return FeatureSpace(X, Identity(), Identity())
+    full = Basis.of(kernel, X)
+    return FeatureSpace(full.own_features(), full, full.expansion)
