@@ -201,6 +201,13 @@ def test_ideal_positions_follow_the_gains_then_the_ties():
     np.testing.assert_array_equal(positions, [3, 1, 0, 2, 1, 0])
 
 
+def test_positions_of_equal_discount_are_filled_in_the_order_of_the_ties():
+    discounts = [1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 1.0]
+    gains, ties = [0, 3, 1, 2, 0, 0, 1], [5.0, 1, 2, 3, 4, 1, 0]
+    positions = ideal_positions(gains, ties, [0, 5, 7], discounts)
+    np.testing.assert_array_equal(positions, [2, 0, 4, 1, 3, 0, 1])
+
+
 def test_the_plan_refuses_arrays_of_different_lengths():
     with pytest.raises(InvalidInputError, match="one entry per item"):
         plan_assignments([1.0, 2.0], [1.0], [1.0, 0.5])

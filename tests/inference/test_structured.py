@@ -3,7 +3,7 @@
 import os
 import signal
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ class Small:
         return slice(self.starts[q], self.starts[q + 1])
 
     def blocks(self, weights=None):
-        target = ideal_positions(self.gains, self.ties, self.starts)
+        target = ideal_positions(self.gains, self.ties, self.starts, self.discounts)
         columns = self.gains, self.discounts, self.decay, target
         planes = [
             reference.all_planes(*(column[self.rows(q)] for column in columns))
@@ -203,6 +203,7 @@ def test_the_base_draws_the_weights():
 
 def test_full_working_sets_merge_planes_and_still_converge(monkeypatch):
     monkeypatch.setattr(structured_spaces, "_MAX_PLANES", 4)
+    monkeypatch.setattr(structured_spaces, "_MIN_TOTAL", 0)
     problem = small(14, sizes=(6, 6, 6), n_features=8)
     space = LinearSpace(problem.X, problem.starts)
     rule = Rule(tol=1e-4, max_passes=20_000)
@@ -256,6 +257,40 @@ def test_costs_of_positions_give_the_same_as_gains_and_discounts(kernel):
     by_gains = solve(make(), RankingLoss.from_gains(plan), 1.0, EXACT)
     by_costs = solve(make(), RankingLoss.from_costs(costs, problem.decay), 1.0, EXACT)
     np.testing.assert_allclose(by_costs.objective, by_gains.objective, rtol=2e-7)
+
+
+def test_ties_choose_among_the_rankings_of_the_least_cost():
+    cost = np.array([[0.0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1]])
+    decay = np.array([4.0, 3, 2, 1])
+    for ties, order in ([0, 1, 2, 3], [0, 3, 2, 1]), ([0, 2, 1, 3], [0, 3, 1, 2]):
+        loss = RankingLoss.from_costs([cost], decay, ties)
+        np.testing.assert_array_equal(loss.target[order], decay)
+
+
+def test_conditions_are_learned_exactly():
+    problem = small(22, sizes=(4, 3, 5), measure="NDCG @ 2")
+    rng = np.random.default_rng(22)
+    shares = rng.choice([0.0, 0.4, 0.7], size=(len(problem.X), 2), p=[0.5, 0.25, 0.25])
+    loss = RankingLoss.from_conditions(problem.plan, shares, 2, problem.ties)
+    solution = solve(LinearSpace(problem.X, problem.starts), loss, 1.0, EXACT)
+    blocks = []
+    for q in range(3):
+        rows = problem.rows(q)
+        target = np.argsort(np.argsort(-loss.target[rows]))
+        columns = (c[rows] for c in (problem.gains, problem.discounts, problem.decay))
+        planes = [
+            plane
+            for plane, ranking in zip(
+                reference.all_planes(*columns, target),
+                permutations(range(rows.stop - rows.start)),
+                strict=True,
+            )
+            if (shares[rows][list(ranking[:2])].sum(axis=0) <= 1).all()
+        ]
+        assert min(value for _, value in planes) > -1e-5  # no ranking is better than the target
+        blocks.append((problem.X[rows], 1.0, planes))
+    best = certify(solution, problem, blocks)
+    np.testing.assert_allclose(solution.objective, best, rtol=1e-6)
 
 
 def test_zero_weights_are_optimal_for_an_arbitrary_order_of_ties():

@@ -4,6 +4,7 @@ from rankwise.measures.binary import AP, RR, Precision
 from rankwise.measures.correlation import KendallTau, Spearman
 from rankwise.measures.graded import DCG, ERU, NDCG, WTA
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+from rankwise.measures.utility import Utility
 
 PLAIN = (
     NDCG,
@@ -13,6 +14,7 @@ PLAIN = (
     RR,
     WTA,
     ERU,
+    Utility,
     AUC,
     KendallTau,
     Spearman,
@@ -39,6 +41,8 @@ CHANGED = (
     ERU(normalise="none"),
     ERU(neutral=1, half_life=1.5),
     ERU(neutral=-1, half_life=30),
+    Utility(discounts=(1, 0.5, 0.5, 0.1)),
+    Utility(gain="exponential", discounts=(3, 2), normalise="none"),
     AUC(relevant=2),
     Disagreement(ties="one"),
     Disagreement(average="pooled"),
@@ -46,7 +50,7 @@ CHANGED = (
 )
 TIED = tuple(
     measure(ties=ties)
-    for measure in (NDCG, NDCG @ 2, DCG, AP, AP @ 2, RR, RR @ 2, Precision @ 2, WTA, ERU)
+    for measure in (NDCG, NDCG @ 2, DCG, AP, AP @ 2, RR, RR @ 2, Precision @ 2, WTA, ERU, Utility)
     for ties in ("input", "reverse", "best", "worst")
 )
 EMPTY = tuple(measure(empty=empty) for measure in PLAIN for empty in ("zero", "one"))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.inference._assignment_kernels import Plan
 
-MAX_STEPS = 20  # pairwise steps in one visit of a query
+STEPS = 0.5  # pairwise steps in one visit of a query, at most, for each plane it may have
 MAX_IDLE = 10  # visits that a plane without weight survives
 
 
@@ -116,7 +116,7 @@ def improve(
 def _exchange_weights(planes: Planes, q: int, C: float, values: FloatArray) -> None:
     """Move weight from the lowest plane that has some to the highest, as long as that helps."""
     weights, gram, count = planes.weights[q], planes.grams[q], planes.counts[q]
-    for _ in range(MAX_STEPS):
+    for _ in range(int(STEPS * len(weights))):
         up, down = 0, -1
         for slot in range(count):
             if values[slot] > values[up]:

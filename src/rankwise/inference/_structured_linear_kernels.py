@@ -101,7 +101,8 @@ def visit(
         assign_queries(aims.plan, scratch, g, q, q + 1, positions)
         loss = cut(aims, q, positions, beta)
         _combination(rows, first, beta, vector)
-        gap += improve(planes, q, aims.C[q], local, vector, vector, loss, True, direction)
+        is_new = n_items > 0  # a literal would be compiled on its own
+        gap += improve(planes, q, aims.C[q], local, vector, vector, loss, is_new, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 
@@ -114,7 +115,8 @@ def visit_given(
     local = _gather(rows, q, w)
     vector, direction = np.empty(len(local)), np.empty(len(local))
     _combination(rows, aims.plan.starts[q], beta, vector)
-    gap = improve(planes, q, aims.C[q], local, vector, vector, loss, True, direction)
+    is_new = len(beta) > 0
+    gap = improve(planes, q, aims.C[q], local, vector, vector, loss, is_new, direction)
     _add_to(rows, q, 1.0, direction, w)
     return gap
 
@@ -126,7 +128,8 @@ def revisit(aims: Aims, rows: Rows, planes: Planes, queries: IntArray, w: FloatA
     for q in queries:
         local = _gather(rows, q, w)
         direction = np.empty(len(local))
-        gap += improve(planes, q, aims.C[q], local, local, local, 0.0, False, direction)
+        is_new = len(local) < 0
+        gap += improve(planes, q, aims.C[q], local, local, local, 0.0, is_new, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 

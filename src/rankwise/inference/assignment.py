@@ -147,25 +147,55 @@ def assign_by_value(V: FloatArray) -> IntArray:
     return positions
 
 
-def ideal_positions(gains: ArrayLike, ties: ArrayLike, starts: ArrayLike) -> IntArray:
+def ideal_positions(
+    gains: ArrayLike, ties: ArrayLike, starts: ArrayLike, discounts: ArrayLike | None = None
+) -> IntArray:
     """Return positions in descending order of the gains, equal gains in that of ``ties``.
 
     The ranking without loss that learning aims at. The order inside a level of gain is left open by
-    the loss but not by the aim, and an arbitrary one can keep a model from learning anything.
+    the loss but not by the aim, and an arbitrary one can keep a model from learning anything. With
+    ``discounts``, positions of equal discount are open as well, such as all those behind a cut-off:
+    the items that belong there stand in the order of ``ties``, whatever their gains.
 
     Parameters
     ----------
     gains, ties : (n_items,)
         Query by query; ``ties`` are preliminary scores.
     starts : (n_queries + 1,)
+    discounts : (n_items,), optional
+        Of each position, query by query; they must not increase.
     """
-    bounds = np.asarray(starts)
-    b = np.asarray(gains)
+    bounds, g = np.asarray(starts), np.asarray(ties)
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    order = np.lexsort((-np.asarray(ties), -b, query))
-    positions = np.empty(len(b), dtype=np.intp)
-    positions[order] = np.arange(len(b)) - bounds[query]
-    return positions
+    order = np.lexsort((-g, -np.asarray(gains), query))
+    positions = np.empty(len(g), dtype=np.intp)
+    positions[order] = np.arange(len(g)) - bounds[query]
+    if discounts is None:
+        return positions
+    a = np.asarray(discounts)
+    return sort_open_positions(positions, g, bounds, np.r_[True, a[1:] != a[:-1]])
+
+
+def sort_open_positions(
+    positions: IntArray, ties: FloatArray, starts: IntArray, is_first: BoolArray
+) -> IntArray:
+    """Return positions with the items inside each block of positions in the order of ``ties``.
+
+    Parameters
+    ----------
+    positions, ties : (n_items,)
+        Query by query.
+    starts : (n_queries + 1,)
+    is_first : (n_items,)
+        Which positions begin a block, query by query.
+    """
+    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    order = np.empty(len(positions), dtype=np.intp)
+    order[positions + starts[query]] = np.arange(len(positions))
+    order = order[np.lexsort((-ties[order], np.cumsum(is_first), query))]
+    found = np.empty(len(positions), dtype=np.intp)
+    found[order] = np.arange(len(positions)) - starts[query]
+    return found
 
 
 class _Levels(NamedTuple):

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal, TypeAlias, final
 
 import numpy as np
@@ -274,6 +273,6 @@ class _Run:
             self.n_passes,
             self.n_oracle_calls,
             int(np.count_nonzero(weights[:, 1:])),
-            MappingProxyType(dict(self.seconds)),
+            dict(self.seconds),
             ending,
         )

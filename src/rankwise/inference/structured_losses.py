@@ -16,11 +16,20 @@ from rankwise.inference.assignment import (
     assign_by_value,
     ideal_positions,
     plan_assignments,
+    sort_open_positions,
 )
-from rankwise.inference.diversity import diverse_oracle, diverse_positions, plan_diverse
+from rankwise.inference.diversity import (
+    assign_constrained,
+    diverse_oracle,
+    diverse_positions,
+    plan_diverse,
+)
 
 Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
 """Finds the positions that maximise score plus loss, and their loss, from query and scores."""
+
+
+_TIE_BREAK = 1e-6  # how much of the range of all values may decide between equal ones
 
 
 @final
@@ -66,8 +75,9 @@ class RankingLoss:
         plan
             From ``plan_assignments``.
         ties : (n_items,), optional
-            Preliminary scores that order the items of equal gain in the target; without them the
-            order is that of the items, and little may be learned.
+            Preliminary scores that order items in the target wherever the loss leaves the order
+            open: among equal gains, and among positions of equal discount. Without them it is the
+            order of the items, and little may be learned.
         weights : (n_queries,), optional
 
         Notes
@@ -75,7 +85,7 @@ class RankingLoss:
         [LS08] eq. (17).
         """
         scores = np.zeros(len(plan.gains)) if ties is None else ties
-        positions = ideal_positions(plan.gains, scores, plan.starts)
+        positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
         return cls._towards(plan, positions, weights, None)
 
     @classmethod
@@ -102,11 +112,16 @@ class RankingLoss:
         -----
         [LS08] eq. (33).
         """
-        scores = np.zeros(len(plan.gains)) if ties is None else ties
+        scores = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties)
+        diverse, a = plan_diverse(plan, sources, depth), plan.discounts
         preference = -ideal_positions(plan.gains, scores, plan.starts)
         positions = diverse_positions(preference, sources, plan.starts, depth)
+        is_first = np.r_[True, a[1:] != a[:-1]]
+        behind = plan.starts[:-1] + diverse.depths
+        is_first[behind[behind < plan.starts[1:]]] = True
+        positions = sort_open_positions(positions, scores, plan.starts, is_first)
         loss = cls._towards(plan, positions, weights, None)
-        find = diverse_oracle(plan_diverse(plan, sources, depth))
+        find = diverse_oracle(diverse)
 
         def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
             found, first = find(q, g), plan.starts[q]
@@ -116,10 +131,61 @@ class RankingLoss:
         return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
     @classmethod
+    def from_conditions(
+        cls,
+        plan: Plan,
+        shares: ArrayLike,
+        depth: int,
+        ties: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the same loss among rankings that keep weighted conditions on the first positions.
+
+        Each call of the oracle is a mixed-integer programme.
+
+        Parameters
+        ----------
+        plan, ties, weights
+            As for ``from_gains``.
+        shares : (n_items, n_conditions)
+            For each condition, the shares of the items in the head must sum to 1 at most.
+        depth : int
+            Number of positions of the head; all of them in a shorter query.
+
+        Notes
+        -----
+        [LS08] end of Sect. 5.1.
+        """
+        starts, depths = plan.starts, np.minimum(depth, np.diff(plan.starts)).tolist()
+        parts = _by_query(np.asarray(shares, dtype=np.float64), starts)
+        hints = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties, dtype=np.float64)
+
+        def best(q: int, V: FloatArray) -> IntArray:
+            return assign_constrained(V, parts[q], depths[q])
+
+        def columns(q: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            rows = slice(starts[q], starts[q + 1])
+            return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
+
+        targets = []
+        for q, g in enumerate(_by_query(hints, starts)):
+            b, a, c = columns(q)
+            targets.append(best(q, _tie_broken(np.outer(b, a), g, c)))
+        loss = cls._towards(plan, np.concatenate(targets), weights, None)
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            b, a, c = columns(q)
+            found = best(q, np.outer(g, c) - np.outer(b, a))
+            return found, float(loss.ideal[q] - a[found] @ b)
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+
+    @classmethod
     def from_costs(
         cls,
         costs: Sequence[FloatArray],
         decay: ArrayLike,
+        ties: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
         """Build the loss ``sum_i cost[i, position_i]``, less the smallest such sum.
@@ -130,6 +196,8 @@ class RankingLoss:
             The cost of each item at each position.
         decay : (n_items,)
             c of each position, query by query.
+        ties : (n_items,), optional
+            Preliminary scores that choose the target among the rankings of the smallest cost.
         weights : (n_queries,), optional
 
         Notes
@@ -139,7 +207,9 @@ class RankingLoss:
         starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
         nothing = np.zeros(starts[-1])
         plan = plan_assignments(nothing, nothing, decay, starts)
-        best = [assign_by_value(-cost) for cost in costs]
+        hints = np.zeros(starts[-1]) if ties is None else np.asarray(ties, dtype=np.float64)
+        each = zip(costs, _by_query(hints, starts), _by_query(plan.decay, starts), strict=True)
+        best = [assign_by_value(_tie_broken(-cost, g, c)) for cost, g, c in each]
         least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
         loss = cls._towards(plan, np.concatenate(best), weights, None)
 
@@ -176,23 +246,41 @@ class RankingLoss:
 
     def slacks(self, scores: FloatArray) -> FloatArray:
         """Return the slack of each query at given scores, by one call of the oracle each."""
+        beta, losses = self.cuts(scores)
+        return np.maximum(0.0, losses - np.add.reduceat(beta * scores, self.plan.starts[:-1]))
+
+    def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the plane of each query at given scores: the items' coefficients, the losses."""
         if self.oracle is not None:
-            queries = enumerate(np.split(scores, self.plan.starts[1:-1]))
-            planes = ((g, *self.cut(self.oracle, q, g)) for q, g in queries)
-            return np.array([max(0.0, loss - float(beta @ g)) for g, beta, loss in planes])
+            queries = enumerate(_by_query(scores, self.plan.starts))
+            planes = [self.cut(self.oracle, q, g) for q, g in queries]
+            return np.concatenate([p[0] for p in planes]), np.array([p[1] for p in planes])
         place = assign(self.plan, scores) + np.repeat(
             self.plan.starts[:-1], np.diff(self.plan.starts)
         )
-        beta = self.target - self.plan.decay[place]
-        gained = self.plan.discounts[place] * self.plan.gains
-        slacks = self.ideal - np.add.reduceat(gained + beta * scores, self.plan.starts[:-1])
-        return np.maximum(0.0, slacks)
+        gained = np.add.reduceat(
+            self.plan.discounts[place] * self.plan.gains, self.plan.starts[:-1]
+        )
+        return self.target - self.plan.decay[place], self.ideal - gained
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""
         rows = slice(self.plan.starts[q], self.plan.starts[q + 1])
         positions, loss = oracle(q, scores)
         return self.target[rows] - self.plan.decay[rows][positions], loss
+
+
+def _by_query(values: FloatArray, starts: IntArray) -> list[FloatArray]:
+    return np.split(values, starts[1:-1])
+
+
+def _tie_broken(V: FloatArray, ties: FloatArray, decay: FloatArray) -> FloatArray:
+    """Return values of item and position, scaled, plus a little where ``ties`` put the items."""
+    favour = np.outer(ties, decay)
+    span, width = float(np.ptp(V)), float(np.ptp(favour))
+    if span == 0.0 or width == 0.0:
+        return V + favour
+    return V * (len(V) / (_TIE_BREAK * span)) + favour / width
 
 
 def _sum_at(V: FloatArray, positions: IntArray) -> float:

@@ -14,6 +14,7 @@ from rankwise.inference._structured_kernels import Aims, Planes
 from rankwise.inference._structured_linear_kernels import Rows
 
 _MAX_PLANES = 40  # of a query
+_MIN_TOTAL = 4000  # planes that all queries together may have in any case
 _RESERVED = 2**30  # bytes of vectors, most of which are never touched
 
 
@@ -163,15 +164,18 @@ class KernelSpace(Space):
         The kernel between all items, query by query; positive semi-definite.
     starts : (n_queries + 1,)
         Where each query begins.
+    base : (n_items,), optional
+        The scores of a function that is added to the sum and what it is drawn to; zeros by default.
     """
 
     max_cached = 0  # a visit costs a product with rows of K, whether the oracle is called or not
 
-    def __init__(self, K: FloatArray, starts: IntArray) -> None:
+    def __init__(self, K: FloatArray, starts: IntArray, base: FloatArray | None = None) -> None:
         self._K = np.ascontiguousarray(K, dtype=np.float64)
         super().__init__(starts, np.diff(starts))
         self._dual = np.zeros(len(K))
-        self._scores = np.zeros(len(K))
+        self._base = np.zeros(len(K)) if base is None else base
+        self._scores = self._base.copy()
 
     @property
     def point(self) -> FloatArray:
@@ -191,8 +195,9 @@ class KernelSpace(Space):
         return self._scores[self._starts[q] : self._starts[q + 1]]
 
     def overlap(self) -> tuple[float, float]:
-        """Return the squared norm of the ranking function; there is no base."""
-        return float(self._dual @ self._scores), 0.0
+        """Return the squared norm of the planes' sum v, and its inner product with the base."""
+        along_base = float(self._dual @ self._base)
+        return float(self._dual @ self._scores) - along_base, along_base
 
     def visit(self, aims: Aims, scratch: Scratch, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
@@ -216,13 +221,15 @@ class KernelSpace(Space):
         """Compute weights and scores anew from the planes."""
         self._dual[:] = 0.0
         dual_kernels.sum_planes(aims, self.planes, self._dual)
-        self._scores[:] = self._K @ self._dual
+        self._scores[:] = self._base + self._K @ self._dual
 
 
 def _make_planes(sizes: IntArray) -> Planes:
     """Reserve room for planes whose vectors have these lengths, one for each query."""
     slots = _RESERVED // (8 * max(1, int(sizes.sum())))
-    capacity, n_queries = int(np.clip(slots, 4, _MAX_PLANES)), len(sizes)
+    n_queries = len(sizes)
+    most = max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
+    capacity = int(np.clip(slots, 4, most))
     ends = np.cumsum(sizes) * capacity
     weights = np.zeros((n_queries, capacity))
     weights[:, 0] = 1.0

@@ -18,11 +18,10 @@ MAX_EXPONENT = 1000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DiscountedGain(InnerProductMeasure):
-    """Discount the gain of an item by the logarithm of its position."""
+class GainMeasure(InnerProductMeasure):
+    """Let every grade have its gain."""
 
     gain: Gain = "linear"
-    cutoff: Cutoff = None
 
     def gains(self, judgements: Judgements) -> FloatArray:
         """Return y, 2^y - 1, or the entries of a table."""
@@ -52,6 +51,13 @@ class DiscountedGain(InnerProductMeasure):
                 f"{judgements.y[position]:g}. Map the grades to gains, or take a measure of pairs, "
                 "such as KendallTau."
             )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DiscountedGain(GainMeasure):
+    """Discount the gain of an item by the logarithm of its position."""
+
+    cutoff: Cutoff = None
 
     def discounts(self, length: int) -> FloatArray:
         """Return 1 / log2(1 + position), [LS08] eq. (14) with logarithms to base 2."""

@@ -64,6 +64,19 @@ def gain_table(name: str, value: Any) -> str | tuple[float, ...]:
     return gains
 
 
+def discount_table(name: str, value: Any) -> tuple[float, ...]:
+    """Accept a sequence of numbers of 0 or more that never rise, the first above 0."""
+    entries = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
+    discounts = tuple(finite(name, entry) for entry in entries)
+    rises = any(after > before for before, after in pairwise(discounts))
+    if not discounts or discounts[0] <= 0 or discounts[-1] < 0 or rises:
+        raise InvalidInputError(
+            f"`{name}` must be a tuple of what the first, second, ... position is worth, which "
+            f"must not rise nor be negative, and begins above 0: got {value!r}."
+        )
+    return discounts
+
+
 def one_of(*choices: str) -> Callable[[str, Any], str]:
     """Accept one of the named choices."""
 
@@ -86,6 +99,9 @@ Empty: TypeAlias = Literal["skip", "zero", "one"]
 
 Gain: TypeAlias = Annotated[Literal["linear", "exponential"] | tuple[float, ...], gain_table]
 """What an item is worth: its grade y, 2^y - 1, or an entry of a table."""
+
+Discounts: TypeAlias = Annotated[tuple[float, ...], discount_table]
+"""What positions are worth, from the first on."""
 
 Cutoff: TypeAlias = Annotated[int | None, optional_cutoff]
 """How many items a measure looks at, from the top."""

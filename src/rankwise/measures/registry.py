@@ -12,6 +12,7 @@ from rankwise.measures.graded import DCG, ERU, NDCG, WTA
 from rankwise.measures.options import hint, listed, one_of
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.presets import PRESETS
+from rankwise.measures.utility import Utility
 from rankwise.measures.value import Measure
 
 MEASURES: tuple[Measure, ...] = (
@@ -22,6 +23,7 @@ MEASURES: tuple[Measure, ...] = (
     RR,
     WTA,
     ERU,
+    Utility,
     AUC,
     KendallTau,
     Spearman,

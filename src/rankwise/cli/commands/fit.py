@@ -21,16 +21,18 @@ KernelName: TypeAlias = Literal["linear", "gaussian", "laplacian", "polynomial"]
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
 QueryWeight: TypeAlias = Literal["items", "pairs", "equal"]
+Storage: TypeAlias = Literal["float32", "float64"]
 
 CHOICE = "Choosing alpha"
 FUNCTIONS = "Kernel"
+DIRECT = "Direct optimisation of a measure"
 LARGE = "Large and sparse data"
 
 
 @final
 @dataclass(frozen=True)
 class Fit:
-    """Train RankRLS on a data file, or LinearRankRLS with --iterative or --stream, and save it.
+    """Train RankRLS on a data file, DORM with --optimise, LinearRankRLS with --iterative; save it.
 
     For example: rankwise fit train.txt -o model --alphas 1e-3:1e3:7 --measure "NDCG @ 10"
     """
@@ -113,6 +115,43 @@ class Fit:
             help="Draws the basis rows, or what --iterative holds out.", rich_help_panel=FUNCTIONS
         ),
     ] = 0
+    optimise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help='Train DORM for a measure, such as "NDCG" or "Precision @ 5".',
+            rich_help_panel=DIRECT,
+        ),
+    ] = None
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--C",
+            metavar="NUMBER",
+            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            show_default="scale",
+            rich_help_panel=DIRECT,
+        ),
+    ] = None
+    cs: Annotated[
+        str | None,
+        typer.Option(
+            "--Cs",
+            metavar="GRID",
+            help="Values to choose from: 0.1,1,10 or first:last:number, or a number of values; "
+            "judged without --validate by five folds of queries.",
+            rich_help_panel=DIRECT,
+        ),
+    ] = None
+    decay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPONENT",
+            help="How the weight of positions falls: an exponent, log or loglog.",
+            show_default="0.5",
+            rich_help_panel=DIRECT,
+        ),
+    ] = None
     iterative: Annotated[
         bool,
         typer.Option(
@@ -182,6 +221,13 @@ class Fit:
             rich_help_panel=LARGE,
         ),
     ] = None
+    dtype: Annotated[
+        Storage | None,
+        typer.Option(
+            help="How to store the rows: float32 takes half the memory, sums stay in float64.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -198,6 +244,11 @@ class Fit:
     def is_iterative(self) -> bool:
         """Whether conjugate gradients solve, in place of the closed form."""
         return self.iterative or self.stream
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a measure is optimised directly."""
+        return self.optimise is not None
 
     @property
     def layout(self) -> Layout:

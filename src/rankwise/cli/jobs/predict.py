@@ -6,6 +6,8 @@ from rankwise.cli.commands.predict import Predict
 from rankwise.cli.jobs.files import check_target, columns_chosen, read_items
 from rankwise.cli.output import counted
 from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import ModelFileError
+from rankwise.estimators._base import Ranker
 from rankwise.estimators.registry import load
 from rankwise.io.scores import write_scores
 
@@ -24,6 +26,11 @@ def run(command: Predict) -> None:
 def predict(command: Predict) -> FloatArray:
     """Score the items; those of a table by the names of the features, if the model knows them."""
     ranker = load(command.model)
+    if not isinstance(ranker, Ranker):
+        raise ModelFileError(
+            f"{command.model} must hold a ranker of items with features: it holds a "
+            f"{type(ranker).__name__}. Use its methods in Python."
+        )
     found = vars(ranker).get("feature_names_in_")
     names = None if found is None else tuple(map(str, found))
     n_features: int = ranker.n_features_in_
