@@ -98,6 +98,17 @@ def eru(measure, ranked):
     return plain_eru(measure, ranked) / best if best > 0 else np.nan
 
 
+def plain_utility(measure, ranked):
+    return sum(a * b for a, b in zip(measure.discounts, gain(ranked, measure.gain), strict=False))
+
+
+def utility(measure, ranked):
+    if measure.normalise == "none":
+        return plain_utility(measure, ranked)
+    best = plain_utility(measure, np.sort(ranked)[::-1])
+    return plain_utility(measure, ranked) / best if best > 0 else np.nan
+
+
 def wta(measure, ranked):
     return float(ranked[0] == ranked.max())
 
@@ -170,6 +181,7 @@ OF_ORDER = {
     "DCG": dcg,
     "NDCG": ndcg,
     "ERU": eru,
+    "Utility": utility,
     "WTA": wta,
     "Precision": precision,
     "AP": average_precision,
@@ -362,3 +374,64 @@ def structured_optimum(C, blocks, base):
         options={"ftol": 1e-14, "maxiter": 1000},
     )
     return structured_objective(solution.x[:n_features], C, blocks, base)
+
+
+# --- large-margin ranking: every pair written out ------------------------------------------------
+
+
+def winners_first(pairs):
+    """Turn pairs (i, j, target, weight) so that no target is negative."""
+    return [(i, j, z, w) if z >= 0 else (j, i, -z, w) for i, j, z, w in pairs]
+
+
+def violations(pairs, f, threshold):
+    """Sum the slacks above a threshold, less it: total, squares, slopes of both, Laplacian."""
+    total, squares = 0.0, 0.0
+    total_slope, half_squares_slope = np.zeros((2, len(f)))
+    L = np.zeros((len(f), len(f)))
+    for i, j, margin, c in pairs:
+        excess = margin - (f[i] - f[j]) - threshold
+        if excess > 0:
+            e = np.zeros(len(f))
+            e[i], e[j] = 1, -1
+            total, squares = total + c * excess, squares + c * excess**2
+            total_slope -= c * e
+            half_squares_slope -= c * excess * e
+            L += c * np.outer(e, e)
+    return total, squares, total_slope, half_squares_slope, L
+
+
+def svm_objective(pairs, X, w, C, power):
+    """Return 1/2 |w|^2 + C times the sum of positive slacks to a power."""
+    f = X @ w
+    slacks = np.array([margin - (f[i] - f[j]) for i, j, margin, _ in pairs])
+    return 0.5 * w @ w + C * np.array([c for *_, c in pairs]) @ np.maximum(slacks, 0.0) ** power
+
+
+def svm_dual_objective(pairs, X, duals, C, power):
+    """Return the dual objective: a lower bound for duals of 0 or more, in the hinge at most C c."""
+    margins, c = np.array([(margin, c) for *_, margin, c in pairs]).T
+    D = np.array([X[i] - X[j] for i, j, *_ in pairs])
+    penalty = duals**2 / (4 * C * c) if power == 2 else 0.0
+    return np.sum(duals * margins - penalty) - 0.5 * np.sum((duals @ D) ** 2)
+
+
+# --- ranking factorisation: every ranking of every user written out ----------------------------
+
+
+def nearest_ideal(scores, gains, discounts, decay):
+    """Return the positions without loss that agree best with the scores."""
+    rankings = [np.argsort(ranking) for ranking in permutations(range(len(gains)))]
+    worth = np.array([discounts[positions] @ gains for positions in rankings])
+    agreement = np.array([decay[positions] @ scores for positions in rankings])
+    return rankings[int(np.argmax(np.where(worth >= worth.max() - 1e-12, agreement, -np.inf)))]
+
+
+def factorization_objective(U, V, bias, C, users):
+    """Return C times all slacks plus half the squares; users list (items, gains, a, c)."""
+    value = 0.5 * (np.sum(U**2) + np.sum(V**2) + np.sum(bias**2))
+    for u, (items, *columns) in zip(U, users, strict=True):
+        scores = V[items] @ u + bias[items]
+        planes = all_planes(*columns, nearest_ideal(scores, *columns))
+        value += C * max(loss - beta @ scores for beta, loss in planes)
+    return value

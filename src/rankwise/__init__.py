@@ -22,6 +22,9 @@ _HOMES = {
     ],
     "rankwise.core.graph": ["PreferenceGraph"],
     "rankwise.core.queries": ["Queries"],
+    "rankwise.estimators.dorm": ["DORM"],
+    "rankwise.estimators.dorm_cv": ["DORMCV"],
+    "rankwise.estimators.factorization": ["RankingFactorization"],
     "rankwise.estimators.gp": ["PreferenceGP"],
     "rankwise.estimators.gp_average": ["LengthScaleAverage", "average_over_length_scales"],
     "rankwise.estimators.kpcrank": ["KPCRank"],
@@ -29,6 +32,7 @@ _HOMES = {
     "rankwise.estimators.linear": ["LinearRankRLS"],
     "rankwise.estimators.rankrls": ["RankRLS", "RankRLSPath"],
     "rankwise.estimators.rankrls_cv": ["RankRLSCV"],
+    "rankwise.estimators.ranksvm": ["RankSVM"],
     "rankwise.estimators.registry": ["load"],
     "rankwise.estimators.scorer": ["make_ranking_scorer"],
     "rankwise.estimators.small_samples": [
@@ -54,7 +58,9 @@ _HOMES = {
     "rankwise.measures.graded": ["DCG", "ERU", "NDCG", "WTA"],
     "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
     "rankwise.measures.registry": ["parse_measure"],
+    "rankwise.measures.utility": ["Utility"],
     "rankwise.measures.value": ["Measure"],
+    "rankwise.selection.c_path": ["CPath"],
     "rankwise.selection.component_path": ["ComponentPath"],
     "rankwise.selection.path": ["Path"],
 }

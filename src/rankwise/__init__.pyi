@@ -8,6 +8,9 @@ from rankwise.core.errors import NumericalError as NumericalError
 from rankwise.core.errors import RankwiseError as RankwiseError
 from rankwise.core.graph import PreferenceGraph as PreferenceGraph
 from rankwise.core.queries import Queries as Queries
+from rankwise.estimators.dorm import DORM as DORM
+from rankwise.estimators.dorm_cv import DORMCV as DORMCV
+from rankwise.estimators.factorization import RankingFactorization as RankingFactorization
 from rankwise.estimators.gp import PreferenceGP as PreferenceGP
 from rankwise.estimators.gp_average import LengthScaleAverage as LengthScaleAverage
 from rankwise.estimators.gp_average import average_over_length_scales as average_over_length_scales
@@ -17,6 +20,7 @@ from rankwise.estimators.linear import LinearRankRLS as LinearRankRLS
 from rankwise.estimators.rankrls import RankRLS as RankRLS
 from rankwise.estimators.rankrls import RankRLSPath as RankRLSPath
 from rankwise.estimators.rankrls_cv import RankRLSCV as RankRLSCV
+from rankwise.estimators.ranksvm import RankSVM as RankSVM
 from rankwise.estimators.registry import load as load
 from rankwise.estimators.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.estimators.small_samples import AUCEstimate as AUCEstimate
@@ -48,7 +52,9 @@ from rankwise.measures.pairwise import AUC as AUC
 from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
 from rankwise.measures.registry import parse_measure as parse_measure
+from rankwise.measures.utility import Utility as Utility
 from rankwise.measures.value import Measure as Measure
+from rankwise.selection.c_path import CPath as CPath
 from rankwise.selection.component_path import ComponentPath as ComponentPath
 from rankwise.selection.path import Path as Path
 

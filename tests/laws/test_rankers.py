@@ -13,6 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import rankwise
 from problems import problem
 from rankwise import (
+    DORM,
+    DORMCV,
     Gaussian,
     InvalidInputError,
     KPCRank,
@@ -21,11 +23,15 @@ from rankwise import (
     PreferenceGP,
     RankRLS,
     RankRLSCV,
+    RankSVM,
     make_ranking_scorer,
 )
 from rankwise.estimators.registry import RANKERS
 
 EXAMPLES = [
+    DORM(tol=1e-9, random_state=0),
+    DORM(C=0.1, kernel=Gaussian(0.5), tol=1e-7, max_iter=10_000, random_state=0),
+    DORMCV(Cs=[0.01, 0.1], cv=3, tol=1e-9, max_iter=10_000, random_state=0),
     KPCRank(3, kernel=Gaussian(0.5)),
     KPCRankCV(4, kernel=Gaussian(0.5)),
     LinearRankRLS(),
@@ -33,18 +39,32 @@ EXAMPLES = [
     RankRLS(),
     RankRLS(kernel=Gaussian(0.5)),
     RankRLSCV(alphas=(0.1, 1.0, 10.0)),
+    RankSVM(),
+    RankSVM(0.1, loss="hinge", kernel=Gaussian(0.5)),
 ]
 GRIDS = {
+    "DORM": {"C": [0.1, 1.0]},
+    "DORMCV": {"decay": [0.5, 1.0]},
     "KPCRank": {"n_components": [2, 3]},
     "KPCRankCV": {"alpha": [0.0, 1.0]},
     "LinearRankRLS": {"alpha": [0.1, 10.0]},
     "PreferenceGP": {"method": ["ep", "laplace"]},
     "RankRLS": {"alpha": [0.1, 10.0]},
     "RankRLSCV": {"query_weight": ["items", "pairs"]},
+    "RankSVM": {"C": [0.1, 10.0]},
 }
 
 CHOSEN_BY_CV = "copies of an item are held out apart, so repetition is not weighting here"
+WHOLE_QUERIES = "a weight belongs to a query: items of one ranking cannot stand in one place"
 EXPECTED = {
+    "DORM": {
+        "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": WHOLE_QUERIES,
+    },
+    "DORMCV": {
+        "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": WHOLE_QUERIES,
+    },
     "RankRLSCV": {
         "check_sample_weight_equivalence_on_dense_data": CHOSEN_BY_CV,
         "check_sample_weight_equivalence_on_sparse_data": CHOSEN_BY_CV,

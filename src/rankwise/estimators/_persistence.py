@@ -14,25 +14,31 @@ from rankwise.features.gp_kernels import Scaled, SquaredExponential
 from rankwise.features.kernels import Gaussian, Laplacian, Linear, Polynomial, Precomputed
 from rankwise.features.maps import Expansion, Identity
 from rankwise.inference.comparisons import Comparisons
+from rankwise.inference.hinge import HingeSolution
 from rankwise.inference.likelihoods import Flip, GaussianMargin, Probit, Ties
 from rankwise.inference.posterior import Posterior
 from rankwise.inference.prior import Prior
+from rankwise.inference.structured import Solution
 from rankwise.io.modelfile import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.selection.c_path import CCandidate, CPath
 from rankwise.selection.component_path import ComponentPath
 from rankwise.selection.path import Candidate, Path
 
 VALUES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
+        CCandidate,
+        CPath,
         Candidate,
-        ComponentPath,
         Comparisons,
+        ComponentPath,
         Expansion,
         Flip,
         Gaussian,
         GaussianMargin,
+        HingeSolution,
         Identity,
         Laplacian,
         Linear,
@@ -43,6 +49,7 @@ VALUES: dict[str, Any] = {
         Prior,
         Probit,
         Scaled,
+        Solution,
         SquaredExponential,
         Ties,
     )
