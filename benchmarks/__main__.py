@@ -1,6 +1,8 @@
 """Run speed tables and write them to RESULTS.md: ``python -m benchmarks [name ...]``.
 
-Without names all tables are run. Tables that are not run keep what was recorded before.
+Without names all tables are run. Tables that are not run keep what was recorded before. A module
+has a function ``table()``, which returns rows of ratios, or, where it is listed in ``SECTIONS``, a
+function ``section()``, which returns its part of the results as it stands.
 """
 
 import datetime
@@ -15,13 +17,17 @@ TABLES = {
     "rankrls": "RankRLS in closed form",
     "holdouts": "Hold-outs in closed form",
     "linear": "Large-scale linear RankRLS",
+    "linear_grid": "Grids of alphas for large-scale linear RankRLS",
+    "ranksvm": "Large-margin ranking",
     "kpcrank": "Kernel principal component ranking",
     "gp": "Preference Gaussian processes",
     "dorm_oracles": "Oracles of direct optimisation",
     "dorm_training": "Training by direct optimisation",
     "measures": "Measures",
     "io": "Files",
+    "growth": "Growth with size",
 }
+SECTIONS = {"growth"}
 PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
@@ -36,14 +42,21 @@ def main(names: list[str]) -> None:
     unknown = sorted(set(names) - set(TABLES))
     if unknown:
         sys.exit(f"unknown tables {unknown}; there are {sorted(TABLES)}")
-    sections = _recorded()
     for name in names or TABLES:
-        rows = importlib.import_module(f"benchmarks.{name}").table()
-        facts = f"Run on {datetime.date.today()}.\n\n{machine_facts(PACKAGES)}\n"
-        sections[TABLES[name]] = markdown(TABLES[name], rows) + "\n" + facts
+        section = _run(name)
+        sections = {**_recorded(), TABLES[name]: section}
         ordered = [sections[title] for title in TABLES.values() if title in sections]
         RESULTS.write_text("\n".join([HEAD, *ordered]))
-        print(sections[TABLES[name]])
+        print(section)
+
+
+def _run(name: str) -> str:
+    module = importlib.import_module(f"benchmarks.{name}")
+    title = TABLES[name]
+    body = (
+        f"## {title}\n\n{module.section()}" if name in SECTIONS else markdown(title, module.table())
+    )
+    return f"{body}\nRun on {datetime.date.today()}.\n\n{machine_facts(PACKAGES)}\n"
 
 
 def _recorded() -> dict[str, str]:
