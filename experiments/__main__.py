@@ -15,8 +15,16 @@ from experiments.harness import HERE, DataMissingError
 
 EXPERIMENTS = {
     "small_sample_auc": "The AUC of small samples",
+    "ohsumed": "OHSUMED, LETOR 2.0 ([PTAB07] Tables 1-3, [PTA09] Table 3)",
     "letor": "LETOR, five folds",
+    "training_time": "Training time with a Gaussian kernel ([PTA09] Table 1)",
+    "reuters_auc": "AUC from 500 documents ([PTA09] Tables 4-5)",
+    "jester_costs": "Costs on joke ratings ([PTA09] Table 6)",
+    "irrelevant_pairs": "Irrelevant pairs ([PTA09] Sect. 5.1)",
     "linear_reuters": "Three ways to train linear RankRLS ([APS10] Table 1)",
+    "dorm_uci": "Direct optimisation of NDCG ([LS08] Table 1)",
+    "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-6, Table 2)",
+    "collaborative": "Collaborative ranking ([LS08] Tables 3-4)",
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
