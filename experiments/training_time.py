@@ -115,11 +115,11 @@ def section() -> str:
 
 TEXT = """
 Processor seconds with BLAS held to one thread; the kernel matrix is included. The paper's times are
-those of a desktop computer of 2009.
+those of a desktop computer of its day.
 
 As in the paper, RankRLS trains on thousands of items in seconds and does not see how many pairs
-they make, while a machine that sees the pairs as examples is out of reach beyond a few hundred
-items. 31 values of alpha cost a few times as much as one.
+they make, while the time of a machine that sees the pairs as examples grows so fast that it was run
+for the two smallest sizes only. 31 values of alpha cost a few times as much as one.
 
 The paper found RankSVM through the empirical kernel map as fast as RankRLS. Ours is not: with this
 C on every pair there is next to no regularisation, and beyond 512 items the Newton steps are solved
