@@ -6,33 +6,27 @@ knows ties: matches of six years to learn from, the two years after that to pred
 
 Peers are used where they are installed: BoTorch's PairwiseGP, choix, and scikit-learn's Gaussian
 process classifier on differences of features.
-
-Run with ``python -m experiments.gp_comparisons [n_seeds]``; the data are looked for in the folder
-named by RANKWISE_DATA.
 """
 
 import csv
 import io
 import lzma
-import os
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
-from benchmarks.gp import botorch_fit
-from benchmarks.harness import machine_facts
 from scipy.io import arff
 from scipy.special import expit, ndtr
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from benchmarks.gp import botorch_fit
+from experiments.harness import data_path
 from rankwise import PreferenceGP, SquaredExponential
 
-DATA = Path(os.environ.get("RANKWISE_DATA", "../shared/data"))
+PEERS = ["botorch", "choix"]
 SETS = ("pyrim", "triazines", "machine.cpu", "autompg", "housing", "abalone", "kin8nm")
 MAX_ITEMS, N_PAIRS, N_TEST, N_SEEDS = 450, 300, 2000, 3
 FLIPS = 0.1
@@ -40,7 +34,7 @@ FLIPS = 0.1
 
 def read_set(name: str):
     """Return standardised features, nominal ones as indicators, and the target."""
-    with lzma.open(DATA / "UCI_regression" / f"{name}.arff.xz", "rt", errors="replace") as file:
+    with lzma.open(data_path("UCI_regression", f"{name}.arff.xz"), "rt", errors="replace") as file:
         rows, meta = arff.loadarff(io.StringIO(file.read()))
     columns = []
     for column in meta.names()[:-1]:
@@ -144,7 +138,7 @@ def uci_table(n_seeds: int, flips: float) -> str:
 
 def read_matches():
     """Return matches from 2016 on between teams with at least 30 of them."""
-    with lzma.open(DATA / "football_international" / "results.csv.xz", "rt") as file:
+    with lzma.open(data_path("football_international", "results.csv.xz"), "rt") as file:
         rows = [row for row in csv.DictReader(file) if "2016" <= row["date"][:4] <= "2023"]
     rows = [row for row in rows if row["home_score"].isdigit()]
     counts = Counter(row[side] for row in rows for side in ("home_team", "away_team"))
@@ -230,22 +224,14 @@ def _football_line(name, p, outcome):
     return f"| {name} | {' | '.join(three + two)} |"
 
 
-def main(n_seeds: int) -> None:
-    if not DATA.exists():
-        sys.exit(f"No data in {DATA}: set RANKWISE_DATA to the folder that holds them.")
-    facts = machine_facts(["numpy", "scipy", "rankwise", "scikit-learn", "botorch", "choix"])
+def section() -> str:
+    """Return the tables of both kinds of comparisons."""
     football = football_tables()
-    clean, flipped = uci_table(n_seeds, 0.0), uci_table(n_seeds, FLIPS)
-    text = (
-        f"# Held-out comparisons\n\n{facts}\n\n"
-        f"## UCI regression sets: log-loss / accuracy on {N_TEST:,} comparisons of new items\n\n"
+    clean, flipped = uci_table(N_SEEDS, 0.0), uci_table(N_SEEDS, FLIPS)
+    return (
+        f"### UCI regression sets: log-loss / accuracy on {N_TEST:,} comparisons of new items\n\n"
         f"{N_PAIRS} comparisons of at most {2 * MAX_ITEMS // 3} items to learn from, mean of "
-        f"{n_seeds} seeds.\n\n{clean}\n\n"
-        f"### The same with {FLIPS:.0%} of the training answers flipped\n\n{flipped}\n\n"
-        f"## International football, 2016-2021 to learn from, 2022-2023 to predict\n\n{football}\n"
+        f"{N_SEEDS} seeds.\n\n{clean}\n\n"
+        f"#### The same with {FLIPS:.0%} of the training answers flipped\n\n{flipped}\n\n"
+        f"### International football, 2016-2021 to learn from, 2022-2023 to predict\n\n{football}"
     )
-    (Path(__file__).parent / "gp_comparisons.md").write_text(text)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else N_SEEDS)

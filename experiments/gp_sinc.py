@@ -5,11 +5,8 @@ the test pairs, 379 and 48 of these, and errors of 0.035 (order only, expectatio
 0.025 (score differences, KPCRank). It does not say how pairs are drawn, nor how wide the kernel is;
 here pairs are uniform, and every method chooses its own width. Since 48 pairs decide little, the
 error is also taken on 6,000 pairs of the same test items.
-
-Run with ``python -m experiments.gp_sinc [n_seeds]``.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +14,9 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from benchmarks.harness import machine_facts
 from numpy.typing import NDArray
 
+from experiments.harness import HERE
 from rankwise import Gaussian, PreferenceGP, RankRLSCV, average_over_length_scales
 from rankwise.estimators.kpcrank import KPCRank
 
@@ -192,20 +189,14 @@ def figure(path: Path) -> None:
     fig.savefig(path, metadata={"Date": None})
 
 
-def main(n_seeds: int) -> None:
-    here = Path(__file__).parent
-    text = (
-        f"# The sinc experiment of [TH10] Sect. 6.2, {n_seeds} seeds\n\n"
-        f"{machine_facts(['numpy', 'scipy', 'rankwise'])}\n\n{table(n_seeds)}\n\n"
+def section() -> str:
+    """Return the table; the paper's figure is drawn too."""
+    figure(HERE / "gp_sinc_figure.svg")
+    return (
+        f"{table(N_SEEDS)}\n\n![scores on the line](gp_sinc_figure.svg)\n\n"
         f"Errors: share of pairs in the wrong order, on {N_MANY:,} pairs of the test items and on\n"
-        f"{N_TEST} of them as in the paper; mean and standard deviation over seeds. The paper's\n"
-        "values are those of single figures without a spread, and it does not say whether the\n"
-        "comparisons behind them were flipped; on 48 pairs one run is uncertain by more than the\n"
-        "difference of its two methods.\n"
+        f"{N_TEST} of them as in the paper; mean and standard deviation over {N_SEEDS} seeds. The\n"
+        "paper's values are those of single figures without a spread, and it does not say whether\n"
+        "the comparisons behind them were flipped; on 48 pairs one run is uncertain by more than\n"
+        "the difference of its two methods.\n"
     )
-    (here / "gp_sinc.md").write_text(text)
-    figure(here / "gp_sinc_figure.svg")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else N_SEEDS)
