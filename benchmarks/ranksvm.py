@@ -89,7 +89,7 @@ def growth_rows() -> list[Row]:
         y, scores = rng.normal(size=(2, n_items))
         levels, omega = weighted_levels(y, None, "pairs", None, keep_ties=False)
         pairs = LevelPairs.of(levels, omega, y, "unit")
-        return lambda: smoothed_hinge(pairs, scores, 0.1) @ scores
+        return lambda: smoothed_hinge(pairs, scores, 0.1).laplacian @ scores
 
     def fit(n_queries: int):
         X, y, qid = problem(n_queries)
