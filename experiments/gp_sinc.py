@@ -16,8 +16,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness import HERE
-from rankwise import Gaussian, PreferenceGP, RankRLSCV, average_over_length_scales
+from experiments.harness import HERE, markdown_table
+from rankwise import (
+    Gaussian,
+    PreferenceGP,
+    RankRLSCV,
+    SquaredExponential,
+    average_over_length_scales,
+)
 from rankwise.estimators.kpcrank import KPCRank
 
 N_SEEDS = 20
@@ -60,26 +66,36 @@ def draw(seed: int, flips: float) -> Data:
     return Data(train[:, None], pairs, margin, test[:, None], few, many)
 
 
+def of_the_paper(**options):
+    """Return its model: a function of the point, its parameters by evidence alone."""
+    return PreferenceGP(SquaredExponential(), **{"hyperprior": None, **options})
+
+
 def probit(data: Data):
-    return PreferenceGP().fit(data.X, pairs=data.pairs).predict
+    return of_the_paper(likelihood="probit").fit(data.X, pairs=data.pairs).predict
 
 
 def laplace(data: Data):
-    return PreferenceGP(method="laplace").fit(data.X, pairs=data.pairs).predict
+    gp = of_the_paper(likelihood="probit", method="laplace")
+    return gp.fit(data.X, pairs=data.pairs).predict
 
 
 def robust(data: Data):
-    return PreferenceGP(likelihood="robust").fit(data.X, pairs=data.pairs).predict
+    return of_the_paper(likelihood="robust").fit(data.X, pairs=data.pairs).predict
+
+
+def by_default(data: Data):
+    return PreferenceGP().fit(data.X, pairs=data.pairs).predict
 
 
 def full_bayes(data: Data):
-    gp = PreferenceGP().fit(data.X, pairs=data.pairs)
+    gp = of_the_paper(likelihood="probit").fit(data.X, pairs=data.pairs)
     average = average_over_length_scales(gp, np.geomspace(0.5, 2.0, 9))
     return lambda X: average.predict(X)[0]
 
 
 def difference_gp(data: Data):
-    gp = PreferenceGP(likelihood="gaussian")
+    gp = of_the_paper(likelihood="gaussian")
     return gp.fit(data.X, pairs=data.pairs, pair_margin=data.margin).predict
 
 
@@ -120,6 +136,7 @@ METHODS: dict[str, tuple[str, Callable]] = {
     "the same, averaged over the length-scale": ("order", full_bayes),
     "the same, Laplace's method": ("order", laplace),
     "the same, robust to flips": ("order", robust),
+    "PreferenceGP() as it comes": ("order", by_default),
     "RankRLS on margins of 1": ("order", signs_by_least_squares),
     "Gaussian process of differences": ("differences", difference_gp),
     "KPCRank": ("differences", kpcrank),
@@ -128,14 +145,11 @@ METHODS: dict[str, tuple[str, Callable]] = {
 PAPER = {"Gaussian process, expectation propagation": 0.035, "KPCRank": 0.025}
 
 
-def table(n_seeds: int) -> str:
+def table() -> str:
     """Return the errors of all methods over the seeds, mean and standard deviation."""
-    sets = {flips: [draw(seed, flips) for seed in range(n_seeds)] for flips in FLIPS}
-    lines = [
-        "| method | uses | clean | clean, 48 pairs | 5 % flipped | flipped, 48 pairs | paper "
-        "| s a fit |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    sets = {flips: [draw(seed, flips) for seed in range(N_SEEDS)] for flips in FLIPS}
+    kinds = [f"{kind}{pairs}" for kind in ("clean", "5 % flipped") for pairs in ("", ", 48 pairs")]
+    rows = []
     for name, (uses, fit) in METHODS.items():
         cells, seconds = [], []
         for flips in FLIPS:
@@ -148,12 +162,8 @@ def table(n_seeds: int) -> str:
                 many.append(error(scores, data.many))
                 few.append(error(scores, data.test))
             cells += [f"{np.mean(e):.4f} ± {np.std(e):.4f}" for e in (many, few)]
-        paper = PAPER.get(name, "")
-        lines.append(
-            f"| {name} | {uses} | {' | '.join(cells)} | {paper} | {np.median(seconds):.2f} |"
-        )
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        rows.append([name, uses, *cells, PAPER.get(name, ""), f"{np.median(seconds):.2f}"])
+    return markdown_table(["method", "uses", *kinds, "paper", "s a fit"], rows)
 
 
 def figure(path: Path) -> None:
@@ -167,7 +177,7 @@ def figure(path: Path) -> None:
     x = np.linspace(-4.0, 4.0, 400)
     flipped, clean = draw(0, 0.05), draw(0, 0.0)
     fig, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5))
-    gp = PreferenceGP().fit(flipped.X, pairs=flipped.pairs)
+    gp = of_the_paper(likelihood="probit").fit(flipped.X, pairs=flipped.pairs)
     curves = {
         "probit, averaged": average_over_length_scales(gp).predict(x[:, None])[0],
         "robust": robust(flipped)(x[:, None]),
@@ -189,14 +199,25 @@ def figure(path: Path) -> None:
     fig.savefig(path, metadata={"Date": None})
 
 
+REMARKS = f"""\
+Errors: share of pairs in the wrong order, on {N_MANY:,} pairs of the test items and on {N_TEST} of
+them as in the paper; mean and standard deviation over {N_SEEDS} seeds.
+
+That score differences are worth more than the order is reproduced. The paper's own numbers lie
+between the clean and the flipped columns; it does not say whether the comparisons behind them were
+flipped, nor how pairs were drawn, and gives single figures without a spread: on {N_TEST} pairs one
+run is uncertain by more than the difference of its two methods. From clean answers expectation
+propagation makes fewer errors than the paper's 0.035, from flipped ones more; the robust
+likelihood, which is not in the paper, loses little to flips and then beats the methods that know
+differences, whose signs are flipped as well. KPCRank and RankRLS from clean differences lose to the process of
+differences, whose width is learnt and not chosen from three. The averages over the length-scale and
+Laplace's method change nothing that matters here. `PreferenceGP()` as it comes gives every point a
+score of its own beside the curve, which is one thing more to learn and not there: it loses a little
+to the robust process that knows this.
+"""
+
+
 def section() -> str:
     """Return the table; the paper's figure is drawn too."""
     figure(HERE / "gp_sinc_figure.svg")
-    return (
-        f"{table(N_SEEDS)}\n\n![scores on the line](gp_sinc_figure.svg)\n\n"
-        f"Errors: share of pairs in the wrong order, on {N_MANY:,} pairs of the test items and on\n"
-        f"{N_TEST} of them as in the paper; mean and standard deviation over {N_SEEDS} seeds. The\n"
-        "paper's values are those of single figures without a spread, and it does not say whether\n"
-        "the comparisons behind them were flipped; on 48 pairs one run is uncertain by more than\n"
-        "the difference of its two methods.\n"
-    )
+    return f"{table()}\n![scores on the line](gp_sinc_figure.svg)\n\n{REMARKS}"

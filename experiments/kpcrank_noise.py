@@ -1,30 +1,32 @@
 """Table 1 of [TH10]: ranking from scores that noise was added to.
 
-The parse-ranking data of the paper cannot be had; two LETOR sets stand in for them. From each, 500
-training items are drawn, a few of each of many queries whose grades differ; all items of the other
-queries are the test. Scores lie between 0 and 1, and Gaussian noise is added to those of the
-training items. Five-fold cross-validation on the noisy training items chooses the parameters of
-each method, the error is the disagreement averaged over queries, and everything is repeated.
+The whole parse-ranking data of the paper cannot be had. A fragment of them exists, 200 parses of 42
+sentences, and two LETOR sets stand in for the rest. Of the fragment two thirds of the sentences are
+for training; of a LETOR set 500 items, a few of each of many queries whose grades differ. All items
+of the other queries are the test. Scores lie between 0 and 1, and Gaussian noise is added to those
+of the training items. Five-fold cross-validation on the noisy training items chooses the parameters
+of each method, the error is the disagreement averaged over queries, and everything is repeated.
 
 Regression is ranking with one query for all items and ties kept: RLS and KPCR are RankRLS and
 KPCRank, fitted without `qid`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import vstack
 from sklearn.model_selection import GroupKFold
 
-from experiments.harness import data_path
-from rankwise import Disagreement, Gaussian, KPCRankCV, Queries, RankRLS
+from experiments.harness import data_path, markdown_table
+from rankwise import Disagreement, Gaussian, Kernel, KPCRankCV, Linear, Queries, RankRLS
 from rankwise.io import read_svmlight
 
-N_REPEATS = 10
 NOISE = (0.0, 0.5, 1.0)
 GAMMAS = 4.0 ** np.arange(-3, 1)
-ALPHAS = 2.0 ** np.arange(-15, 16, 2)
+ALPHAS = 2.0 ** np.arange(-15, 26, 2)
 MAX_COMPONENTS = 100
 METHODS = ("RankRLS", "RLS", "KPCRank", "KPCR")
 PAPER = {
@@ -33,19 +35,6 @@ PAPER = {
     "KPCRank": (0.37, 0.41, 0.42),
     "KPCR": (0.40, 0.46, 0.47),
 }
-
-
-@dataclass(frozen=True)
-class StandIn:
-    """A data set, and how the training items are drawn from it."""
-
-    folder: str
-    n_features: int
-    n_queries: int
-    items_per_query: int
-
-
-STAND_INS = (StandIn("MQ2008", 46, 125, 4), StandIn("OHSUMED_LETOR3", 45, 50, 10))
 
 
 @dataclass(frozen=True)
@@ -61,30 +50,68 @@ class Part:
         return Part(self.X[rows], self.y[rows], self.qid[rows])
 
 
-def read(source: StandIn) -> Part:
+@dataclass(frozen=True)
+class Source:
+    """A data set, how training items are drawn from it, and the kernels to choose from."""
+
+    name: str
+    read: Callable[[], Part]
+    kernels: Callable[[Part], list[Kernel]]
+    n_queries: int
+    items_per_query: int | None
+    n_repeats: int
+
+
+def read_parses() -> Part:
+    """Return the fragment of the paper's data, its features turned into as many as there are rows.
+
+    Inner products, and so the linear kernel, stay as they are.
+    """
+    files = [data_path("RLScore_parse", f"rank_{part}.light.gz") for part in ("train", "test")]
+    parts = [read_svmlight(file, n_features=195_100) for file in files]
+    X = vstack([part.X for part in parts])
+    values, vectors = np.linalg.eigh((X @ X.T).toarray())
+    y, qid = (np.concatenate([getattr(part, name) for part in parts]) for name in ("y", "qid"))
+    return Part(vectors * np.sqrt(np.maximum(values, 0.0)), y, qid)
+
+
+def read_letor(folder: str, n_features: int) -> Part:
     """Return all items, with grades between 0 and 1."""
-    files = [data_path(source.folder, f"S{k}.txt.gz") for k in range(1, 6)]
-    parts = [read_svmlight(file, n_features=source.n_features, dense=True) for file in files]
+    files = [data_path(folder, f"S{k}.txt.gz") for k in range(1, 6)]
+    parts = [read_svmlight(file, n_features=n_features, dense=True) for file in files]
     X, y, qid = (np.concatenate([getattr(part, n) for part in parts]) for n in ("X", "y", "qid"))
     return Part(X, y / y.max(), qid)
 
 
-def draw(source: StandIn, data: Part, rng: np.random.Generator) -> tuple[Part, Part]:
-    """Return a few items of some queries, and all items of the others."""
+def widths(train: Part) -> list[Kernel]:
+    """Return Gaussian kernels around the width of the data."""
+    scale = 1.0 / (train.X.shape[1] * train.X.var())
+    return [Gaussian(float(gamma * scale)) for gamma in GAMMAS]
+
+
+SOURCES = (
+    Source("parses, fragment", read_parses, lambda _: [Linear()], 28, None, 400),
+    Source("MQ2008", lambda: read_letor("MQ2008", 46), widths, 125, 4, 10),
+    Source("OHSUMED_LETOR3", lambda: read_letor("OHSUMED_LETOR3", 45), widths, 50, 10, 10),
+)
+
+
+def draw(source: Source, data: Part, rng: np.random.Generator) -> tuple[Part, Part]:
+    """Return items of some queries, a few of each where they are many, and all of the others."""
     train: list[NDArray[Any]] = []
     test: list[NDArray[Any]] = []
     queries = list(Queries.from_qid(data.qid))
     for q in rng.permutation(len(queries)):
         rows = rng.permutation(queries[q])[: source.items_per_query]
-        informative = len(rows) == source.items_per_query and np.ptp(data.y[rows]) > 0
-        if informative and len(train) < source.n_queries:
+        whole = source.items_per_query in (None, len(rows))
+        if whole and np.ptp(data.y[rows]) > 0 and len(train) < source.n_queries:
             train.append(rows)
         else:
             test.append(queries[q])
     return data.take(np.concatenate(train)), data.take(np.concatenate(test))
 
 
-def path_errors(method: str, kernel: Gaussian, train: Part, test: Part) -> NDArray[Any]:
+def path_errors(method: str, kernel: Kernel, train: Part, test: Part) -> NDArray[Any]:
     """Return the error of every alpha, or of every number of components."""
     queries = {} if method in ("RLS", "KPCR") else {"qid": train.qid}
     ties = "keep" if method in ("RLS", "KPCR") else "drop"
@@ -99,11 +126,9 @@ def path_errors(method: str, kernel: Gaussian, train: Part, test: Part) -> NDArr
     return errors
 
 
-def select(method: str, train: Part) -> tuple[Gaussian, int]:
+def select(method: str, train: Part, kernels: list[Kernel]) -> tuple[Kernel, int]:
     """Return the kernel, and the position in its path, that five folds of queries prefer."""
     folds = list(GroupKFold(5).split(train.X, train.y, train.qid))
-    scale = 1.0 / (train.X.shape[1] * train.X.var())
-    kernels = [Gaussian(float(gamma * scale)) for gamma in GAMMAS]
     errors = [
         np.mean([path_errors(method, k, train.take(a), train.take(b)) for a, b in folds], axis=0)
         for k in kernels
@@ -112,50 +137,83 @@ def select(method: str, train: Part) -> tuple[Gaussian, int]:
     return kernels[kernel], int(position)
 
 
-def test_error(method: str, train: Part, test: Part) -> float:
-    """Choose the parameters on the training items, fit to all of them, and test."""
-    kernel, position = select(method, train)
-    return float(path_errors(method, kernel, train, test)[position])
-
-
-def errors_of(source: StandIn, n_repeats: int) -> NDArray[Any]:
+def errors_of(source: Source, data: Part) -> NDArray[Any]:
     """Return the test errors, (n_repeats, n_methods, n_noise)."""
-    data = read(source)
-    errors = np.empty((n_repeats, len(METHODS), len(NOISE)))
-    for repeat in range(n_repeats):
+    errors = np.empty((source.n_repeats, len(METHODS), len(NOISE)))
+    for repeat in range(source.n_repeats):
         rng = np.random.default_rng(repeat)
         train, test = draw(source, data, rng)
         unit = rng.normal(size=len(train.y))
         for k, sigma in enumerate(NOISE):
             noisy = Part(train.X, train.y + sigma * unit, train.qid)
-            errors[repeat, :, k] = [test_error(method, noisy, test) for method in METHODS]
+            for m, method in enumerate(METHODS):
+                kernel, position = select(method, noisy, source.kernels(noisy))
+                errors[repeat, m, k] = path_errors(method, kernel, noisy, test)[position]
     return errors
 
 
-def table(source: StandIn, n_repeats: int) -> str:
-    """Return the table of one data set as Markdown."""
-    errors = errors_of(source, n_repeats)
-    head = " | ".join("no noise" if s == 0 else f"sigma {s}" for s in NOISE)
-    title = f"{source.n_queries} queries with {source.items_per_query} items each"
-    lines = [f"## {source.folder}, {title}", ""]
-    lines += [f"| method | {head} | [TH10] on parses |", "|---|" + "---|" * (len(NOISE) + 1)]
-    for m, method in enumerate(METHODS):
-        mean, spread = errors[:, m].mean(axis=0), errors[:, m].std(axis=0, ddof=1)
-        cells = [f"{a:.3f} ± {b:.3f}" for a, b in zip(mean, spread, strict=True)]
-        paper = " / ".join(f"{value:.2f}" for value in PAPER[method])
-        lines.append(f"| {method} | {' | '.join(cells)} | {paper} |")
-    return "\n".join(lines)
+def table(source: Source) -> str:
+    """Return the table of one data set as Markdown, and what KPCRank wins over RankRLS."""
+    data = source.read()
+    errors = errors_of(source, data)
+    head = ["no noise" if sigma == 0 else f"sigma {sigma}" for sigma in NOISE]
+    rows = [
+        [method, *_cells(errors[:, m]), " / ".join(f"{value:.2f}" for value in PAPER[method])]
+        for m, method in enumerate(METHODS)
+    ]
+    items = "all" if source.items_per_query is None else source.items_per_query
+    title = f"### {source.name}, {source.n_queries} training queries with {items} items each"
+    return (
+        f"{title}\n\n{markdown_table(['method', *head, '[TH10], all parses'], rows)}\n"
+        f"KPCRank less RankRLS, mean and standard error over {source.n_repeats} repeats: "
+        f"{_gains(errors)}.\n{_facts(data)}"
+    )
+
+
+def _cells(errors: NDArray[Any]) -> list[str]:
+    mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
+    return [f"{a:.3f} ± {b:.3f}" for a, b in zip(mean, spread, strict=True)]
+
+
+def _gains(errors: NDArray[Any]) -> str:
+    gain = errors[:, METHODS.index("KPCRank")] - errors[:, METHODS.index("RankRLS")]
+    error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
+    return ", ".join(f"{g:+.3f} ± {e:.3f}" for g, e in zip(gain.mean(axis=0), error, strict=True))
+
+
+def _facts(data: Part) -> str:
+    """Tell how far scores spread inside a query, and how the variance of the features decays."""
+    queries = Queries.from_qid(data.qid)
+    deviation = np.mean([data.y[rows].std() for rows in queries if len(rows) > 1])
+    U, values, _ = np.linalg.svd(data.X - data.X.mean(axis=0), full_matrices=False)
+    errors = [Disagreement.overall(data.y, U[:, k], queries) for k in range(2)]
+    first, second = (f"{min(error, 1.0 - error):.3f}" for error in errors)
+    share = np.sum(values[:5] ** 2) / np.sum(values**2)
+    return (
+        f"Scores of a query have a standard deviation of {deviation:.2f} on average. The first\n"
+        f"five components of the features hold {share:.0%} of their variance; ranking by the\n"
+        f"first or the second alone has an error of {first} or {second}."
+    )
+
+
+REMARKS = """\
+Disagreement error of the test queries, mean and standard deviation over repeats, each with its own
+training queries and noise; scores lie in [0, 1]. The paper trains on 500 parses of about 170
+sentences and repeats 3 times; the repeats on the fragment share its 42 sentences, so their standard
+errors tell about this fragment only.
+
+On the fragment of the paper's own data its finding is there: without noise the methods on
+components lose, with noise KPCRank has the lowest error, though by less than in the paper, which
+has four times the training data. On the LETOR sets it is not there: the methods differ by less than
+the spread from one draw to the next. A leading component that tells much is not enough, since these
+have one too. What sets the parses apart is the flat spectrum of their 195,100 features: RankRLS,
+which shrinks components by their variance, can hardly hold back the many small ones that fit the
+noise, and KPCRank cuts them off. Where the variance lies in a few components anyway, shrinking does
+the same as cutting.
+"""
 
 
 def section() -> str:
-    """Return the tables of both stand-ins."""
-    tables = "\n\n".join(table(source, N_REPEATS) for source in STAND_INS)
-    return (
-        f"{tables}\n\n"
-        f"Disagreement error of the test queries, mean and standard deviation over {N_REPEATS}\n"
-        "repeats, each with its own training queries and noise; 500 training items, scores in\n"
-        "[0, 1].\n\n"
-        "Without noise the methods on components are a little worse on average, as in the paper.\n"
-        "That they win under noise is not reproduced: the methods then differ by less than the\n"
-        "spread from one draw to the next.\n"
-    )
+    """Return the tables of all data sets."""
+    tables = "\n\n".join(table(source) for source in SOURCES)
+    return f"{tables}\n\n{REMARKS}"

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rankwise import PreferenceGP, SquaredExponential
+from rankwise import PreferenceGP
 from rankwise.io import write_table
 
 NAMES = ["fig", "pear", "kiwi", "plum", "apple", "grape"]
@@ -28,23 +28,30 @@ def fruit(folder):
     write_table(folder / "ties.csv", {"winner": winner, "loser": loser, "tied": tied.astype(int)})
     write_table(folder / "named.csv", {"winner": winner, "loser": loser, "same": tied.astype(int)})
     write_table(folder / "ids.csv", {"winner": PAIRS[:, 0] + 10, "loser": PAIRS[:, 1] + 10})
-    write_table(folder / "strange.csv", {"winner": ["fig"], "loser": ["melon"]})
+    write_table(folder / "strange.csv", {"winner": ["fig", "melon"], "loser": ["pear", "fig"]})
+    write_table(folder / "typed.csv", {"winner": ["fig"], "loser": ["Plum"]})
+    write_table(folder / "self.csv", {"winner": ["fig", "kiwi"], "loser": ["pear", "kiwi"]})
+    write_table(folder / "level.csv", {"winner": ["fig"], "loser": ["pear"], "tied": [1]})
 
 
 def fitted(tied=None, **options):
     X = (FEATURES - FEATURES.mean(axis=0)) / FEATURES.std(axis=0)
     tied = np.zeros(10, dtype=bool) if tied is None else tied
-    gp = PreferenceGP(SquaredExponential(), **options)
+    gp = PreferenceGP(**options)
     return gp.fit(X, pairs=PAIRS[~tied], tied=PAIRS[tied]), X
 
 
 def test_ranking_is_that_of_the_process_on_standardised_features(succeed):
     report = json.loads(succeed("prefer", "fruit.csv", "answers.csv", "--json", "--ask", 2))
-    gp, X = fitted(likelihood="robust")
+    gp, X = fitted()
     order = gp.rank(X)
     assert [one["item"] for one in report["ranking"]] == [NAMES[i] for i in order]
-    scores, std = gp.predict(X, return_std=True)
-    np.testing.assert_allclose([one["score"] for one in report["ranking"]], scores[order])
+    scores, covariance = gp.predict(X, return_cov=True)
+    centre = np.eye(6) - 1.0 / 6.0
+    std = np.sqrt((centre @ covariance @ centre).diagonal())
+    np.testing.assert_allclose(
+        [one["score"] for one in report["ranking"]], (centre @ scores)[order]
+    )
     np.testing.assert_allclose([one["std"] for one in report["ranking"]], std[order])
     assert report["questions"] == [[NAMES[i], NAMES[j]] for i, j in gp.suggest(X, 2).tolist()]
     assert sum(one["best"] for one in report["ranking"]) == pytest.approx(1.0)
@@ -55,7 +62,7 @@ def test_report_prints_intervals_and_the_next_question(succeed):
     lines = succeed("prefer", "fruit.csv", "answers.csv", "--no-robust", "--level", "0.8")
     header, *rows = lines.splitlines()
     assert header.split() == ["item", "rank", "80%", "interval", "best", "score", "std"]
-    gp, X = fitted()
+    gp, X = fitted(likelihood="probit")
     assert [row.split()[0] for row in rows[:6]] == [NAMES[i] for i in gp.rank(X)]
     first, second = gp.suggest(X)[0]
     assert rows[6:] == ["10 answers", f"ask next: {NAMES[first]} or {NAMES[second]}?"]
@@ -70,10 +77,11 @@ def test_ties_count_as_no_preference(succeed):
     by_default = succeed("prefer", "fruit.csv", "ties.csv", "--json", "--no-robust")
     by_name = succeed("prefer", "fruit.csv", "named.csv", "--json", "--no-robust", "--tied", "same")
     assert by_default == by_name
-    gp, X = fitted(np.arange(10) % 3 == 0)
+    gp, X = fitted(np.arange(10) % 3 == 0, likelihood="probit")
+    scores = np.sort(gp.predict(X))[::-1]
     report = json.loads(by_default)
     np.testing.assert_allclose(
-        [one["score"] for one in report["ranking"]], np.sort(gp.predict(X))[::-1]
+        [one["score"] for one in report["ranking"]], scores - scores.mean(), atol=1e-12
     )
     assert report["likelihood"].keys() == {"tie_width", "noise"}
 
@@ -95,7 +103,13 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("fruit.csv", "strange.csv"), "expected names of items in fruit.csv, got 'melon'"),
+        (
+            ("fruit.csv", "strange.csv"),
+            "strange.csv, row 2: expected names of items in fruit.csv, got 'melon'.",
+        ),
+        (("fruit.csv", "typed.csv"), "got 'Plum'. Did you mean 'plum'?"),
+        (("fruit.csv", "self.csv"), "row 2: expected two different items, got 'kiwi' twice"),
+        (("fruit.csv", "level.csv"), "at least one answer with a preference, got ties only"),
         (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
         (("fruit.csv", "fruit.csv"), "expected a column 'winner'"),
         (("fruit.csv", "answers.csv", "--name", "x"), "expected a column 'x' for `name`"),

@@ -18,8 +18,8 @@ from rankwise import (
     SquaredExponential,
     load,
 )
-from rankwise.estimators import gp as gp_module
 from rankwise.estimators._gp_answers import _pairs_of_queries
+from rankwise.inference import acquisition
 
 KERNEL = SquaredExponential(1.5, 1.2)
 
@@ -41,7 +41,7 @@ TIED = np.array([[0, 1], [2, 3], [5, 4], [1, 0]])
 
 
 def fixed(**options):
-    return PreferenceGP(**{"kernel": KERNEL, "optimize": False, **options})
+    return PreferenceGP(**{"kernel": KERNEL, "likelihood": "probit", "optimize": False, **options})
 
 
 MODELS = {
@@ -52,6 +52,7 @@ MODELS = {
     "robust ties": (fixed(likelihood="robust", tie_width=0.6), {"tied": TIED}),
     "gaussian": (fixed(likelihood="gaussian", noise=0.5), {"tied": TIED}),
     "basis": (fixed(basis=[0, 3, 6, 8]), {}),
+    "own scores": (fixed(kernel=SquaredExponential(1.5, 1.2, 0.4)), {}),
 }
 
 
@@ -118,6 +119,58 @@ def test_weights_count_repeats():
     weighted = fixed().fit(X, pairs=PAIRS[:10], pair_weight=np.full(10, 3.0))
     repeated = fixed().fit(X, pairs=np.tile(PAIRS[:10], (3, 1)))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "gaussian"])
+def test_weights_of_items_count_repeats(likelihood, ties):
+    p = problem(seed=3)
+    weight = np.random.default_rng(0).integers(1, 4, size=len(p.y))
+    weight[:2] = 0
+    own = SquaredExponential(1.5, 1.2, 0.4)
+    model = fixed(kernel=own, likelihood=likelihood, ties=ties)
+    weighted = clone(model).fit(p.X, p.y, qid=p.qid, sample_weight=weight)
+    rows = np.repeat(np.arange(len(p.y)), weight)
+    repeated = clone(model).fit(p.X[rows], p.y[rows], qid=p.qid[rows])
+    if ties == "drop":  # copies of an item tie with each other
+        np.testing.assert_allclose(weighted.predict(p.X), repeated.predict(p.X), atol=1e-5)
+        assert weighted.log_marginal_likelihood_ == pytest.approx(
+            repeated.log_marginal_likelihood_, abs=1e-5
+        )
+    else:
+        counts = weighted.posterior_.prior.comparisons
+        np.testing.assert_array_equal(counts.count, weight[counts.winner] * weight[counts.loser])
+
+
+def test_light_items_need_laplaces_method():
+    p = problem(seed=3)
+    light = fixed(method="laplace").fit(p.X, p.y, sample_weight=np.full(len(p.y), 0.5))
+    assert (light.posterior_.prior.comparisons.count == 0.25).all()
+
+
+def test_equal_rows_are_one_item():
+    twins = np.concatenate([X, X])
+    pairs = PAIRS + 12 * np.random.default_rng(0).integers(2, size=PAIRS.shape)
+    own = fixed(kernel=SquaredExponential(1.5, 1.2, 0.4))
+    apart = clone(own).fit(twins, pairs=pairs)
+    together = clone(own).fit(X, pairs=PAIRS)
+    np.testing.assert_allclose(apart.predict(X), together.predict(X), atol=1e-6)
+    assert len(apart.posterior_.prior.comparisons.items) == 11
+    undecided = clone(own).fit(twins, pairs=[*pairs, [0, 12]])
+    assert undecided.log_marginal_likelihood_ == pytest.approx(
+        apart.log_marginal_likelihood_ + np.log(0.5), abs=1e-5
+    )
+
+
+def test_what_features_do_not_tell_is_known_of_compared_items_only():
+    answers = np.tile([[0, 1], [0, 2], [3, 1]], (10, 1))
+    shared = fixed(kernel=SquaredExponential(2.0, 50.0)).fit(X, pairs=answers)
+    own = fixed(kernel=SquaredExponential(2.0, 50.0, 1.0)).fit(X, pairs=answers)
+    close = X[:1] + 1e-6
+    assert own.predict_pair(X[:1], X[1:2])[0] > 0.9 > shared.predict_pair(X[:1], X[1:2])[0]
+    assert own.predict_pair(close, X[1:2] + 1e-6)[0] < 0.6
+    deviations = (own.predict(rows, return_std=True)[1] for rows in (close, X[:1]))
+    assert next(deviations) > next(deviations)
 
 
 def test_scores_are_compared_inside_queries():
@@ -292,8 +345,12 @@ def test_suggestions_come_from_the_candidates(monkeypatch):
     ranker = fixed().fit(X, pairs=PAIRS)
     candidates = [[3, 0], [5, 6]]
     assert ranker.suggest(X, 1, candidates=candidates)[0].tolist() in candidates
-    monkeypatch.setattr(gp_module, "MAX_CANDIDATES", 10)
-    assert ranker.suggest(X, 10, random_state=0).shape == (10, 2)
+    monkeypatch.setattr(acquisition, "MAX_ITEMS", 5)
+    for goal in ("ranking", "best"):
+        pairs = ranker.suggest(X, 10, goal=goal, random_state=0)
+        assert len({frozenset(pair) for pair in pairs.tolist()}) == 10
+        assert len(np.unique(pairs)) == 5
+    assert set(np.unique(pairs)) == set(ranker.rank(X, k=5))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -317,6 +374,7 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed(likelihood="logit").fit(X, pairs=PAIRS), "`likelihood` must be one of"),
         (lambda: fixed(method="mcmc").fit(X, pairs=PAIRS), "`method` must be one of"),
         (lambda: fixed(ties="x").fit(X, pairs=PAIRS), "`ties` must be one of"),
+        (lambda: fixed(hyperprior="strong").fit(X, pairs=PAIRS), "`hyperprior` must be one of"),
         (lambda: fixed(n_starts=0).fit(X, pairs=PAIRS), "`n_starts` must be at least 1"),
         (lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS), "`max_pairs` must be at least 1"),
         (lambda: fixed(noise=-1.0).fit(X, pairs=PAIRS), "`noise` must be a finite number"),
@@ -328,6 +386,18 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, pairs=PAIRS, tied=[[1, 1]]), "item 1 with itself"),
         (lambda: fixed().fit(X, pairs=[[0, 1]], pair_margin=[2.0]), "`pair_margin` is read by"),
         (lambda: fixed().fit(X, pairs=[[0, 1]], pair_weight=[0.5]), "at least 1: got 0.5"),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS, sample_weight=np.ones(12)),
+            "`sample_weight` weighs items that have scores",
+        ),
+        (
+            lambda: fixed().fit(X, np.arange(12), sample_weight=np.full(12, 0.5)),
+            "at least 1: got 0.25",
+        ),
+        (
+            lambda: PreferenceGP(method="laplace").fit(X, pairs=PAIRS),
+            "method='laplace' knows wins and margins",
+        ),
         (lambda: fixed().fit(X, np.eye(12)), "`y` must hold one score per item: got 12 columns"),
         (lambda: fixed().fit(X, np.arange(11)), "X has 12 rows, y has 11"),
         (lambda: fixed().fit(X, np.arange(12), qid=[1]), "X has 12 rows, qid has 1"),

@@ -15,10 +15,13 @@ from rankwise.estimators import _gp_optimise
 from rankwise.estimators._gp_answers import (
     choose_likelihood,
     free_parameters,
+    hyperprior_of,
     recorded_comparisons,
 )
-from rankwise.estimators._gp_evidence import Evidence, Inference
+from rankwise.estimators._gp_evidence import Inference, Objective
+from rankwise.estimators._gp_items import Items
 from rankwise.estimators._gp_sklearn import SklearnKernel
+from rankwise.features.parametric import Hyperprior
 
 
 def wave(n_items=60, n_pairs=120, flips=0.0, seed=0, scale=8.0):
@@ -50,64 +53,126 @@ CASES = {
     "basis": ("probit", "ep", False, 6),
     "gaussian basis": ("gaussian", "ep", False, 6),
 }
-KERNELS = [
-    SquaredExponential(1.5, (0.8, 2.0)),
-    SklearnKernel(ConstantKernel(2.0) * RBF([0.8, 2.0])),
-]
+KERNELS = {
+    "ours": SquaredExponential(1.5, (0.8, 2.0)),
+    "with own scores": SquaredExponential(1.5, (0.8, 2.0), 0.4),
+    "scikit-learn": SklearnKernel(ConstantKernel(2.0) * RBF([0.8, 2.0])),
+}
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=["ours", "scikit-learn"])
+@pytest.mark.parametrize("hyperprior", ["weak", None])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("case", CASES)
-def test_evidence_gradient_equals_finite_differences(case, kernel, monkeypatch):
-    monkeypatch.setattr(Evidence, "TOL", 1e-10)
-    monkeypatch.setattr(Evidence, "RANK_TOL", 1e-12)
+def test_gradient_equals_finite_differences(case, kernel, hyperprior, monkeypatch):
+    monkeypatch.setattr(Objective, "TOL", 1e-10)
+    monkeypatch.setattr(Objective, "RANK_TOL", 1e-12)
     name, method, with_ties, n_basis = CASES[case]
     rng = np.random.default_rng(1)
     X, pairs, _ = wave(12, 25, flips=0.1)
     X = np.column_stack([X, rng.normal(size=len(X))])
     tied = [[0, 1], [5, 6], [3, 4]] if with_ties else None
     margin = rng.normal(size=len(pairs)) if name == "gaussian" else None
-    comparisons = recorded_comparisons(pairs, tied, margin, None, len(X), name)
+    comparisons = recorded_comparisons(pairs, tied, margin, None, Items.of(X), name)
     likelihood = choose_likelihood(name, comparisons, None, 0.05, 0.4)
     basis = None if n_basis is None else X[:n_basis]
     inference = Inference(X[comparisons.items], comparisons, basis, method)
-    evidence = Evidence(inference, kernel, likelihood, tuple(free_parameters(likelihood)))
-    x = evidence.start
+    free = tuple(free_parameters(likelihood))
+    prior = Hyperprior.flat(len(kernel.theta) + len(free))
+    if hyperprior == "weak":
+        prior = kernel.hyperprior_on(X, 3.0).beside(hyperprior_of(free))
+    objective = Objective(inference, kernel, likelihood, free, prior)
+    x = objective.start
     steps = 1e-3 * np.eye(len(x))
-    expected = [(evidence(x + e)[0] - evidence(x - e)[0]) / 2e-3 for e in steps]
-    np.testing.assert_allclose(evidence(x)[1], expected, rtol=1e-4, atol=1e-5)
+    expected = [(objective(x + e)[0] - objective(x - e)[0]) / 2e-3 for e in steps]
+    np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
 
 
+def by_evidence(kernel=None, **options):
+    """Return the model of the paper: functions of the features, judged by the evidence alone."""
+    options = {"likelihood": "probit", "hyperprior": None, **options}
+    return PreferenceGP(kernel or SquaredExponential(), **options)
+
+
+@pytest.mark.parametrize("hyperprior", ["weak", None])
 @pytest.mark.parametrize("likelihood", ["probit", "robust", "gaussian"])
-def test_learnt_parameters_are_a_maximum(likelihood):
+def test_learnt_parameters_are_a_maximum(likelihood, hyperprior):
     X, pairs, _ = wave(scale=2.0)
     options = {"pair_margin": np.ones(len(pairs))} if likelihood == "gaussian" else {}
-    gp = PreferenceGP(likelihood=likelihood).fit(X, pairs=pairs, **options)
-    values = {"noise": gp.likelihood_.parameters["noise"], **gp.likelihood_.parameters}
-    for factor in (0.8, 1.25):
-        for name in ("amplitude", "length_scale"):
-            moved = {"amplitude": gp.kernel_.amplitude, "length_scale": gp.kernel_.length_scale}
-            moved[name] *= factor
-            other = PreferenceGP(
-                SquaredExponential(**moved), likelihood=likelihood, optimize=False, **values
-            )
-            other.fit(X, pairs=pairs, **options)
-            assert other.log_marginal_likelihood_ < gp.log_marginal_likelihood_
+    kernel = SquaredExponential(own=0.3)
+    gp = PreferenceGP(kernel, likelihood=likelihood, hyperprior=hyperprior)
+    gp.fit(X, pairs=pairs, **options)
+    spread = 1.0 if likelihood == "gaussian" else 3.0
+    prior = gp.kernel_.hyperprior_on(X, spread)
+
+    def objective(model):
+        known = prior.log_density(model.kernel_.theta) if hyperprior else 0.0
+        return model.log_marginal_likelihood_ + known
+
+    for moved in gp.kernel_.theta + np.log(1.25) * np.concatenate([np.eye(3), -np.eye(3)]):
+        other = PreferenceGP(
+            gp.kernel_.with_theta(moved),
+            likelihood=likelihood,
+            optimize=False,
+            **gp.likelihood_.parameters,
+        )
+        assert objective(other.fit(X, pairs=pairs, **options)) < objective(gp) + 1e-3
 
 
-def test_noise_free_answers_drive_the_amplitude_to_its_bound():
+def test_evidence_is_told_without_the_hyperprior():
+    X, pairs, _ = wave()
+    learnt = PreferenceGP(likelihood="probit").fit(X, pairs=pairs)
+    again = PreferenceGP(learnt.kernel_, likelihood="probit", optimize=False).fit(X, pairs=pairs)
+    assert learnt.log_marginal_likelihood_ == pytest.approx(
+        again.log_marginal_likelihood_, abs=1e-6
+    )
+    free = PreferenceGP(likelihood="probit", hyperprior=None).fit(X, pairs=pairs)
+    assert free.log_marginal_likelihood_ >= learnt.log_marginal_likelihood_
+
+
+def test_without_a_hyperprior_answers_without_noise_drive_the_amplitude_to_its_bound():
     X, pairs, f = wave(scale=1e6)
-    gp = PreferenceGP().fit(X, pairs=pairs)
+    gp = by_evidence().fit(X, pairs=pairs)
     assert gp.kernel_.amplitude == pytest.approx(30.0)
-    lower = PreferenceGP(bounds={"amplitude": (0.1, 5.0)}).fit(X, pairs=pairs)
+    lower = by_evidence(bounds={"amplitude": (0.1, 5.0)}).fit(X, pairs=pairs)
     assert lower.kernel_.amplitude == pytest.approx(5.0)
-    assert errors(gp.predict(X), f) < 0.05
+    weak = by_evidence(hyperprior="weak").fit(X, pairs=pairs)
+    assert 3.0 < weak.kernel_.amplitude < 29.0
+    for model in (gp, weak):
+        assert errors(model.predict(X), f) < 0.05
+
+
+def test_many_features_do_not_make_it_overconfident():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(60, 40)), rng.normal(size=(200, 40))
+    f, truth = (rows[:, 0] + 0.5 * rng.normal(size=len(rows)) for rows in (X, new))
+    i = rng.integers(60, size=300)
+    j = (i + rng.integers(1, 60, size=300)) % 60
+    pairs = np.where((f[i] < f[j])[:, None], np.stack([j, i], 1), np.stack([i, j], 1))
+    k = np.argsort(-truth)
+    A, B = new[k[:100]], new[k[100:]]
+    losses = {
+        hyperprior: -np.log(
+            PreferenceGP(hyperprior=hyperprior).fit(X, pairs=pairs).predict_pair(A, B)
+        ).mean()
+        for hyperprior in ("weak", None)
+    }
+    assert losses["weak"] < min(losses[None], np.log(2.0))
+
+
+def test_own_scores_are_learnt_where_features_do_not_tell():
+    X, pairs, f = wave(40, 400, scale=5.0)
+    rng = np.random.default_rng(1)
+    own = f + 3.0 * rng.normal(size=len(f))
+    swap = (own[pairs[:, 0]] < own[pairs[:, 1]])[:, None]
+    smooth = PreferenceGP().fit(X, pairs=pairs).kernel_
+    rough = PreferenceGP().fit(X, pairs=np.where(swap, pairs[:, ::-1], pairs)).kernel_
+    assert rough.own > 0.25 > smooth.own
 
 
 def test_flipped_answers_hurt_probit_and_not_the_robust_likelihood():
     X, pairs, f = wave(100, 300, flips=0.08, scale=30.0)
-    probit = PreferenceGP().fit(X, pairs=pairs)
-    robust = PreferenceGP(likelihood="robust").fit(X, pairs=pairs)
+    probit = by_evidence().fit(X, pairs=pairs)
+    robust = by_evidence(likelihood="robust").fit(X, pairs=pairs)
     assert errors(robust.predict(X), f) < 0.6 * errors(probit.predict(X), f)
     assert 0.03 < robust.likelihood_.flip_rate < 0.15
     assert robust.log_marginal_likelihood_ > probit.log_marginal_likelihood_ + 5.0
@@ -115,7 +180,8 @@ def test_flipped_answers_hurt_probit_and_not_the_robust_likelihood():
 
 def test_without_flips_the_robust_likelihood_learns_that_there_are_none():
     X, pairs, _ = wave(60, 200, scale=30.0)
-    assert PreferenceGP(likelihood="robust").fit(X, pairs=pairs).likelihood_.flip_rate < 0.01
+    assert by_evidence(likelihood="robust").fit(X, pairs=pairs).likelihood_.flip_rate < 1e-3
+    assert PreferenceGP().fit(X, pairs=pairs).likelihood_.flip_rate < 0.01
 
 
 def test_tie_width_is_learnt_from_ties():
@@ -124,7 +190,7 @@ def test_tie_width_is_learnt_from_ties():
     s = f[pairs[:, 0]] - f[pairs[:, 1]] + rng.normal(size=len(pairs))
     level = np.abs(s) < 1.2
     won = np.where((s < 0)[:, None], pairs[:, ::-1], pairs)
-    gp = PreferenceGP().fit(X, pairs=won[~level], tied=pairs[level])
+    gp = PreferenceGP(likelihood="probit").fit(X, pairs=won[~level], tied=pairs[level])
     assert gp.likelihood_.tie_width == pytest.approx(1.2, rel=0.2)
     assert gp.predict_pair(X[:1], X[1:2])[0, 1] > gp.predict_pair(X[15:16], X[45:46])[0, 1]
 
@@ -132,16 +198,18 @@ def test_tie_width_is_learnt_from_ties():
 def test_features_that_do_not_matter_get_long_length_scales():
     X, pairs, _ = wave(60, 300)
     X = np.column_stack([X, np.random.default_rng(0).normal(size=60)])
-    gp = PreferenceGP(SquaredExponential(length_scale="per_feature")).fit(X, pairs=pairs)
-    assert gp.kernel_.length_scale[1] > 10.0 * gp.kernel_.length_scale[0]
+    free = by_evidence(SquaredExponential(length_scale="per_feature")).fit(X, pairs=pairs)
+    assert free.kernel_.length_scale[1] > 10.0 * free.kernel_.length_scale[0]
+    weak = PreferenceGP().fit(X, pairs=pairs)
+    assert weak.kernel_.length_scale[1] > 2.0 * weak.kernel_.length_scale[0]
 
 
 def test_a_scikit_learn_kernel_learns_the_same():
     X, pairs, _ = wave()
-    ours = PreferenceGP().fit(X, pairs=pairs)
+    ours = by_evidence().fit(X, pairs=pairs)
     start = SquaredExponential().fitted_to(X).length_scale
     kernel = ConstantKernel(1.0, (0.05**2, 30.0**2)) * RBF(start, (0.01 * start, 100 * start))
-    theirs = PreferenceGP(kernel).fit(X, pairs=pairs)
+    theirs = by_evidence(kernel).fit(X, pairs=pairs)
     assert theirs.log_marginal_likelihood_ == pytest.approx(ours.log_marginal_likelihood_, abs=1e-3)
     np.testing.assert_allclose(theirs.predict(X), ours.predict(X), atol=0.05)
     assert kernel.k1.constant_value == 1.0  # the given kernel stays as it was
@@ -181,8 +249,10 @@ def test_the_search_does_not_end_where_scores_are_independent():
     j = (i + rng.integers(1, 50, size=300)) % 50
     pairs = np.where((f[i] < f[j])[:, None], np.stack([j, i], 1), np.stack([i, j], 1))
     for options in ({}, {"likelihood": "robust"}, {"method": "laplace"}):
-        gp = PreferenceGP(**options).fit(X, pairs=pairs)
+        gp = by_evidence(**options).fit(X, pairs=pairs)
         assert gp.kernel_.length_scale > 1.0
+        assert errors(gp.predict(new), truth) < 0.3
+        gp = PreferenceGP(**{"likelihood": "probit", **options}).fit(X, pairs=pairs)
         assert errors(gp.predict(new), truth) < 0.3
 
 
@@ -224,7 +294,7 @@ def test_a_fit_that_does_not_converge_warns(monkeypatch):
     from rankwise.inference.ep import expectation_propagation
 
     def impatient(*args, **options):
-        return expectation_propagation(*args, **options, max_sweeps=2)
+        return expectation_propagation(*args, **{**options, "max_sweeps": 2})
 
     monkeypatch.setattr(_gp_evidence, "expectation_propagation", impatient)
     X, pairs, _ = wave(20, 30)

@@ -1,5 +1,6 @@
 """What a preference Gaussian process is told: comparisons, and the likelihood that fits them."""
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +12,8 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.graph import Ties as TieRule
 from rankwise.core.queries import Queries
 from rankwise.core.validation import check_length, check_pairs, check_positive, check_scores
+from rankwise.estimators._gp_items import Items
+from rankwise.features.parametric import Hyperprior
 from rankwise.inference.comparisons import Comparisons
 from rankwise.inference.likelihoods import Flip, GaussianMargin, Likelihood, Probit, Ties
 from rankwise.inference.tilted import TIE
@@ -20,17 +23,32 @@ LikelihoodName: TypeAlias = Literal["probit", "robust", "gaussian"]
 NOISE_SHARE = 0.1
 """Share of the mean squared margin that the search for the noise starts with."""
 
+SPREAD = 3.0
+"""Deviation of the scores beforehand, in units of the noise of an answer."""
+
+BEFOREHAND = {"flip_rate": (0.02, 1.0), "tie_width": (0.5, 1.0)}
+"""Medians of parameters beforehand, and the deviations of their logarithms."""
+
+
+def refuse_item_weights(sample_weight: ArrayLike | None) -> None:
+    """Refuse weights of items where comparisons are given."""
+    if sample_weight is not None:
+        raise InvalidInputError(
+            "`sample_weight` weighs items that have scores `y`: got comparisons `pairs`. Weigh "
+            "these with `pair_weight`."
+        )
+
 
 def recorded_comparisons(
     pairs: ArrayLike | None,
     tied: ArrayLike | None,
     margin: ArrayLike | None,
     weight: ArrayLike | None,
-    n_items: int,
+    items: Items,
     likelihood: LikelihoodName,
 ) -> Comparisons:
     """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
-    wins = check_pairs(pairs, n_items)
+    wins = items.merged(check_pairs(pairs, len(items.X)))
     gaussian = likelihood == "gaussian"
     if margin is not None and not gaussian:
         raise InvalidInputError(
@@ -40,7 +58,7 @@ def recorded_comparisons(
     won = Comparisons.from_pairs(wins, margin=margin, weight=weight)
     if tied is None or np.size(tied) == 0:
         return won
-    level = check_pairs(tied, n_items)
+    level = items.merged(check_pairs(tied, len(items.X)))
     n_tied = len(level)
     if gaussian:
         return won.extend(Comparisons.from_pairs(level, margin=np.zeros(n_tied)))
@@ -50,14 +68,18 @@ def recorded_comparisons(
 def scored_comparisons(
     y: ArrayLike,
     qid: ArrayLike | None,
-    n_items: int,
+    items: Items,
     *,
     ties: TieRule,
     likelihood: LikelihoodName,
     max_pairs: int | None,
     rng: np.random.Generator,
 ) -> Comparisons:
-    """Compare the items of every query by their scores, all pairs or a random choice of them."""
+    """Compare the items of every query by their scores, all pairs or a random choice of them.
+
+    A pair weighs the product of its ends' weights, as if items were repeated that often.
+    """
+    n_items = len(items.X)
     scores = check_scores(y)
     if scores.ndim == 2 and scores.shape[1] > 1:
         raise InvalidInputError(
@@ -68,10 +90,9 @@ def scored_comparisons(
     queries = Queries.single(n_items) if qid is None else Queries.from_qid(qid)
     check_length("qid", queries.index, n_items)
     first, second = _pairs_of_queries(queries, max_pairs, rng)
-    margin = scores[first] - scores[second]
-    if ties == "drop":
-        kept = margin != 0.0
-        first, second, margin = first[kept], second[kept], margin[kept]
+    margin, weight = scores[first] - scores[second], items.weight[first] * items.weight[second]
+    kept = (weight > 0.0) & ((margin != 0.0) | (ties == "keep"))
+    first, second, margin, weight = first[kept], second[kept], margin[kept], weight[kept]
     if not margin.any():
         raise NothingToLearnError(
             "The data must hold at least one preference: all scores inside every query are "
@@ -79,9 +100,10 @@ def scored_comparisons(
         )
     swap = (margin < 0.0)[:, None]
     pairs = np.where(swap, np.stack([second, first], 1), np.stack([first, second], 1))
+    pairs = items.merged(pairs)
     if likelihood == "gaussian":
-        return Comparisons.from_pairs(pairs, margin=np.abs(margin))
-    return Comparisons.from_pairs(pairs, tied=margin == 0.0)
+        return Comparisons.from_pairs(pairs, margin=np.abs(margin), weight=weight)
+    return Comparisons.from_pairs(pairs, tied=margin == 0.0, weight=weight)
 
 
 def _pairs_of_queries(
@@ -137,6 +159,26 @@ def free_parameters(likelihood: Likelihood) -> dict[str, tuple[float, float]]:
     if isinstance(likelihood, Flip):
         return {"flip_rate": (1e-4, 0.3)} | free_parameters(likelihood.base)
     return {"tie_width": (1e-3, 1e2)} if isinstance(likelihood, Ties) else {}
+
+
+def usual_spread(likelihood: Likelihood, comparisons: Comparisons) -> float:
+    """Return how far scores spread beforehand: as margins do, or in units of the noise."""
+    if isinstance(likelihood, GaussianMargin):
+        return margin_scale(comparisons)
+    return SPREAD * float(np.sqrt(likelihood.parameters["noise"]))
+
+
+def hyperprior_of(names: Iterable[str]) -> Hyperprior:
+    """Return what is known beforehand about parameters of a likelihood; of noise, nothing."""
+    prior = Hyperprior.flat(0)
+    for name in names:
+        if name in BEFOREHAND:
+            median, deviation = BEFOREHAND[name]
+            known = Hyperprior.around(np.array([median]), np.array([[deviation**2]]))
+            prior = prior.beside(known)
+        else:
+            prior = prior.beside(Hyperprior.flat(1))
+    return prior
 
 
 def answer_probabilities(

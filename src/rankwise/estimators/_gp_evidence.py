@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
-from rankwise.features.gp_kernels import ParametricKernel
+from rankwise.features.parametric import Hyperprior, ParametricKernel
 from rankwise.inference.comparisons import Comparisons
 from rankwise.inference.ep import expectation_propagation
 from rankwise.inference.laplace import laplace
@@ -49,13 +49,16 @@ class Inference:
         start: Sites | None = None,
         tol: float = 1e-6,
         rank_tol: float = 1e-10,
+        max_sweeps: int = 300,
     ) -> Posterior:
         """Return the posterior, from sites close to its own where these are known."""
         prior = self._prior(kernel, rank_tol)
         if isinstance(likelihood, GaussianMargin) or self.method == "laplace":
             decrement = max(tol**2, 1e-20)  # a squared distance
             return laplace(prior, _smooth(likelihood), start=start, tol=decrement)
-        return expectation_propagation(prior, likelihood, start=start, tol=tol)
+        return expectation_propagation(
+            prior, likelihood, start=start, tol=tol, max_sweeps=max_sweeps
+        )
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""
@@ -94,8 +97,8 @@ def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
 
 
 @final
-class Evidence:
-    """Minus the log evidence and its gradient, as a function of all parameters' logarithms.
+class Objective:
+    """Minus the log of evidence times hyperprior, as a function of all parameters' logarithms.
 
     Every evaluation starts from the sites of the one before, which saves most of the sweeps.
 
@@ -106,10 +109,12 @@ class Evidence:
         Whose ``theta`` is the head of the parameters.
     likelihood : Likelihood
     free : names of the likelihood's parameters that make up the tail
+    hyperprior : Hyperprior
+        Of all of them.
     """
 
-    TOL = 1e-4
-    ROUGH_TOL = 1e-2
+    TOL, MAX_SWEEPS = 1e-4, 100
+    ROUGH_TOL, ROUGH_SWEEPS = 1e-2, 20
     RANK_TOL = 1e-7
 
     def __init__(
@@ -118,12 +123,15 @@ class Evidence:
         kernel: ParametricKernel,
         likelihood: Likelihood,
         free: tuple[str, ...],
+        hyperprior: Hyperprior,
     ) -> None:
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
         self.free = free
+        self.hyperprior = hyperprior
         self.sites: Sites | None = None
+        self._last: tuple[FloatArray, float, FloatArray] | None = None
 
     @property
     def start(self) -> FloatArray:
@@ -138,24 +146,38 @@ class Evidence:
         return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**values)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return the value and the gradient."""
+        """Return the value and the gradient; those of the last point are remembered."""
+        if self._last is None or not np.array_equal(self._last[0], x):
+            self._last = x.copy(), *self._evaluate(x)
+        return self._last[1:]
+
+    def _evaluate(self, x: FloatArray) -> tuple[float, FloatArray]:
         kernel, likelihood = self.parts(x)
-        posterior = self._posterior(kernel, likelihood, self.TOL)
+        posterior = self._posterior(kernel, likelihood, self.TOL, self.MAX_SWEEPS)
         scale = likelihood.parameters
         tail = [posterior.by_parameter[name] * scale[name] for name in self.free]
         gradient = np.append(self.inference.gradient(kernel, posterior), tail)
-        return -posterior.log_evidence, -gradient
+        gradient += self.hyperprior.gradient(x)
+        return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
     def roughly(self, x: FloatArray) -> float:
         """Return the value to two or three decimals: enough to tell good starts from bad ones."""
-        return -self._posterior(*self.parts(x), self.ROUGH_TOL).log_evidence
+        posterior = self._posterior(*self.parts(x), self.ROUGH_TOL, self.ROUGH_SWEEPS)
+        return -posterior.log_evidence - self.hyperprior.log_density(x)
 
-    def _posterior(self, kernel: ParametricKernel, likelihood: Likelihood, tol: float) -> Posterior:
+    def _posterior(
+        self, kernel: ParametricKernel, likelihood: Likelihood, tol: float, max_sweeps: int
+    ) -> Posterior:
         """Return the posterior; what does not converge here is reported by the final one."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             posterior = self.inference.posterior(
-                kernel, likelihood, start=self.sites, tol=tol, rank_tol=self.RANK_TOL
+                kernel,
+                likelihood,
+                start=self.sites,
+                tol=tol,
+                rank_tol=self.RANK_TOL,
+                max_sweeps=max_sweeps,
             )
         self.sites = (posterior.tau, posterior.nu) if posterior.converged else None
         return posterior

@@ -1,80 +1,169 @@
-"""Maximum marginal likelihood: the parameters under which the answers are most probable."""
+"""The most probable parameters: those of the highest evidence, or evidence times hyperprior."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
 
 import numpy as np
 from scipy.optimize import minimize
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators._gp_answers import free_parameters
-from rankwise.estimators._gp_evidence import Evidence, Inference, Sites
-from rankwise.features.gp_kernels import ParametricKernel
+from rankwise.estimators._gp_answers import free_parameters, hyperprior_of, usual_spread
+from rankwise.estimators._gp_evidence import Inference, Objective, Sites
+from rankwise.features.parametric import Hyperprior, ParametricKernel
 from rankwise.inference._ep_threads import few_threads
 from rankwise.inference.likelihoods import Likelihood
 
-Bounds = Mapping[str, tuple[float, float]]
+Bounds: TypeAlias = Mapping[str, tuple[float, float]]
+HyperpriorName: TypeAlias = Literal["weak"]
 
-STARTING_FACTORS = {
-    "amplitude": (1.0, 5.0),
-    "constant_value": (1.0, 25.0),
-    "length_scale": (0.3, 1.0, 3.0),
-}
+COMMON_LENGTH = {"length_scale": (0.3, 1.0, 3.0)}
+LENGTHS = {"length_scale": (1.0, 3.0)}
+AMPLITUDES = {"amplitude": (1.0, 5.0), "constant_value": (1.0, 25.0)}
 """Where the search looks first: multiples of the parameters whose names end like this."""
 
+FIRST_STEPS = 5
+"""Steps after which the climbs from different length-scales are compared."""
+
 MAX_STEPS = 100
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Say where parameters are looked for, and what is known about them.
+
+    Parameters
+    ----------
+    bounds : mapping or None
+        Smallest and largest values by name, in place of the default ones.
+    n_starts : int
+        From how many points the search climbs.
+    hyperprior : {"weak"} or None
+        Whether weak knowledge about usual parameters counts next to the evidence.
+    """
+
+    bounds: Bounds | None
+    n_starts: int
+    hyperprior: HyperpriorName | None
 
 
 def most_probable(
     inference: Inference,
     kernel: ParametricKernel,
     likelihood: Likelihood,
-    bounds: Bounds | None,
-    n_starts: int,
+    search: Search,
+    rows: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[ParametricKernel, Likelihood, Sites | None]:
-    """Return the parameters of highest evidence, and sites close to those of their posterior.
+    """Return the most probable parameters, and sites close to those of their posterior.
 
-    The evidence is compared on a small grid of starting points, and L-BFGS-B climbs from the best
-    of them. A search that starts anywhere can end where scores are independent of each other,
-    which is a plateau.
+    The objective is compared on a small grid of starting points. A search that starts anywhere can
+    end where scores are independent of each other, which is a plateau; and from a long length-scale
+    it can miss that two or three features tell everything. So L-BFGS-B sets out from the best point
+    of each length-scale and goes on from where it gets furthest.
+
+    Parameters
+    ----------
+    inference, kernel, likelihood
+        What the evidence is made of.
+    search : Search
+    rows : (n_rows, n_features)
+        Different items, whose scale bounds and hyperprior take.
+    rng
+        Draws additional starting points.
     """
     free = free_parameters(likelihood)
-    evidence = Evidence(inference, kernel, likelihood, tuple(free))
-    limits = _limits(kernel.bounds_on(inference.rows), kernel.names, free, bounds)
+    limits = _limits(kernel.bounds_on(rows), kernel.names, free, search.bounds)
     if len(limits) == 0:
         return kernel, likelihood, None
-    candidates = [
-        np.clip(x, *limits.T) for x in _candidates(evidence.start, kernel.names, n_starts, rng)
-    ]
+    prior = Hyperprior.flat(len(limits))
+    if search.hyperprior == "weak":
+        spread = usual_spread(likelihood, inference.comparisons)
+        prior = kernel.hyperprior_on(rows, spread).beside(hyperprior_of(free))
+    objective = Objective(inference, kernel, likelihood, tuple(free), prior)
+    starts = _starts(objective.start, kernel.names, search.n_starts, rng)
     with few_threads(min(len(inference.rows), inference.comparisons.n_pairs)):
-        order = np.argsort([evidence.roughly(x) for x in candidates], kind="stable")
-        found = [_climb(evidence, candidates[place], limits) for place in order[:n_starts]]
-    _, x, sites = min(found, key=lambda one: one[0])
-    return *evidence.parts(x), sites
+        found = _race(objective, starts, limits, search.n_starts)
+    return *objective.parts(found.x), found.sites
 
 
-def _climb(
-    evidence: Evidence, x: FloatArray, limits: FloatArray
-) -> tuple[float, FloatArray, Sites | None]:
-    """Return the lowest value found from x on, where it is, and the last sites."""
-    options = {"maxiter": MAX_STEPS, "ftol": 1e-7, "gtol": 1e-3}
-    result = minimize(evidence, x, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-    return float(result.fun), result.x, evidence.sites
+@final
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A point of the search, the objective there, and sites close to those of its posterior."""
+
+    value: float
+    x: FloatArray
+    sites: Sites | None
 
 
-def _candidates(
+def _race(
+    objective: Objective, starts: list[list[FloatArray]], limits: FloatArray, n_starts: int
+) -> _Found:
+    """Climb from the best points of the best groups.
+
+    Where features have length-scales of their own, a climb sets out from every group, and after a
+    few steps the last ones give up.
+    """
+    inside = [[np.clip(x, *limits.T) for x in group] for group in starts]
+    rough = [[(objective.roughly(x), k) for k, x in enumerate(group)] for group in inside]
+    best = [min(values) for values in rough]
+    order = sorted(range(len(best)), key=lambda g: best[g][0])
+    leaders = [inside[g][best[g][1]] for g in order]
+    if _has_many_lengths(objective.kernel.names):
+        found = [_climb(objective, x, limits, FIRST_STEPS) for x in leaders]
+        leaders = [one.x for one in sorted(found, key=lambda one: one.value)]
+    finished = [_climb(objective, x, limits, MAX_STEPS) for x in leaders[:n_starts]]
+    return min(finished, key=lambda one: one.value)
+
+
+def _climb(objective: Objective, x: FloatArray, limits: FloatArray, max_steps: int) -> _Found:
+    """Return the lowest point found from x on.
+
+    The objective is divided by the length of its first gradient: a first step of that length would
+    lead to the corners of the bounds, where sweeps are many.
+    """
+    unit = max(1.0, float(np.linalg.norm(objective(x)[1])))
+    result = minimize(
+        lambda theta: tuple(part / unit for part in objective(theta)),
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": max_steps, "ftol": 1e-6, "gtol": 1e-3 / unit},
+    )
+    return _Found(unit * float(result.fun), result.x, objective.sites)
+
+
+def _starts(
     start: FloatArray, names: tuple[str, ...], n_starts: int, rng: np.random.Generator
+) -> list[list[FloatArray]]:
+    """Return points around the start in groups of equal length-scale; random ones if needed."""
+    factors = LENGTHS if _has_many_lengths(names) else COMMON_LENGTH
+    lengths, amplitudes = (_shifts(f, names, len(start)) for f in (factors, AMPLITUDES))
+    groups = [[start + length + amplitude for amplitude in amplitudes] for length in lengths]
+    n_random = max(0, n_starts - len(groups))
+    steps = rng.uniform(-1.0, 1.0, size=(n_random, len(start))) * np.log(10.0)
+    return groups + [[start + step] for step in steps]
+
+
+def _has_many_lengths(names: tuple[str, ...]) -> bool:
+    return sum(name.endswith("length_scale") for name in names) > 1
+
+
+def _shifts(
+    factors: Mapping[str, tuple[float, ...]], names: tuple[str, ...], length: int
 ) -> list[FloatArray]:
-    """Return a grid of points around the start, and random ones if it has too few."""
-    grid = [start]
-    for ending, factors in STARTING_FACTORS.items():
-        own = np.zeros(len(start))
+    """Return what the factors add to the logarithms of the parameters whose names end like them."""
+    shifts = [np.zeros(length)]
+    for ending, values in factors.items():
+        own = np.zeros(length)
         own[: len(names)] = [name.endswith(ending) for name in names]
         if own.any():
-            grid = [x + np.log(factor) * own for x in grid for factor in factors]
-    n_random = max(0, n_starts - len(grid))
-    return grid + list(start + rng.uniform(-1.0, 1.0, size=(n_random, len(start))) * np.log(10.0))
+            shifts = [shift + np.log(value) * own for shift in shifts for value in values]
+    return shifts
 
 
 def _limits(

@@ -6,7 +6,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.features.gp_kernels import ROWS_AT_ONCE, ParametricKernel, row_by_row
+from rankwise.features.parametric import ROWS_AT_ONCE, Hyperprior, ParametricKernel, row_by_row
 
 GRADIENT_NUMBERS = 2**24
 """Entries of a gradient that may exist at a time: 128 MiB."""
@@ -49,6 +49,10 @@ class SklearnKernel(ParametricKernel):
     def bounds_on(self, X: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the kernel's own bounds."""
         return np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
+
+    def hyperprior_on(self, X: FloatArray, spread: float) -> Hyperprior:  # noqa: ARG002
+        """Return nothing: what the parameters mean is known to the kernel alone."""
+        return Hyperprior.flat(len(self.theta))
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return a copy with other parameters."""

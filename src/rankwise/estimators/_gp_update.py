@@ -4,7 +4,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.estimators._gp_evidence import Sites
-from rankwise.features.gp_kernels import ParametricKernel
+from rankwise.features.parametric import ParametricKernel
 from rankwise.inference.comparisons import Comparisons
 from rankwise.inference.ep import sequential_sites
 from rankwise.inference.likelihoods import GaussianMargin

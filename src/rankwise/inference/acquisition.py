@@ -14,6 +14,9 @@ from rankwise.inference.tilted import hazard
 
 Goal = Literal["ranking", "best"]
 
+MAX_ITEMS = 1000
+"""Items among which the next question is looked for."""
+
 
 def bald(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
     """Return how many bits an answer is expected to tell about the scores.
@@ -100,6 +103,27 @@ def suggest_pairs(
         information = expected_information(difference[best], variance[best], noise)
         S -= information * np.outer(column, column)
     return candidates[chosen]
+
+
+def candidate_pairs(mean: FloatArray, goal: Goal, rng: np.random.Generator) -> IntArray:
+    """Return all pairs of items, or of ``MAX_ITEMS`` of them: the best, or a random choice.
+
+    Parameters
+    ----------
+    mean : (n_items,)
+        Of the scores.
+    goal : {"ranking", "best"}
+        What the comparisons are for.
+    rng
+        Draws items where there are too many.
+    """
+    n_items = len(mean)
+    items = np.arange(n_items)
+    if n_items > MAX_ITEMS:
+        best = np.argsort(-mean, kind="stable")[:MAX_ITEMS]
+        items = best if goal == "best" else rng.choice(n_items, MAX_ITEMS, replace=False)
+    items = np.sort(items)
+    return items[np.stack(np.triu_indices(len(items), 1), axis=1)]
 
 
 def expected_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:

@@ -55,9 +55,10 @@ def expectation_propagation(
         best, n_sweeps = _iterate(prior, likelihood, x, tol, max_sweeps)
     converged = best.residual < tol
     if not converged:
+        other = "Laplace's method" if likelihood.log_concave else "the likelihood without flips"
         warnings.warn(
             f"Expectation propagation must reach a residual of {tol:g}: got {best.residual:.2g} "
-            f"after {n_sweeps} sweeps. Raise the number of sweeps, or use Laplace's method.",
+            f"after {n_sweeps} sweeps. Raise the number of sweeps, or use {other}.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -1,6 +1,7 @@
 """Rank named items from comparisons."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, final
 
 import numpy as np
@@ -11,7 +12,6 @@ from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import DataFileError
 from rankwise.estimators.gp import PreferenceGP
-from rankwise.features.gp_kernels import SquaredExponential
 from rankwise.io.pairs import read_pairs
 from rankwise.io.tables import if_any, open_table, require_column
 
@@ -33,7 +33,7 @@ def run(command: Prefer) -> None:
     items = _read_items(command)
     pairs, tied = _read_answers(command, items)
     gp = PreferenceGP(
-        SquaredExponential() if items.has_features else "linear",
+        None if items.has_features else "linear",
         likelihood="robust" if command.robust else "probit",
     )
     gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied])
@@ -78,17 +78,34 @@ def _read_answers(command: Prefer, items: Items) -> tuple[IntArray, BoolArray]:
     if column is not None:
         require_column(path, table, column, "tied")
     (flags,), _ = table.read([if_any(column)], [])
-    return _positions(command, names, items), np.asarray(flags.any(axis=1))
+    pairs, tied = _positions(command, names, items), np.asarray(flags.any(axis=1))
+    if tied.all():
+        raise DataFileError(
+            f"{path}: expected at least one answer with a preference, got ties only."
+        )
+    return pairs, tied
 
 
 def _positions(command: Prefer, names: NDArray[Any], items: Items) -> IntArray:
+    """Return the positions of the items compared, which must be two in every row."""
     place = {name: position for position, name in enumerate(items.names)}
-    unknown = next((name for name in map(str, names.ravel().tolist()) if name not in place), None)
-    if unknown is not None:
+    known = [[place.get(str(name), -1) for name in row] for row in names.tolist()]
+    pairs = np.array(known, dtype=np.intp)
+    row = int(np.argmax((pairs < 0).any(axis=1) | (pairs[:, 0] == pairs[:, 1])))
+    strange = [str(name) for name in names[row].tolist() if str(name) not in place]
+    if strange:
+        close = get_close_matches(strange[0], items.names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise DataFileError(
-            f"{command.answers}: expected names of items in {command.items}, got {unknown!r}."
+            f"{command.answers}, row {row + 1}: expected names of items in {command.items}, "
+            f"got {strange[0]!r}.{hint}"
         )
-    return np.array([place[str(name)] for name in names.ravel().tolist()]).reshape(-1, 2)
+    if pairs[row, 0] == pairs[row, 1]:
+        raise DataFileError(
+            f"{command.answers}, row {row + 1}: expected two different items, got "
+            f"{items.names[pairs[row, 0]]!r} twice."
+        )
+    return pairs
 
 
 def _questions(command: Prefer, gp: PreferenceGP, items: Items) -> list[list[str]]:
@@ -101,8 +118,14 @@ def _questions(command: Prefer, gp: PreferenceGP, items: Items) -> list[list[str
 
 
 def _ranking(command: Prefer, gp: PreferenceGP, items: Items) -> list[dict[str, Any]]:
-    """Return what is known about every item, the best first."""
-    scores, std = gp.predict(items.X, return_std=True)
+    """Return what is known about every item, the best first.
+
+    Scores are told against their mean, since comparisons say nothing about a common shift.
+    """
+    scores, covariance = gp.predict(items.X, return_cov=True)
+    scores = scores - scores.mean()
+    covariance -= covariance.mean(axis=0)
+    std = np.sqrt(np.maximum((covariance - covariance.mean(axis=1)[:, None]).diagonal(), 0.0))
     ranks = gp.rank_distribution(items.X, n_draws=N_DRAWS, random_state=0)
     intervals = ranks.interval(command.level)
     return [
