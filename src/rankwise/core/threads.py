@@ -1,5 +1,6 @@
 """Running compiled loops side by side, and keeping BLAS out of the way."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,15 +19,38 @@ def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
     """Call ``task(k)`` for every k below ``n_tasks``, several at a time; the first error is raised.
 
     These are plain threads around kernels that release the lock, and not numba's own, which must
-    not be mixed with forked processes or entered by two threads at once.
+    not be mixed with forked processes or entered by two threads at once. The calling thread works
+    too: it is on a core already, where a thread that only waits would leave two new ones to be
+    placed, for some milliseconds on the same core.
     """
-    workers = min(n_threads(), n_tasks)
-    if workers <= 1:
-        for k in range(n_tasks):
-            task(k)
+    turns = deque(range(n_tasks))
+
+    def work() -> None:
+        try:
+            for k in _taken_from(turns):
+                task(k)
+        finally:
+            turns.clear()  # after an error nobody goes on
+
+    others = min(n_threads(), n_tasks) - 1
+    if others <= 0:
+        work()
         return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(task, range(n_tasks)))
+    with ThreadPoolExecutor(others) as pool:
+        waiting = [pool.submit(work) for _ in range(others)]
+        work()
+    for one in waiting:
+        one.result()
+
+
+def _taken_from(turns: deque[int]) -> Iterator[int]:
+    """Yield what is left at the front, which other threads take from as well."""
+    while True:
+        try:
+            k = turns.popleft()
+        except IndexError:
+            return
+        yield k
 
 
 @cache
