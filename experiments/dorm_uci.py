@@ -23,19 +23,34 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from experiments.harness import data_path, markdown_table
-from rankwise import DORMCV, RankRLSCV, evaluate
+from rankwise import DORMCV, Gaussian, RankRLSCV, evaluate
 
 N_REPEATS = 2
 N_ITEMS, N_TEST, N_FOLDS = 100, 200, 5
 PEERS = ["lightgbm"]
 MEASURE = "NDCG(gain='exponential') @ 10"
 PAPER = {
-    "PageBlocks": ("35.9 ± 7", "46.5 ± 7", "44.0 ± 7", "63.7 ± 6"),
-    "PenDigits": ("26.2 ± 8", "41.5 ± 4", "15.6 ± 3", "85.2 ± 3"),
-    "OptDigits": ("26.0 ± 9", "26.1 ± 3", "26.2 ± 3", "76.1 ± 6"),
-    "Covertypes": ("47.0 ± 2", "48.5 ± 2", "42.1 ± 1", "58.8 ± 2"),
+    "[LS08] SVM": ("46.5 ± 7", "41.5 ± 4", "26.1 ± 3", "48.5 ± 2"),
+    "[LS08] DORM": ("63.7 ± 6", "85.2 ± 3", "76.1 ± 6", "58.8 ± 2"),
 }
+N_BASIS = 400
 N_QUERIES = {"PageBlocks": 50, "PenDigits": 50, "OptDigits": 50, "Covertypes": 500}
+
+
+NOTES = f"""NDCG @ 10 in per cent, mean and standard deviation over {N_REPEATS} repeats, with the
+seconds of choosing and training; {N_QUERIES["PageBlocks"]} training queries of {N_ITEMS} items
+({N_QUERIES["Covertypes"]} for Covertypes), {N_TEST} test queries. Kernels are Gaussian on {N_BASIS}
+random rows, of width 1 / n_features, not chosen.
+
+Classes are grades, so that gains run up to 2^9 and a few items of the highest class decide. The
+paper does not say how it made grades, so only the order of the methods can be compared, not the
+level. As there, linear DORM is ahead of the classifier on page blocks and cover types; on digits it
+is not, where the paper's SVM has less than half of what ours reaches: ten linear functions, one for
+each class, can tell more digits apart than the one of a linear ranker. Least squares on the gains
+is level with linear DORM. With a kernel both are far better; LambdaMART is behind them on the
+digits, and ahead on page blocks and above all on cover types, whose classes no {N_BASIS} rows can
+tell apart.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +130,18 @@ def rankrls(part: Part) -> Callable[[NDArray], NDArray]:
     )
 
 
+def gaussian(part: Part) -> dict[str, Any]:
+    """Return a Gaussian kernel on some rows, as wide as the standardised features ask for."""
+    return {"kernel": Gaussian(1.0 / part.X.shape[1]), "basis": N_BASIS, "random_state": 0}
+
+
+def kernel_rankrls(part: Part) -> Callable[[NDArray], NDArray]:
+    ranker = RankRLSCV(
+        measure=MEASURE, ties=["drop", "keep"], cv=GroupKFold(N_FOLDS), **gaussian(part)
+    )
+    return ranker.fit(part.X, 2.0**part.y, qid=part.qid).predict
+
+
 def dorm(measure: str) -> Callable[[Part], Callable[[NDArray], NDArray]]:
     """Train for one measure; NDCG @ 10 decides on C."""
 
@@ -123,6 +150,11 @@ def dorm(measure: str) -> Callable[[Part], Callable[[NDArray], NDArray]]:
         return ranker.fit(part.X, part.y, qid=part.qid).predict
 
     return fit
+
+
+def kernel_dorm(part: Part) -> Callable[[NDArray], NDArray]:
+    ranker = DORMCV(measure=MEASURE, scoring=MEASURE, decay=1.0, cv=N_FOLDS, **gaussian(part))
+    return ranker.fit(part.X, part.y, qid=part.qid).predict
 
 
 def lambdamart(part: Part) -> Callable[[NDArray], NDArray]:
@@ -137,7 +169,8 @@ def lambdamart(part: Part) -> Callable[[NDArray], NDArray]:
             part.X[~held],
             part.y[~held],
             group=np.full(len(np.unique(part.qid[~held])), N_ITEMS),
-            eval_set=[(part.X[held], part.y[held])],
+            eval_X=part.X[held],
+            eval_y=part.y[held],
             eval_group=[np.full(len(np.unique(part.qid[held])), N_ITEMS)],
             eval_at=[10],
             callbacks=[early_stopping(50, verbose=False)],
@@ -151,9 +184,11 @@ METHODS: dict[str, Callable[[Part], Callable[[NDArray], NDArray]]] = {
     "SVM classifier": svm,
     "ridge on gains": ridge,
     "RankRLS on gains": rankrls,
-    "LambdaMART": lambdamart,
     "DORM for NDCG @ 10": dorm(MEASURE),
     "DORM for NDCG": dorm("NDCG(gain='exponential')"),
+    "RankRLS on gains, Gaussian kernel": kernel_rankrls,
+    "DORM for NDCG @ 10, Gaussian kernel": kernel_dorm,
+    "LambdaMART, LightGBM": lambdamart,
 }
 
 
@@ -179,23 +214,12 @@ def run(name: str) -> tuple[NDArray, NDArray]:
 
 def section() -> str:
     """Return the table, the paper's numbers beside ours."""
-    rows = []
-    for name, paper in PAPER.items():
+    columns = []
+    for name in N_QUERIES:
         values, seconds = run(name)
-        cells = [
-            f"{mean:.1f} ± {spread:.1f} ({time:.1f} s)"
-            for mean, spread, time in zip(
-                values.mean(axis=0), values.std(axis=0, ddof=1), seconds.mean(axis=0), strict=True
-            )
-        ]
-        rows.append([name, *cells, paper[1], paper[3]])
-    table = markdown_table(["set", *METHODS, "[LS08] SVM", "[LS08] DORM"], rows)
-    return (
-        f"{table}\n"
-        f"NDCG @ 10 in per cent, mean and standard deviation over {N_REPEATS} repeats, with the\n"
-        f"seconds of choosing and training; {N_QUERIES['PageBlocks']} training queries of\n"
-        f"{N_ITEMS} items ({N_QUERIES['Covertypes']} for Covertypes), {N_TEST} test queries.\n"
-        "Classes are grades, so that gains run up to 2^9 and a few items of the highest class\n"
-        "decide; the paper does not say how it made grades, so only the order of the methods can\n"
-        "be compared, not the level.\n"
-    )
+        spread = values.std(axis=0, ddof=1)
+        cells = zip(values.mean(axis=0), spread, seconds.mean(axis=0), strict=True)
+        columns.append([f"{mean:.1f} ± {sd:.1f} ({time:.1f} s)" for mean, sd, time in cells])
+    rows = [[name, *cells] for name, *cells in zip(METHODS, *columns, strict=True)]
+    rows += [[f"*{name}*", *(f"*{cell}*" for cell in cells)] for name, cells in PAPER.items()]
+    return f"{markdown_table(['method', *N_QUERIES], rows)}\n{NOTES}"

@@ -1,4 +1,4 @@
-"""The LETOR sets: their parts and folds, and two ways to scale features within queries."""
+"""The LETOR sets and one more: their parts and folds, and two ways to scale within queries."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ TITLES = {
     "OHSUMED_LETOR3": "OHSUMED, LETOR 3.0",
     "MQ2008": "MQ2008, LETOR 4.0",
     "MQ2007": "MQ2007, LETOR 4.0",
+    "LightGBM_rank": "LightGBM's example",
 }
 RAW = ("OHSUMED_LETOR2",)
 """Sets that come without any scaling; the others are scaled query by query already."""
@@ -42,6 +43,8 @@ class Fold:
 
 def read_parts(name: str) -> list[Part]:
     """Return the five parts of a set, with query ids that no two parts share."""
+    if name == "LightGBM_rank":
+        return _example_parts(name)
     parts = []
     for k in range(1, N_PARTS + 1):
         path = data_path(name, f"S{k}.txt.gz")
@@ -50,6 +53,21 @@ def read_parts(name: str) -> list[Part]:
         X = scaled_within_queries(data.X, qid) if name in RAW else data.X
         parts.append(Part(X, data.y, qid))
     return parts
+
+
+def _example_parts(name: str) -> list[Part]:
+    """Return every fifth query of both files, which keep the sizes of queries apart."""
+    found, n_queries = [], 0
+    for part in ("train", "test"):
+        data = read_svmlight(data_path(name, f"rank.{part}.gz"), n_features=301, dense=True)
+        sizes = np.loadtxt(data_path(name, f"rank.{part}.query"), dtype=int)
+        qid = n_queries + np.repeat(np.arange(len(sizes)), sizes)
+        found.append(Part(data.X, data.y, qid))
+        n_queries += len(sizes)
+    whole = join(*found)
+    X = whole.X[:, np.ptp(whole.X, axis=0) > 0]
+    chosen = [whole.qid % N_PARTS == k for k in range(N_PARTS)]
+    return [Part(X[rows], whole.y[rows], whole.qid[rows]) for rows in chosen]
 
 
 def folds(parts: Sequence[Part]) -> Iterator[Fold]:

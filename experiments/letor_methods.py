@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 from typing import Protocol as Interface
 
 import numpy as np
@@ -186,11 +187,20 @@ def kernel_ranksvm(C: float) -> Candidate:
 
 
 def dorm() -> Candidate:
-    """Return DORM for NDCG, which goes through its grid of C in one run."""
-    options = {"measure": NDCG(gain="exponential"), "tol": 1e-2, "random_state": 0}
+    """Return linear DORM for NDCG, which goes through its grid of C in one run."""
+    return _dorm(lambda part: {})
+
+
+def kernel_dorm() -> Candidate:
+    """Return DORM for NDCG with a Gaussian kernel on the basis rows that RankRLS has."""
+    return _dorm(lambda part: {"kernel": Gaussian(1.0 / part.X.shape[1]), "basis": N_BASIS})
+
+
+def _dorm(space: Callable[[Part], dict[str, Any]]) -> Candidate:
+    options = {"measure": NDCG(gain="exponential"), "random_state": 0}
 
     def fit(train: Part, validation: Part) -> DORMCV:
-        ranker = DORMCV(scoring=MAP, **options)
+        ranker = DORMCV(scoring=MAP, **options, **space(train))
         return ranker.fit(
             train.X,
             train.y,
@@ -201,6 +211,7 @@ def dorm() -> Candidate:
         )
 
     def refit(chosen: DORMCV, part: Part) -> DORM:
-        return DORM(C=chosen.C_, **options).fit(part.X, part.y, qid=part.qid)
+        ranker = DORM(C=chosen.C_, **options, **space(part))
+        return ranker.fit(part.X, part.y, qid=part.qid)
 
     return Candidate(fit, refit)

@@ -75,7 +75,7 @@ def test_the_best_of_several_settings_is_taken():
     assert search.cv_value_ == max(values)
     assert (search.measure_, search.decay_) == (best.measure, best.decay)
     assert all(candidate.path.measure == NDCG for candidate in search.search_)
-    assert best.path.Cs[-1] == pytest.approx(300 * best.path.Cs[0])
+    assert best.path.Cs[-1] == pytest.approx(100 * best.path.Cs[0])
 
 
 def test_what_decides_follows_what_is_trained():

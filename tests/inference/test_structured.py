@@ -105,6 +105,15 @@ def test_the_certificate_holds_when_the_run_stops_early():
     assert set(solution.seconds) == {"oracle passes", "cached passes", "certificates"}
 
 
+@pytest.mark.parametrize("max_passes", range(1, 12))
+@pytest.mark.parametrize("tol", [0.3, 0.03, 0.003])
+def test_a_run_has_converged_just_when_its_gap_is_below_tol(tol, max_passes):
+    problem = small(seed=3, sizes=(6, 8, 1, 7, 9, 5))
+    space = LinearSpace(problem.X, problem.starts)
+    solution = solve(space, problem.loss(), 3.0, Rule(tol, max_passes))
+    assert solution.converged == (solution.gap <= tol)
+
+
 def test_a_constant_feature_gets_no_weight():
     problem = small(4)
     solution = solve(LinearSpace(problem.X, problem.starts), problem.loss(), 1.0, EXACT)

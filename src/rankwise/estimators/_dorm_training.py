@@ -20,10 +20,10 @@ from rankwise.inference.structured import Rule, Solution
 CChoice: TypeAlias = float | Literal["scale"]
 PassCallback: TypeAlias = Callable[[Pass], object]
 
-SCALE = 100.0
+SCALE = 10.0
 """What ``C="scale"`` is, in natural units of C."""
 
-WIDEST = 300.0
+WIDEST = 100.0
 """The largest C of a grid of which only the number of values is given, in the same units."""
 
 

@@ -49,7 +49,7 @@ class DORM(DirectRanker):
         position (column).
     C : float or "scale"
         What multiplies the sum over queries. "scale" fits the scale of the features and the number
-        of queries: 100 times the value from which on the sum matters more than the norm.
+        of queries: ten times the value from which on the sum matters more than the norm.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     decay : float, "log", "loglog" or array
@@ -118,7 +118,7 @@ class DORM(DirectRanker):
     >>> ranker.solution_.gap < 1e-3
     True
     >>> (ranker.coef_ / ranker.coef_[1]).round(1)
-    array([0.5, 1. , 0.2])
+    array([0.4, 1. , 0.2])
     """
 
     def __init__(

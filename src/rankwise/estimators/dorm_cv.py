@@ -39,7 +39,7 @@ class DORMCV(DirectRanker):
     ----------
     Cs : int or (n_Cs,)
         The values of C to choose from; a number means so many from where the slacks begin to matter
-        more than the norm up to 300 times that, evenly spaced in the logarithms.
+        more than the norm up to 100 times that, evenly spaced in the logarithms.
     measure : Measure, str, function or list of these
         What to optimise, as in `DORM`; of several, the best is taken.
     scoring : Measure or str, optional

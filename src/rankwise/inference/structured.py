@@ -162,6 +162,8 @@ def solve(
                 ending = "callback"
         if ending != "converged":
             best = run.certify(best)
+            if ending == "max_passes" and (1.0 - rule.tol) * best.objective <= run.dual_objective():
+                ending = "converged"
     return run.report(C, best, ending)
 
 
