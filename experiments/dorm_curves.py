@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.harness import HERE, markdown_table
-from experiments.letor_data import Fold, Part, folds, read_parts
-from rankwise import DORM, DORMCV, RankRLSCV, evaluate
+from experiments.letor_data import FEATURES, TITLES, Fold, Part, folds, read_parts
+from rankwise import DORM, DORMCV, RankRLSCV, Utility, evaluate
 
 SIZES = (100, 300, 500, 700, 1000)
 SMALL_SIZES = (50, 100, 200, 300, 450)
@@ -21,13 +21,33 @@ NDCG10 = "NDCG(gain='exponential', empty='zero') @ 10"
 MRR = "RR(empty='zero')"
 WTA = "WTA(empty='zero')"
 FIGURE = "dorm_curves.svg"
+AIMS: dict[str, tuple[Any, float]] = {
+    "NDCG @ 10": (NDCG10, 0.5),
+    "NDCG": ("NDCG", 0.5),
+    "DCG": ("DCG", 0.5),
+    "DCG @ 10": ("DCG @ 10", 0.5),
+    "MRR": ("RR", 1.0),
+    "WTA": ("WTA", 0.5),
+    "modified WTA": ("mWTA", 0.5),
+    "Precision @ 10": ("Precision @ 10", 0.5),
+    "ERU, plain": ("ERU(normalise='none')", 0.5),
+    "ERU, normalised": ("ERU", 0.5),
+    "discounts of one's own": (Utility(discounts=(1.0, 0.6, 0.4, 0.2, 0.1)), 0.5),
+    "a matrix of costs": (lambda y: np.outer(y, np.log2(np.arange(len(y)) + 2.0)), 0.5),
+}
+"""What to train for, with its decay."""
 
-NOTES = """Per cent, means of the five test parts; queries without relevant items count 0. "# SVs"
-counts the rankings that carry weight, "# iter" the passes over all queries, and "% in QP" is the
-time that was not spent in oracles, by the time that a pass of the oracle alone takes. The paper, on
-1,000 queries of web data, has 561 SVs, 22 iterations and 29 % in the QP for NDCG @ 10 with
-(i + 1)^-1/2, and 550, 17 and 2 % for MRR; for Precision @ 10 1037, 44 and 89 %.
-"""
+ANATOMY_NOTES = """The column "# SVs" counts the rankings that carry weight, "# iter" the passes
+over all queries, and "% in QP" is the time that was not spent in oracles, by the time that a pass
+of the oracle alone takes. The paper, on 1,000 queries of web data, has 561 SVs, 22 iterations and
+29 % in the QP for NDCG @ 10 with (i + 1)^-1/2, and 550, 17 and 2 % for MRR; for Precision @ 10
+1037, 44 and 89 %. The matrix of costs goes through the general assignment solver, one query at a
+time."""
+AIM_NOTES = """Where queries have 150 items and grades are noisy, as on OHSUMED, the bound on the
+loss in NDCG @ 10 is so loose that little is learned; elsewhere the two are level. This is why
+`DORM()` trains for NDCG.
+
+All values are per cent, means of the five test parts; queries without relevant items count 0."""
 
 Fit = Callable[[Part, Part, str], Any]
 
@@ -134,21 +154,40 @@ def decay_differences(all_folds: Sequence[Fold]) -> str:
 
 
 def anatomy(fold: Fold) -> str:
-    """Return what a solution consists of and what it cost: Table 2."""
+    """Return what a solution for each measure consists of and what it cost: Table 2."""
+    train = fold.train
     rows = []
-    for name, decay in ((NDCG10, 0.5), ("NDCG", 0.5), ("RR", 1.0), ("Precision @ 10", 0.5)):
-        train = fold.train
-        ranker = DORM(name, decay=decay, random_state=0)
+    for name, (measure, decay) in AIMS.items():
+        ranker = DORM(measure, decay=decay, random_state=0)
         ranker.fit(train.X, train.y, qid=train.qid)
         solution = ranker.solution_
         seconds, n_queries = solution.seconds, ranker.n_queries_ - ranker.ignored_queries_
         n_certificates = solution.n_oracle_calls / n_queries - solution.n_passes
         oracle = seconds["certificates"] / n_certificates * solution.n_passes
         share = 1.0 - min(1.0, oracle / (seconds["oracle passes"] + seconds["cached passes"]))
+        reached = f"{100 * value(ranker, fold.test, NDCG10):.1f}"
         cells = [name, n_queries, solution.n_planes, solution.n_passes, f"{100 * share:.0f}"]
-        rows.append([*cells, f"{sum(seconds.values()):.2f}", f"{solution.gap:.1e}"])
+        rows.append([*cells, f"{sum(seconds.values()):.2f}", f"{solution.gap:.1e}", reached])
     header = ["DORM for", "queries", "# SVs", "# iter", "% in QP", "seconds", "gap"]
-    return markdown_table(header, rows)
+    return markdown_table([*header, "NDCG @ 10 on the test part"], rows)
+
+
+def what_to_train_for() -> str:
+    """Return NDCG @ 10 of DORM as it comes, for NDCG and for NDCG @ 10."""
+    aims = {"NDCG": "NDCG", "NDCG @ 10": "NDCG @ 10"}
+    rows = []
+    for name in FEATURES:
+        all_folds = list(folds(read_parts(name)))
+        cells = []
+        for measure in aims.values():
+            values = []
+            for fold in all_folds:
+                ranker = DORM(measure, random_state=0)
+                ranker.fit(fold.train.X, fold.train.y, qid=fold.train.qid)
+                values.append(value(ranker, fold.test, NDCG10))
+            cells.append(f"{100 * np.mean(values):.2f}")
+        rows.append([TITLES[name], *cells])
+    return markdown_table(["set", *(f"DORM for {aim}, C as it comes" for aim in aims)], rows)
 
 
 def curve_table(title: str, lines: dict[str, NDArray], sizes: Sequence[int]) -> str:
@@ -194,6 +233,9 @@ def section() -> str:
         decay_differences(small),
         "### MQ2008, first fold: what a solution consists of (Table 2)",
         anatomy(small[0]),
-        NOTES,
+        ANATOMY_NOTES,
+        "### Is NDCG or NDCG @ 10 to be trained for, if NDCG @ 10 counts?",
+        what_to_train_for(),
+        AIM_NOTES,
     ]
     return "\n\n".join(parts)

@@ -188,7 +188,7 @@ def kernel_ranksvm(C: float) -> Candidate:
 
 def dorm() -> Candidate:
     """Return linear DORM for NDCG, which goes through its grid of C in one run."""
-    return _dorm(lambda part: {})
+    return _dorm(lambda _: {})
 
 
 def kernel_dorm() -> Candidate:
