@@ -16,7 +16,8 @@ from experiments.harness import HERE, DataMissingError
 EXPERIMENTS = {
     "small_sample_auc": "The AUC of small samples",
     "ohsumed": "OHSUMED, LETOR 2.0 ([PTAB07] Tables 1-3, [PTA09] Table 3)",
-    "letor": "LETOR, five folds",
+    "parse_costs": "Ranking of parses ([PTA09] Table 2, [PTAB07] Table 8)",
+    "letor": "LETOR and LambdaMART, five folds",
     "training_time": "Training time with a Gaussian kernel ([PTA09] Table 1)",
     "reuters_auc": "AUC from 500 documents ([PTA09] Tables 4-5)",
     "jester_costs": "Costs on joke ratings ([PTA09] Table 6)",
@@ -31,11 +32,8 @@ EXPERIMENTS = {
 }
 PACKAGES = ["rankwise", "numpy", "scipy", "scikit-learn"]
 RESULTS = HERE / "RESULTS.md"
-HEAD = """# Results on real data
-
-Regenerate everything with `make experiments`, one table with `make experiment NAME=name`; the name
-stands below each table. The data are looked for in the folder that `RANKWISE_DATA` names.
-"""
+OVERVIEW = HERE / "overview.md"
+"""What stands before the sections: what is where, and what could not be run."""
 
 
 def main(names: list[str]) -> None:
@@ -50,7 +48,7 @@ def main(names: list[str]) -> None:
             continue
         sections = {**_recorded(), EXPERIMENTS[name]: section}
         ordered = [sections[title] for title in EXPERIMENTS.values() if title in sections]
-        RESULTS.write_text("\n".join([HEAD, *ordered]))
+        RESULTS.write_text("\n".join([OVERVIEW.read_text(), *ordered]))
         print(section, flush=True)
 
 
