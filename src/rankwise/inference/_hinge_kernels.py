@@ -19,7 +19,7 @@ RUN = 16
 def sort_places(keys: FloatArray, order: IntArray, starts: IntArray) -> None:
     """Sort the keys of every query and carry their order along: a merge sort, stable."""
     longest = 0
-    for q in range(len(starts) - 1):  # np.diff would take two seconds to compile
+    for q in range(len(starts) - 1):  # np.diff and slices would take seconds to compile
         longest = max(longest, starts[q + 1] - starts[q])
     spare_keys, spare_order = np.empty(longest), np.empty(longest, dtype=order.dtype)
     for q in range(len(starts) - 1):
@@ -58,7 +58,8 @@ def _merge(
     if keys[middle - 1] <= keys[middle]:
         return
     n_left = middle - low
-    spare_keys[:n_left], spare_order[:n_left] = keys[low:middle], order[low:middle]
+    for k in range(n_left):
+        spare_keys[k], spare_order[k] = keys[low + k], order[low + k]
     left, right, p = 0, middle, low
     while left < n_left:
         if right < high and keys[right] < spare_keys[left]:
