@@ -55,8 +55,10 @@ def test_rankwise_commands_run_on_letor_files(tmp_path, monkeypatch):
     parts = {"train.txt": data.train, "huge.txt.gz": data.train, "test.txt": data.test}
     for name, part in parts.items():
         write_svmlight(name, part.X, part.y, part.qid)
+    Path("items.csv").write_text("item,size,price\na,1,2\nb,2,1\nc,4,4\n")
+    Path("answers.csv").write_text("winner,loser\na,b\nc,a\nc,b\na,c\n")
     given = commands("rankwise")
-    assert [command[0] for command in given] == ["fit", "predict", "evaluate", "fit"]
+    assert [command[0] for command in given] == ["fit", "predict", "evaluate", "fit", "prefer"]
     for command in given:
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
