@@ -24,7 +24,7 @@ EXPERIMENTS = {
     "irrelevant_pairs": "Irrelevant pairs ([PTA09] Sect. 5.1)",
     "linear_reuters": "Three ways to train linear RankRLS ([APS10] Table 1)",
     "dorm_uci": "Direct optimisation of NDCG ([LS08] Table 1)",
-    "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-6, Table 2)",
+    "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-7, Table 2)",
     "collaborative": "Collaborative ranking ([LS08] Tables 3-4)",
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
