@@ -87,6 +87,24 @@ def test_gradient_equals_finite_differences(case, kernel, hyperprior, monkeypatc
     np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_without_flips_the_objective_is_that_of_the_likelihood_behind_them():
+    X, pairs, _ = wave(20, 60, flips=0.1)
+    comparisons = recorded_comparisons(pairs[:50], pairs[50:], None, None, Items.of(X), "robust")
+    robust = choose_likelihood("robust", comparisons, None, 0.1, 0.5)
+    inference = Inference(X[comparisons.items], comparisons, None, "ep")
+    kernel = SquaredExponential(2.0, 1.0)
+    with_flips = Objective(
+        inference, kernel, robust, tuple(free_parameters(robust)), Hyperprior.flat(4)
+    )
+    behind = Objective(inference, kernel, robust.base, ("tie_width",), Hyperprior.flat(3))
+    x = with_flips.start
+    value, gradient = with_flips.without_flips()(x)
+    expected, expected_gradient = behind(np.delete(x, 2))
+    assert value == expected != with_flips(x)[0]
+    np.testing.assert_array_equal(gradient, np.insert(expected_gradient, 2, 0.0))
+    assert behind.without_flips() is behind
+
+
 def by_evidence(kernel=None, **options):
     """Return the model of the paper: functions of the features, judged by the evidence alone."""
     options = {"likelihood": "probit", "hyperprior": None, **options}

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final
+from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from rankwise.features.parametric import Hyperprior, ParametricKernel
 from rankwise.inference.comparisons import Comparisons
 from rankwise.inference.ep import expectation_propagation
 from rankwise.inference.laplace import laplace
-from rankwise.inference.likelihoods import GaussianMargin, Likelihood, SmoothLikelihood
+from rankwise.inference.likelihoods import Flip, GaussianMargin, Likelihood, SmoothLikelihood
 from rankwise.inference.posterior import Posterior, inducing_gradient, kernel_gradient
 from rankwise.inference.prior import Prior, factorise, inducing_factor
 
@@ -109,6 +109,7 @@ class Objective:
         Whose ``theta`` is the head of the parameters.
     likelihood : Likelihood
     free : names of the likelihood's parameters that make up the tail
+        The evidence does not depend on those that the likelihood does not have.
     hyperprior : Hyperprior
         Of all of them.
     """
@@ -143,7 +144,15 @@ class Objective:
         """Return kernel and likelihood with the parameters x."""
         n_kernel = len(self.kernel.theta)
         values = dict(zip(self.free, np.exp(x[n_kernel:]).tolist(), strict=True))
-        return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**values)
+        known = {name: values[name] for name in self.free if name in self.likelihood.parameters}
+        return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**known)
+
+    def without_flips(self) -> Self:
+        """Return the same without flipped answers: log-concave, hence found in fewer sweeps."""
+        if not isinstance(self.likelihood, Flip):
+            return self
+        base = self.likelihood.base
+        return type(self)(self.inference, self.kernel, base, self.free, self.hyperprior)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and the gradient; those of the last point are remembered."""
@@ -155,7 +164,10 @@ class Objective:
         kernel, likelihood = self.parts(x)
         posterior = self._posterior(kernel, likelihood, self.TOL, self.MAX_SWEEPS)
         scale = likelihood.parameters
-        tail = [posterior.by_parameter[name] * scale[name] for name in self.free]
+        tail = [
+            posterior.by_parameter[name] * scale[name] if name in scale else 0.0
+            for name in self.free
+        ]
         gradient = np.append(self.inference.gradient(kernel, posterior), tail)
         gradient += self.hyperprior.gradient(x)
         return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient

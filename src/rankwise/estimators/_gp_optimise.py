@@ -62,7 +62,8 @@ def most_probable(
     The objective is compared on a small grid of starting points. A search that starts anywhere can
     end where scores are independent of each other, which is a plateau; and from a long length-scale
     it can miss that two or three features tell everything. So L-BFGS-B sets out from the best point
-    of each length-scale and goes on from where it gets furthest.
+    of each length-scale and goes on from where it gets furthest. Flipped answers are left out until
+    then: far from the optimum, sweeps with them are many.
 
     Parameters
     ----------
@@ -107,28 +108,36 @@ def _race(
     Where features have length-scales of their own, a climb sets out from every group, and after a
     few steps the last ones give up.
     """
-    inside = [[np.clip(x, *limits.T) for x in group] for group in starts]
-    rough = [[(objective.roughly(x), k) for k, x in enumerate(group)] for group in inside]
-    best = [min(values) for values in rough]
-    order = sorted(range(len(best)), key=lambda g: best[g][0])
-    leaders = [inside[g][best[g][1]] for g in order]
+    simple = objective.without_flips()
+    groups = [[_look(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
+    leaders = sorted((min(group, key=_value) for group in groups), key=_value)
     if _has_many_lengths(objective.kernel.names):
-        found = [_climb(objective, x, limits, FIRST_STEPS) for x in leaders]
-        leaders = [one.x for one in sorted(found, key=lambda one: one.value)]
-    finished = [_climb(objective, x, limits, MAX_STEPS) for x in leaders[:n_starts]]
-    return min(finished, key=lambda one: one.value)
+        climbs = [_climb(simple, one, limits, FIRST_STEPS) for one in leaders]
+        leaders = sorted(climbs, key=_value)
+    finished = [_climb(objective, one, limits, MAX_STEPS) for one in leaders[:n_starts]]
+    return min(finished, key=_value)
 
 
-def _climb(objective: Objective, x: FloatArray, limits: FloatArray, max_steps: int) -> _Found:
-    """Return the lowest point found from x on.
+def _value(found: _Found) -> float:
+    return found.value
+
+
+def _look(objective: Objective, x: FloatArray) -> _Found:
+    """Return what is roughly found at x."""
+    return _Found(objective.roughly(x), x, objective.sites)
+
+
+def _climb(objective: Objective, start: _Found, limits: FloatArray, max_steps: int) -> _Found:
+    """Return the lowest point found from the start on.
 
     The objective is divided by the length of its first gradient: a first step of that length would
     lead to the corners of the bounds, where sweeps are many.
     """
-    unit = max(1.0, float(np.linalg.norm(objective(x)[1])))
+    objective.sites = start.sites
+    unit = max(1.0, float(np.linalg.norm(objective(start.x)[1])))
     result = minimize(
         lambda theta: tuple(part / unit for part in objective(theta)),
-        x,
+        start.x,
         jac=True,
         method="L-BFGS-B",
         bounds=limits,
