@@ -27,6 +27,11 @@ def fruit(folder):
     tied = np.arange(10) % 3 == 0
     write_table(folder / "ties.csv", {"winner": winner, "loser": loser, "tied": tied.astype(int)})
     write_table(folder / "named.csv", {"winner": winner, "loser": loser, "same": tied.astype(int)})
+    words = np.where(tied, "Yes", "")
+    write_table(folder / "words.csv", {"winner": winner, "loser": loser, "tied": words})
+    flags = {"winner": winner, "loser": loser, "tied": tied}
+    write_table(folder / "flags.parquet", flags)
+    write_table(folder / "maybe.csv", {**flags, "tied": np.where(tied, "maybe", "no")})
     write_table(folder / "ids.csv", {"winner": PAIRS[:, 0] + 10, "loser": PAIRS[:, 1] + 10})
     write_table(folder / "strange.csv", {"winner": ["fig", "melon"], "loser": ["pear", "fig"]})
     write_table(folder / "typed.csv", {"winner": ["fig"], "loser": ["Plum"]})
@@ -77,6 +82,8 @@ def test_ties_count_as_no_preference(succeed):
     by_default = succeed("prefer", "fruit.csv", "ties.csv", "--json", "--no-robust")
     by_name = succeed("prefer", "fruit.csv", "named.csv", "--json", "--no-robust", "--tied", "same")
     assert by_default == by_name
+    for file in ("words.csv", "flags.parquet"):
+        assert succeed("prefer", "fruit.csv", file, "--json", "--no-robust") == by_default
     gp, X = fitted(np.arange(10) % 3 == 0, likelihood="probit")
     scores = np.sort(gp.predict(X))[::-1]
     report = json.loads(by_default)
@@ -110,6 +117,11 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
         (("fruit.csv", "typed.csv"), "got 'Plum'. Did you mean 'plum'?"),
         (("fruit.csv", "self.csv"), "row 2: expected two different items, got 'kiwi' twice"),
         (("fruit.csv", "level.csv"), "at least one answer with a preference, got ties only"),
+        (
+            ("fruit.csv", "maybe.csv"),
+            "maybe.csv, row 1: expected 1 or yes, or else 0, no or nothing, in the column 'tied', "
+            "got 'maybe'.",
+        ),
         (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
         (("fruit.csv", "fruit.csv"), "expected a column 'winner'"),
         (("fruit.csv", "answers.csv", "--name", "x"), "expected a column 'x' for `name`"),

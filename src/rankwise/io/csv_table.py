@@ -14,7 +14,7 @@ from rankwise.core.errors import DataFileError
 from rankwise.io._csv_kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
 from rankwise.io.compression import open_read
 from rankwise.io.table import CellError, Table
-from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, quoted
+from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, quoted, texts_at
 
 _BLOCK_CELLS = 1 << 18  # found at a time, 4 MB of positions
 
@@ -74,6 +74,12 @@ class CsvTable(Table):
         if n_rows == 0:
             raise bad_line(self.path, 2, "a row below the header", "")
         return [matrix[:n_rows] for matrix in matrices], [join_ids(parts) for parts in vectors]
+
+    def words(self, column: str) -> list[str]:
+        """Return the cells of a column as they are written."""
+        place = self.header.index(column)
+        blocks = (texts_at(self.text, block.spans[:, place]) for block in self._blocks())
+        return [word.replace('""', '"') for block in blocks for word in block]
 
     def _blocks(self) -> Iterator[_Block]:
         """Find the cells of some rows at a time."""

@@ -52,6 +52,12 @@ class ParquetTable(Table):
                     matrix[:, j] = self._numbers(name, _column(file, name))
             return matrices, [self._ids(name, _column(file, name)) for name in ids]
 
+    def words(self, column: str) -> list[str]:
+        """Return the cells of a column as text."""
+        with open_parquet(self.path) as file:
+            cells = _column(file, column).to_pylist()
+        return ["" if cell is None or cell != cell else str(cell) for cell in cells]
+
     def _numbers(self, name: str, column: Any) -> NDArray[Any]:
         if str(column.type) not in NUMERIC_TYPES:
             raise CellError(self.path, "all rows", name, "numbers", str(column.type))

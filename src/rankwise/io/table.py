@@ -44,3 +44,7 @@ class Table(ABC):
         ids
             Columns that become a vector each: of integers when all cells are such, else strings.
         """
+
+    @abstractmethod
+    def words(self, column: str) -> list[str]:
+        """Return the cells of a column as they are written, empty where nothing stands."""

@@ -13,9 +13,13 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import DataFileError
 from rankwise.estimators.gp import PreferenceGP
 from rankwise.io.pairs import read_pairs
-from rankwise.io.tables import if_any, open_table, require_column
+from rankwise.io.tables import open_table, require_column
 
 N_DRAWS = 4000
+
+YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied"])
+NO = frozenset(["", "0", "0.0", "no", "n", "false"])
+"""What the cells of a column of ties may say."""
 
 
 @final
@@ -75,15 +79,28 @@ def _read_answers(command: Prefer, items: Items) -> tuple[IntArray, BoolArray]:
     data, table = read_pairs(path), open_table(path)
     names = data.pairs if data.items is None else data.items[data.pairs]
     column = command.tied or ("tied" if "tied" in table.names else None)
+    tied = np.zeros(len(names), dtype=bool)
     if column is not None:
         require_column(path, table, column, "tied")
-    (flags,), _ = table.read([if_any(column)], [])
-    pairs, tied = _positions(command, names, items), np.asarray(flags.any(axis=1))
+        tied = _flags(command, column, table.words(column))
+    pairs = _positions(command, names, items)
     if tied.all():
         raise DataFileError(
             f"{path}: expected at least one answer with a preference, got ties only."
         )
     return pairs, tied
+
+
+def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
+    """Return which cells say yes."""
+    words = [cell.strip().lower() for cell in cells]
+    strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
+    if strange is not None:
+        raise DataFileError(
+            f"{command.answers}, row {strange + 1}: expected 1 or yes, or else 0, no or nothing, "
+            f"in the column {column!r}, got {cells[strange]!r}."
+        )
+    return np.array([word in YES for word in words])
 
 
 def _positions(command: Prefer, names: NDArray[Any], items: Items) -> IntArray:
