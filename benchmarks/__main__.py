@@ -56,7 +56,8 @@ def _run(name: str) -> str:
     body = (
         f"## {title}\n\n{module.section()}" if name in SECTIONS else markdown(title, module.table())
     )
-    return f"{body}\nRun on {datetime.date.today()}.\n\n{machine_facts(PACKAGES)}\n"
+    facts = machine_facts([*PACKAGES, *getattr(module, "PEERS", [])])
+    return f"{body}\nRun on {datetime.date.today()}.\n\n{facts}\n"
 
 
 def _recorded() -> dict[str, str]:

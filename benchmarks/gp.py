@@ -17,6 +17,7 @@ from rankwise.inference.comparisons import Comparisons
 from rankwise.inference.likelihoods import Probit
 from rankwise.inference.prior import factorise
 
+PEERS = ["botorch", "torch"]
 N_ITEMS, N_PAIRS, N_TEST, N_FITS = 500, 5000, 5000, 3
 
 

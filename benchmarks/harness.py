@@ -93,4 +93,5 @@ def _cpu() -> str:
             model = next(line.split(":")[1].strip() for line in file if "model name" in line)
     except (OSError, StopIteration):
         model = platform.processor()
-    return f"{model}, {os.cpu_count()} cores"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB of memory"
