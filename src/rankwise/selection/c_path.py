@@ -1,19 +1,18 @@
 """The value of a measure along a grid of C, and the choice it leads to."""
 
 from dataclasses import dataclass
-from typing import Any, Self, final, get_args
+from typing import Any, Self, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.core.validation import check_choice
 from rankwise.features.kernels import Kernel
 from rankwise.measures.value import Measure
 from rankwise.selection.folds import HeldOut
 from rankwise.selection.judge import judge_scores
-from rankwise.selection.path import Rule, new_axes
+from rankwise.selection.path import Rule, good_enough, label_axes, new_axes
 
 
 @final
@@ -80,21 +79,14 @@ class CPath:
         ``"one_standard_error"`` takes the smallest C whose value is within one standard error of
         the best.
         """
-        check_choice("rule", rule, get_args(Rule))
-        goodness = self.values if self.measure.greater_is_better else -self.values
-        top = int(np.argmax(goodness))
-        slack = 0.0 if rule == "best" else float(np.nan_to_num(self.standard_errors[top]))
-        return int(np.flatnonzero(goodness >= goodness[top] - slack)[0])
+        return int(good_enough(self.values, self.standard_errors, self.measure, rule)[0])
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with their standard errors against C; return the axes."""
         ax = ax if ax is not None else new_axes()
         ax.errorbar(self.Cs, self.values, yerr=self.standard_errors, marker="o", capsize=2)
         ax.set_xscale("log")
-        ax.set_xlabel("C")
-        ax.set_ylabel(f"{self.measure!r}, held out")
-        if chosen is not None:
-            ax.axvline(self.Cs[chosen], linestyle="--", color="grey")
+        label_axes(ax, "C", self.measure, None if chosen is None else self.Cs[chosen])
         return ax
 
 

@@ -1,18 +1,17 @@
 """The value of a measure for every number of components, and the choice it leads to."""
 
 from dataclasses import dataclass
-from typing import Any, Self, final, get_args
+from typing import Any, Self, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
 from rankwise.core.queries import Queries
-from rankwise.core.validation import check_choice
 from rankwise.measures.value import Measure
 from rankwise.selection.folds import HeldOut
 from rankwise.selection.judge import judge_scores
-from rankwise.selection.path import Rule, new_axes
+from rankwise.selection.path import Rule, good_enough, label_axes, new_axes
 
 
 @final
@@ -89,18 +88,13 @@ class ComponentPath:
         ``"one_standard_error"`` takes the smallest number whose value is within one standard error
         of the best.
         """
-        check_choice("rule", rule, get_args(Rule))
         if np.isnan(self.values).all():
             raise NumericalError(
                 "No number of components can be judged: the measure is undefined for everything "
                 "held out, or rounding errors are too large. Give queries with different scores, "
                 "or a larger alpha."
             )
-        sign = 1.0 if self.measure.greater_is_better else -1.0
-        goodness = np.where(np.isnan(self.values), -np.inf, sign * self.values)
-        top = int(np.argmax(goodness))
-        slack = 0.0 if rule == "best" else float(np.nan_to_num(self.standard_errors[top]))
-        return int(np.flatnonzero(goodness >= goodness[top] - slack)[0])
+        return int(good_enough(self.values, self.standard_errors, self.measure, rule)[0])
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with a band of one standard error; return the axes."""
@@ -108,8 +102,7 @@ class ComponentPath:
         ax.plot(self.n_components, self.values)
         low, high = self.values - self.standard_errors, self.values + self.standard_errors
         ax.fill_between(self.n_components, low, high, alpha=0.2)
-        ax.set_xlabel("components")
-        ax.set_ylabel(f"{self.measure!r}, held out")
-        if chosen is not None:
-            ax.axvline(self.n_components[chosen], linestyle="--", color="grey")
+        label_axes(
+            ax, "components", self.measure, None if chosen is None else self.n_components[chosen]
+        )
         return ax

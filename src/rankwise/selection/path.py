@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
 from rankwise.core.validation import check_choice
 from rankwise.features.kernels import Kernel
@@ -60,18 +60,13 @@ class Path:
         ``"one_standard_error"`` takes the largest alpha whose value is within one standard error of
         the best.
         """
-        check_choice("rule", rule, get_args(Rule))
         if np.isnan(self.values).all():
             raise NumericalError(
                 "No alpha of the grid can be judged in double precision: the estimated rounding "
                 f"error is at least {self.rounding_errors.min():.2g}. Use larger alphas, or scale "
                 "the features."
             )
-        sign = 1.0 if self.measure.greater_is_better else -1.0
-        goodness = np.where(np.isnan(self.values), -np.inf, sign * self.values)
-        top = int(np.argmax(goodness))
-        slack = 0.0 if rule == "best" else float(np.nan_to_num(self.standard_errors[top]))
-        good = np.flatnonzero(goodness >= goodness[top] - slack)
+        good = good_enough(self.values, self.standard_errors, self.measure, rule)
         return int(good[np.argmax(self.alphas[good])])
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
@@ -79,10 +74,7 @@ class Path:
         ax = ax if ax is not None else new_axes()
         ax.errorbar(self.alphas, self.values, yerr=self.standard_errors, marker="o", capsize=2)
         ax.set_xscale("log", base=2)
-        ax.set_xlabel("alpha")
-        ax.set_ylabel(f"{self.measure!r}, cross-validated")
-        if chosen is not None:
-            ax.axvline(self.alphas[chosen], linestyle="--", color="grey")
+        label_axes(ax, "alpha", self.measure, None if chosen is None else self.alphas[chosen])
         return ax
 
 
@@ -105,6 +97,29 @@ class Candidate:
     cost: str
     ties: str
     path: Path
+
+
+def good_enough(
+    values: FloatArray, standard_errors: FloatArray, measure: Measure, rule: Rule
+) -> IntArray:
+    """Return the positions of the best values, or of those within one standard error of the best.
+
+    Values that are NaN are never good enough, and not all of them may be.
+    """
+    check_choice("rule", rule, get_args(Rule))
+    sign = 1.0 if measure.greater_is_better else -1.0
+    goodness = np.where(np.isnan(values), -np.inf, sign * values)
+    top = int(np.argmax(goodness))
+    slack = 0.0 if rule == "best" else float(np.nan_to_num(standard_errors[top]))
+    return np.flatnonzero(goodness >= goodness[top] - slack)
+
+
+def label_axes(ax: Any, name: str, measure: Measure, chosen: float | None) -> None:
+    """Name the axes of a plot of held-out values, and mark the chosen place."""
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"{measure!r}, held out")
+    if chosen is not None:
+        ax.axvline(chosen, linestyle="--", color="grey")
 
 
 def new_axes() -> Any:
