@@ -174,17 +174,17 @@ def losses(everything: dict[str, Results]) -> str:
                         f"chosen by {WORDS[protocol.criterion]} ({gap:+.4f})"
                     )
     where = f"it loses {'; '.join(lost)}" if lost else "it loses none"
-    lines = [f"Of the {total} comparisons with LightGBM it wins {total - len(lost)}; {where}."]
-    for name, results in everything.items():
-        better = list(_better(results))
-        if better:
-            lines.append(f"On {TITLES[name]} it is behind {'; '.join(better)}.")
-    return " ".join(lines)
+    lines = [f"Of the {total} comparisons with LightGBM it wins {total - len(lost)}; {where}.\n"]
+    for n_parts in (3, 4):
+        lines.append(f"\nWith {WORDS[n_parts]} parts, all chosen by MAP, it is behind these:\n\n")
+        for name, results in everything.items():
+            better = "; ".join(_better(results, Protocol(MAP, n_parts))) or "none"
+            lines.append(f"* {TITLES[name]}: {better}\n")
+    return "".join(lines)
 
 
-def _better(results: Results) -> Iterable[str]:
-    """Yield the methods that are ahead of the recommended one, three parts, chosen by MAP."""
-    protocol = Protocol(MAP, 3)
+def _better(results: Results, protocol: Protocol) -> Iterable[str]:
+    """Yield the methods that are ahead of the recommended one."""
     best = results[OURS][protocol].means
     for method, outcomes in results.items():
         ahead = outcomes[protocol].means > best
