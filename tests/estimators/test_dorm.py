@@ -12,6 +12,7 @@ import reference
 from problems import problem
 from rankwise import (
     DORM,
+    DORMCV,
     NDCG,
     ConvergenceWarning,
     Gaussian,
@@ -166,6 +167,7 @@ def test_the_reciprocal_rank_aims_at_the_likeliest_relevant_item():
 # --- the order that is aimed at -------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Nothing was learned")
 def test_an_arbitrary_order_of_ties_learns_almost_nothing():
     X, y, qid = noisy()
     arbitrary = np.random.default_rng(0).normal(size=len(y))
@@ -189,6 +191,15 @@ def test_the_improvement_is_over_the_function_that_is_0():
     ranker.partial_fit(P.X, P.y, qid=P.qid)
     assert ranker.improvement_ > 0
     assert (ranker.coef_ != before).any()
+
+
+@pytest.mark.parametrize("ranker", [DORM("NDCG @ 2"), DORMCV(2, measure="NDCG @ 2", cv=2)])
+def test_weights_no_better_than_none_are_told(ranker):
+    qid = np.repeat(np.arange(4), 3)
+    same_in_each_query = np.random.default_rng(0).normal(size=(4, 2))[qid]
+    with pytest.warns(UserWarning, match="Nothing was learned: the bound .* NDCG @ 2"):
+        ranker.fit(same_in_each_query, np.tile([0, 1, 2], 4), qid=qid)
+    assert ranker.improvement_ <= 0.0
 
 
 def test_many_features_have_preliminary_scores_as_few(monkeypatch):

@@ -29,7 +29,7 @@ from rankwise import (
 from rankwise.estimators.registry import RANKERS
 
 EXAMPLES = [
-    DORM(tol=1e-9, random_state=0),
+    DORM(tol=1e-9, max_iter=10_000, random_state=0),
     DORM(C=0.1, kernel=Gaussian(0.5), tol=1e-7, max_iter=10_000, random_state=0),
     DORMCV(Cs=[0.01, 0.1], cv=3, tol=1e-9, max_iter=10_000, random_state=0),
     KPCRank(3, kernel=Gaussian(0.5)),

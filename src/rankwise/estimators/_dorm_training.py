@@ -91,6 +91,19 @@ def warn_unless_converged(solution: Solution, rule: Rule, stacklevel: int = 3) -
     warnings.warn(reason, ConvergenceWarning, stacklevel=stacklevel)
 
 
+def warn_if_idle(improvement: float, measure: object, stacklevel: int = 3) -> None:
+    """Say that the weights found are no better than none, which their ranking does not show."""
+    if improvement > 0.0:
+        return
+    warnings.warn(
+        f"Nothing was learned: the bound on the loss in {measure} is no lower than without any "
+        "weights, so the ranking means little. Train for a measure without a cut-off, such as NDCG "
+        "(it may still be judged by one with a cut-off), or for other features.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
 def settle_grid(Cs: Any, task: Task) -> FloatArray:
     """Return an ascending grid: the values given, or so many up to ``WIDEST``."""
     if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:

@@ -19,6 +19,7 @@ from rankwise.estimators._dorm_training import (
     generator,
     passes_shown,
     settle_c,
+    warn_if_idle,
     warn_unless_converged,
 )
 from rankwise.features.kernels import Kernel, as_kernel
@@ -183,7 +184,9 @@ class DORM(DirectRanker):
         ground = lay_ground(X, self.kernel_, self.basis, rng)
         task = Task.of(self._training(sources), ground, given)
         solution = self._solve(task, settle_c(self.C, task), rng)
-        return self._keep(task, solution, with_qid=qid is not None)
+        self._keep(task, solution, with_qid=qid is not None)
+        warn_if_idle(self.improvement_, self.measure)
+        return self
 
     def partial_fit(
         self,

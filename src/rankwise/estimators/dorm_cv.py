@@ -17,7 +17,13 @@ from rankwise.estimators._dorm_ground import lay_ground
 from rankwise.estimators._dorm_lesson import Given, one_output
 from rankwise.estimators._dorm_search import ByValidation, Judge, Run, Verdict, make_folds
 from rankwise.estimators._dorm_task import Task, Training
-from rankwise.estimators._dorm_training import check_rule, generator, passes_shown, settle_grid
+from rankwise.estimators._dorm_training import (
+    check_rule,
+    generator,
+    passes_shown,
+    settle_grid,
+    warn_if_idle,
+)
 from rankwise.features.kernels import as_kernel
 from rankwise.inference.structured import Rule as StoppingRule
 from rankwise.inference.structured import Solution, solve
@@ -150,7 +156,9 @@ class DORMCV(DirectRanker):
             task, verdict = self._search(X, given, judge, run)
             solution = self._solution(task, verdict, run)
         _warn_unfinished(verdict.n_unfinished + (not solution.converged), rule)
-        return self._keep(task, solution, with_qid=qid is not None)
+        self._keep(task, solution, with_qid=qid is not None)
+        warn_if_idle(self.improvement_, self.measure_)
+        return self
 
     def plot_path(self, ax: Any = None) -> Any:
         """Draw the chosen setting's values against C, with standard errors; return the axes.
