@@ -1,6 +1,7 @@
 """Time jobs side by side and print the ratios."""
 
 import gc
+import math
 import os
 import platform
 import statistics
@@ -25,8 +26,19 @@ class Row:
     @property
     def cells(self) -> list[str]:
         """The cells of a Markdown row."""
-        times = [f"{self.seconds:.4g}", f"{self.other_seconds:.4g}"]
-        return [self.job, self.against, *times, f"{self.ratio:.2f}x", self.bar, self.note]
+        times = [_number(self.seconds, ".4g"), _number(self.other_seconds, ".4g")]
+        return [
+            self.job,
+            self.against,
+            *times,
+            _number(self.ratio, ".2f", "x"),
+            self.bar,
+            self.note,
+        ]
+
+
+def _number(value: float, form: str, unit: str = "") -> str:
+    return "-" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
 HEADER = ["job", "against", "ours (s)", "other (s)", "ratio", "bar", "note"]
