@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise.core.graph import weighted_levels
+from rankwise.inference import hinge_newton
 from rankwise.inference._interrupts import Interrupts
 from rankwise.inference.hinge import Rule, solve
 from rankwise.inference.hinge_losses import smoothed_hinge, squared_hinge
@@ -173,8 +174,25 @@ def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
 
 def test_an_interrupt_ends_conjugate_gradients_after_a_product():
     A = np.diag(np.arange(1.0, 9.0))
-    x = conjugate_gradients(lambda v: A @ v, np.ones(8), 1e-12, Interrupts(pending=True))
+    x, is_solved = conjugate_gradients(
+        lambda v: A @ v, np.ones(8), 1e-12, 250, Interrupts(pending=True)
+    )
+    assert is_solved
     np.testing.assert_allclose(x, np.full(8, 8 / 36))
+
+
+@pytest.mark.parametrize("per_feature", [0.0, 0.05, 10.0])
+def test_the_hessian_is_formed_when_products_have_not_sufficed(per_feature, monkeypatch):
+    P, pairs, _ = scored(5, n_features=40)
+    loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
+    expected = np.linalg.solve(hessian(P.X, loss, 500.0), b)
+    formed = []
+    monkeypatch.setattr(hinge_newton, "FEW_FEATURES", 10)
+    monkeypatch.setattr(hinge_newton, "PRODUCTS_PER_FEATURE", per_feature)
+    monkeypatch.setattr(hinge_newton, "hessian", lambda *a: formed.append(1) or hessian(*a))
+    x = newton_solve(Problem.of(P.X, 500.0), loss, b, 1e-12, Interrupts())
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
+    assert bool(formed) == (per_feature < 1.0)
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])

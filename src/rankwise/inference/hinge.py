@@ -111,8 +111,9 @@ def solve(
     r"""Minimise :math:`\tfrac12 |w|^2 + C \sum_p c_p\, \ell(m_p - (f_i - f_j))`, :math:`f = Zw`.
 
     :math:`\ell(t)` is :math:`t_+` or :math:`t_+^2`. A step costs O(n log n) for the losses, and a
-    Hessian, O(n d^2), for up to 512 dense features d; otherwise some products with it, each of
-    O(non-zeros + n log n). Ctrl-C ends the run with the best it has found.
+    Hessian, O(n d^2), for up to 512 dense features d, and for up to 4,096 where products with it
+    would cost more; otherwise some products with it, each of O(non-zeros + n log n). Ctrl-C ends
+    the run with the best it has found.
 
     Parameters
     ----------

@@ -17,6 +17,12 @@ from rankwise.inference.hinge_losses import Loss
 FEW_FEATURES = 512
 """Up to so many features the Hessian is formed, which then costs no more than products with it."""
 
+MANY_FEATURES = 4096
+"""Up to so many it is formed if that has become cheaper than going on with products."""
+
+PRODUCTS_PER_FEATURE = 0.05
+"""Products that cost as much as forming and factorising the Hessian of dense rows, as measured."""
+
 DENSE_ENOUGH = 0.2
 """Sparse rows with few features and this share of entries are held as a dense array."""
 
@@ -48,7 +54,7 @@ class Point:
 @final
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What multiplies the loss, the rows of Z, and Z itself if it is dense and has few columns."""
+    """What multiplies the loss, the rows of Z, and Z itself if its Hessian can be formed."""
 
     C: float
     rows: Rows
@@ -61,7 +67,16 @@ class Problem:
         few = n_features <= FEW_FEATURES
         if sparse.issparse(Z) and few and Z.nnz >= DENSE_ENOUGH * n_items * n_features:
             Z = Z.toarray()
-        return cls(C, as_rows(Z), Z if few and not sparse.issparse(Z) else None)
+        formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
+        return cls(C, as_rows(Z), Z if formed else None)
+
+    @property
+    def max_products(self) -> int:
+        """How many products with the Hessian are worth making in one step."""
+        if self.dense is None:
+            return MAX_PRODUCTS
+        n_features = self.rows.n_features
+        return 0 if n_features <= FEW_FEATURES else int(PRODUCTS_PER_FEATURE * n_features)
 
     def point(self, w: FloatArray, scores: FloatArray, loss: Loss) -> Point:
         """Add gradient, objectives and gap."""
@@ -81,21 +96,25 @@ class Problem:
 def newton_solve(
     problem: Problem, loss: Loss, b: FloatArray, tol: float, interrupts: Interrupts
 ) -> FloatArray:
-    """Return about ``(I + C Z'HZ)^-1 b``, by Cholesky or by conjugate gradients."""
-    C, rows = problem.C, problem.rows
-    if problem.dense is not None:
-        try:
-            factor = cho_factor(hessian(problem.dense, loss, C), check_finite=False)
-            return cho_solve(factor, b, check_finite=False)
-        except LinAlgError:  # C is so large that rounding errors make up more than the identity
-            pass
+    """Return about ``(I + C Z'HZ)^-1 b``.
 
+    By conjugate gradients, and by Cholesky where the Hessian can be formed: at once for few
+    features, else when conjugate gradients have cost as much.
+    """
+    C, rows = problem.C, problem.rows
     share = C * loss.factor
 
     def product(v: FloatArray) -> FloatArray:
         return v + share * rows.transposed(loss.laplacian @ rows.product(v))
 
-    return conjugate_gradients(product, b, tol, interrupts)
+    x, is_solved = conjugate_gradients(product, b, tol, problem.max_products, interrupts)
+    if is_solved or problem.dense is None:
+        return x
+    try:
+        factor = cho_factor(hessian(problem.dense, loss, C), check_finite=False)
+        return cho_solve(factor, b, check_finite=False)
+    except LinAlgError:  # C is so large that rounding errors make up more than the identity
+        return conjugate_gradients(product, b, tol, MAX_PRODUCTS, interrupts)[0]
 
 
 def hessian(Z: FloatArray, loss: Loss, C: float) -> FloatArray:
@@ -110,25 +129,32 @@ def conjugate_gradients(
     product: Callable[[FloatArray], FloatArray],
     b: FloatArray,
     tol: float,
+    max_products: int,
     interrupts: Interrupts,
-) -> FloatArray:
+) -> tuple[FloatArray, bool]:
     """Solve a positive definite system until the residual is ``tol`` times b, or interrupted.
 
     Every iterate after the first product is a direction of descent.
+
+    Returns
+    -------
+    x : (n_features,)
+    is_solved : bool
+        False if the products did not suffice.
     """
     x, r, p = np.zeros_like(b), b.copy(), b.copy()
     square = float(r @ r)
     goal = tol**2 * square
-    for _ in range(MAX_PRODUCTS):
+    for _ in range(max_products):
         q = product(p)
         step = square / float(p @ q)
         x += step * p
         r -= step * q
         last, square = square, float(r @ r)
         if square <= goal or interrupts.pending:
-            break
+            return x, True
         p = r + (square / last) * p
-    return x
+    return x, False
 
 
 def line_search(
