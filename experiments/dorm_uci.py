@@ -48,7 +48,7 @@ level. As there, linear DORM is ahead of the classifier on page blocks and cover
 is not, where the paper's SVM has less than half of what ours reaches: ten linear functions, one for
 each class, can tell more digits apart than the one of a linear ranker. Least squares on the gains
 comes close to linear DORM, and is ahead of it on cover types. With a kernel both are far better,
-and ahead of LambdaMART on the digits. LambdaMART is ahead of all on page blocks, and by far on
+and at least level with LambdaMART on the digits. That is ahead of all on page blocks, and by far on
 cover types, whose classes {N_BASIS} rows cannot tell apart.
 """
 

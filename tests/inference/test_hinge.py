@@ -14,10 +14,10 @@ from rankwise.inference._interrupts import Interrupts
 from rankwise.inference.hinge import Rule, solve
 from rankwise.inference.hinge_losses import smoothed_hinge, squared_hinge
 from rankwise.inference.hinge_newton import (
+    NewtonSystems,
     Problem,
     conjugate_gradients,
     hessian,
-    newton_solve,
 )
 from rankwise.inference.hinge_pairs import LevelPairs, ListedPairs
 
@@ -157,18 +157,20 @@ def test_cholesky_and_conjugate_gradients_solve_the_same_system():
     P, pairs, _ = scored(5)
     dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
     rows_only = Problem(dense.C, dense.rows, None)
-    x = newton_solve(rows_only, loss, b, 1e-12, Interrupts())
-    np.testing.assert_allclose(newton_solve(dense, loss, b, 1e-12, Interrupts()), x, rtol=1e-9)
+    x = NewtonSystems.of(rows_only).solve(loss, b, 1e-12, Interrupts())
+    np.testing.assert_allclose(
+        NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts()), x, rtol=1e-9
+    )
     np.testing.assert_allclose(hessian(P.X, loss, 0.5) @ x, b, rtol=1e-9)
 
 
 def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
     P, pairs, _ = scored(5)
     dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
-    expected = newton_solve(dense, loss, b, 1e-12, Interrupts())
+    expected = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     rounded = np.diag([1.0, -1.0, 1.0])
     monkeypatch.setattr("rankwise.inference.hinge_newton.hessian", lambda *_: rounded)
-    x = newton_solve(dense, loss, b, 1e-12, Interrupts())
+    x = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     np.testing.assert_allclose(x, expected, rtol=1e-9)
 
 
@@ -190,9 +192,12 @@ def test_the_hessian_is_formed_when_products_have_not_sufficed(per_feature, monk
     monkeypatch.setattr(hinge_newton, "FEW_FEATURES", 10)
     monkeypatch.setattr(hinge_newton, "PRODUCTS_PER_FEATURE", per_feature)
     monkeypatch.setattr(hinge_newton, "hessian", lambda *a: formed.append(1) or hessian(*a))
-    x = newton_solve(Problem.of(P.X, 500.0), loss, b, 1e-12, Interrupts())
-    np.testing.assert_allclose(x, expected, rtol=1e-6)
-    assert bool(formed) == (per_feature < 1.0)
+    systems = NewtonSystems.of(Problem.of(P.X, 500.0))
+    for n_systems in (1, 2):
+        x = systems.solve(loss, b, 1e-12, Interrupts())
+        np.testing.assert_allclose(x, expected, rtol=1e-6)
+        assert len(formed) == (n_systems if per_feature < 1.0 else 0)
+    assert (systems.max_products == 0) == (per_feature < 1.0)
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])

@@ -10,12 +10,7 @@ from rankwise.core.arrays import FloatArray, Matrix, freeze
 from rankwise.core.threads import serial_blas
 from rankwise.inference._interrupts import Interrupts, deferred_interrupts
 from rankwise.inference.hinge_losses import HingeLoss, loss_at
-from rankwise.inference.hinge_newton import (
-    Point,
-    Problem,
-    line_search,
-    newton_solve,
-)
+from rankwise.inference.hinge_newton import NewtonSystems, Point, Problem, line_search
 from rankwise.inference.hinge_pairs import PairSet
 
 Ending: TypeAlias = Literal["converged", "max_iter", "precision", "callback", "interrupted"]
@@ -112,7 +107,7 @@ def solve(
 
     :math:`\ell(t)` is :math:`t_+` or :math:`t_+^2`. A step costs O(n log n) for the losses, and a
     Hessian, O(n d^2), for up to 512 dense features d, and for up to 4,096 where products with it
-    would cost more; otherwise some products with it, each of O(non-zeros + n log n). Ctrl-C ends
+    would be many; otherwise some products with it, each of O(non-zeros + n log n). Ctrl-C ends
     the run with the best it has found.
 
     Parameters
@@ -172,6 +167,7 @@ class _Run:
     n_idle: int = 0
 
     def __post_init__(self) -> None:
+        self.systems = NewtonSystems.of(self.problem)
         self.best = self.point
         self.bound = self.point.objective - self.point.gap
         self.narrowest = 0.0 if self.width is None else NARROWEST * self.width
@@ -207,8 +203,8 @@ class _Run:
         if self.width is not None and self.point.gap <= 2.0 * excess:
             new = self.narrow(self.width, tol, interrupts)
         else:
-            solve_for = -self.point.gradient
-            direction = newton_solve(self.problem, self.point.loss, solve_for, tol, interrupts)
+            downhill = -self.point.gradient
+            direction = self.systems.solve(self.point.loss, downhill, tol, interrupts)
             at = loss_at(self.pairs, self.width)
             new = line_search(self.problem, self.point, direction, at)
         if new is None:
@@ -231,7 +227,7 @@ class _Run:
         self.width = width * min(0.5, max(NARROWER, factor))
         drift = problem.C * problem.rows.transposed(point.loss.drift)
         b = (width - self.width) * drift - point.gradient
-        w = point.w + newton_solve(problem, point.loss, b, tol, interrupts)
+        w = point.w + self.systems.solve(point.loss, b, tol, interrupts)
         scores, at = problem.rows.product(w), loss_at(self.pairs, self.width)
         ahead = problem.point(w, scores, at(scores))
         here = problem.point(point.w, point.scores, at(point.scores))

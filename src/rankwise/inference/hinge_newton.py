@@ -18,10 +18,10 @@ FEW_FEATURES = 512
 """Up to so many features the Hessian is formed, which then costs no more than products with it."""
 
 MANY_FEATURES = 4096
-"""Up to so many it is formed if that has become cheaper than going on with products."""
+"""Up to so many it is formed once products with it have become many."""
 
-PRODUCTS_PER_FEATURE = 0.05
-"""Products that cost as much as forming and factorising the Hessian of dense rows, as measured."""
+PRODUCTS_PER_FEATURE = 0.01
+"""When a system takes more products than this, Hessians are formed from there on; as measured."""
 
 DENSE_ENOUGH = 0.2
 """Sparse rows with few features and this share of entries are held as a dense array."""
@@ -70,14 +70,6 @@ class Problem:
         formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
         return cls(C, as_rows(Z), Z if formed else None)
 
-    @property
-    def max_products(self) -> int:
-        """How many products with the Hessian are worth making in one step."""
-        if self.dense is None:
-            return MAX_PRODUCTS
-        n_features = self.rows.n_features
-        return 0 if n_features <= FEW_FEATURES else int(PRODUCTS_PER_FEATURE * n_features)
-
     def point(self, w: FloatArray, scores: FloatArray, loss: Loss) -> Point:
         """Add gradient, objectives and gap."""
         gradient = w + self.C * self.rows.transposed(loss.slope)
@@ -93,28 +85,51 @@ class Problem:
         )
 
 
-def newton_solve(
-    problem: Problem, loss: Loss, b: FloatArray, tol: float, interrupts: Interrupts
-) -> FloatArray:
-    """Return about ``(I + C Z'HZ)^-1 b``.
+@final
+@dataclass(eq=False)
+class NewtonSystems:
+    """Solve ``(I + C Z'HZ) x = b`` at one point after another.
 
-    By conjugate gradients, and by Cholesky where the Hessian can be formed: at once for few
-    features, else when conjugate gradients have cost as much.
+    By conjugate gradients, and by Cholesky where the Hessian can be formed: for few features at
+    once, else from where conjugate gradients need many products. Beyond that point systems only get
+    harder, and exact steps are fewer.
+
+    Parameters
+    ----------
+    problem : Problem
+    max_products : int
+        How many products with the Hessian are worth making in one step.
     """
-    C, rows = problem.C, problem.rows
-    share = C * loss.factor
 
-    def product(v: FloatArray) -> FloatArray:
-        return v + share * rows.transposed(loss.laplacian @ rows.product(v))
+    problem: Problem
+    max_products: int
 
-    x, is_solved = conjugate_gradients(product, b, tol, problem.max_products, interrupts)
-    if is_solved or problem.dense is None:
-        return x
-    try:
-        factor = cho_factor(hessian(problem.dense, loss, C), check_finite=False)
-        return cho_solve(factor, b, check_finite=False)
-    except LinAlgError:  # C is so large that rounding errors make up more than the identity
-        return conjugate_gradients(product, b, tol, MAX_PRODUCTS, interrupts)[0]
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Begin with as many products as are worth it."""
+        n_features = problem.rows.n_features
+        if problem.dense is None:
+            return cls(problem, MAX_PRODUCTS)
+        few = n_features <= FEW_FEATURES
+        return cls(problem, 0 if few else int(PRODUCTS_PER_FEATURE * n_features))
+
+    def solve(self, loss: Loss, b: FloatArray, tol: float, interrupts: Interrupts) -> FloatArray:
+        """Return about ``(I + C Z'HZ)^-1 b``, with a residual of ``tol`` times b at most."""
+        C, rows, Z = self.problem.C, self.problem.rows, self.problem.dense
+        share = C * loss.factor
+
+        def product(v: FloatArray) -> FloatArray:
+            return v + share * rows.transposed(loss.laplacian @ rows.product(v))
+
+        x, is_solved = conjugate_gradients(product, b, tol, self.max_products, interrupts)
+        if is_solved or Z is None:
+            return x
+        self.max_products = 0
+        try:
+            factor = cho_factor(hessian(Z, loss, C), check_finite=False)
+            return cho_solve(factor, b, check_finite=False)
+        except LinAlgError:  # C is so large that rounding errors make up more than the identity
+            return conjugate_gradients(product, b, tol, MAX_PRODUCTS, interrupts)[0]
 
 
 def hessian(Z: FloatArray, loss: Loss, C: float) -> FloatArray:
