@@ -121,8 +121,8 @@ As in the paper, RankRLS trains on thousands of items in seconds and does not se
 they make, while the time of a machine that sees the pairs as examples grows so fast that it was run
 for the two smallest sizes only. 31 values of alpha cost a few times as much as one.
 
-The paper found RankSVM through the empirical kernel map as fast as RankRLS. Ours is not: every
-Newton step costs about as much as training RankRLS, and with this C on every pair, next to no
-regularisation, there are some ten of them, for the hinge some dozens. It is still far faster than
-SVC where both were run.
+The paper found RankSVM through the empirical kernel map as fast as RankRLS. Ours is not: a Newton
+step forms a Hessian before it factorises it, several times the work of training RankRLS, and with
+this C on every pair, next to no regularisation, it takes some twenty steps, and for the hinge more.
+It is still far faster than SVC where both were run.
 """

@@ -114,16 +114,18 @@ class Windows(PairLaplacian):
                 first = stop
 
         sums = sum_parts(add, even_parts(n_features * starts), n_features**2)
-        return sums.reshape(n_features, n_features)
+        upper = np.triu(sums.reshape(n_features, n_features))
+        return upper + np.triu(upper, 1).T
 
     def _add_gram(self, Z: FloatArray, queries: slice, G: FloatArray) -> None:
+        """Add the part of some queries to the upper triangle of G."""
         begin, end = self.places.starts[[queries.start, queries.stop]]
         items = self.places.item[begin:end]
         rows = np.subtract(Z[items], Z[items[0]], dtype=float)  # an offset costs no digits
         width = max(1, BLOCK_ENTRIES // len(rows))
         for column in range(0, rows.shape[1], width):
-            columns = slice(column, column + width)
-            G[:, columns] += rows.T @ self._push(rows[:, columns], queries)
+            columns, above = slice(column, column + width), slice(column + width)
+            G[above, columns] += rows[:, above].T @ self._push(rows[:, columns], queries)
 
     def _push(self, values: FloatArray, queries: slice) -> FloatArray:
         """Apply the Laplacian to rows of the places of some queries."""
