@@ -25,6 +25,7 @@ EXPERIMENTS = {
     "linear_reuters": "Three ways to train linear RankRLS ([APS10] Table 1)",
     "dorm_uci": "Direct optimisation of NDCG ([LS08] Table 1)",
     "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-7, Table 2)",
+    "diversity": "Different sources ([LS08] Sect. 5.1)",
     "collaborative": "Collaborative ranking ([LS08] Tables 3-4)",
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
