@@ -87,9 +87,9 @@ def run(train: Part, test: Part) -> dict[str, Outcome]:
 
 
 NOTES = f"""Means of the five test parts. NDCG @ {DEPTH} in per cent with exponential gains, empty
-queries 0; it does not ask for different sources, so the condition can only cost. The second column counts
-the queries whose first {DEPTH} documents, or as many as the query has sources, are of different
-sources. Seconds are of CPU, for one fit with C as it comes.
+queries 0; it does not ask for different sources, so the condition can only cost. The second column
+counts the queries whose first {DEPTH} documents, or as many as the query has sources, are of
+different sources. Seconds are of CPU, for one fit with C as it comes.
 
 Most queries keep the condition without being asked, and it costs little. Training under it, where
 the ranking aimed at keeps it too, makes no difference that these data could tell, and takes longer:
