@@ -241,7 +241,8 @@ paper, too, found ties to matter little), and with labels 0 and 1 it comes close
 
 The AUCs of RankRLS and RankSVM are higher than in the paper for all topics but cpi, of which this
 draw has two documents to learn from, those of the regressor for all but five. The paper does not
-say how it turned documents into features, nor which five documents it left out. RankSVM has squared slacks; its C, on the mean over pairs, is one
+say how it turned documents into features, nor which five documents it left out. RankSVM has squared
+slacks; its C, on the mean over pairs, is one
 of {len(CS)} from 1 to 4,096. Choosing alpha by leave-pair-out costs one inverse for each alpha,
 whatever the number of topics, and is no better here.
 """
