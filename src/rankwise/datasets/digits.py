@@ -5,10 +5,10 @@ from typing import Any, final
 
 import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.utils import check_random_state
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.estimators._random import generator
 
 N_DIGITS = 10
 BRIGHTEST = 16.0  # the pixels are whole numbers from 0 to this
@@ -124,7 +124,7 @@ def load_digits_queries(
     """
     _check_options(n_queries, n_items, n_grades)
     pixels, digits = load_digits(return_X_y=True)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    rng = generator(random_state)
     parts = []
     for number, images in enumerate(np.array_split(rng.permutation(len(digits)), 3)):
         drawn = [_draw_query(digits, images, n_items, n_grades, rng) for _ in range(n_queries)]

@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.graph import QueryWeight
 from rankwise.estimators._base import PointRanker
 from rankwise.estimators._preferences import Given, Preferences
+from rankwise.estimators._random import generator
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.features.maps import Expansion
 from rankwise.selection.spaces import Space, smallest_space
@@ -54,7 +54,7 @@ class ClosedFormRanker(PointRanker, ABC):
         preferences: Preferences,
     ) -> Space:
         self.kernel_ = as_kernel(kernel).fitted_to(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = generator(self.random_state)
         return smallest_space(X, self.kernel_, self.basis, preferences.rank, rng)
 
     def _keep(

@@ -1,19 +1,17 @@
 """Running DORM's solver with progress, warnings and a C that fits the data."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from sklearn.utils import check_random_state
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.validation import check_positive
 from rankwise.estimators._dorm_task import Task
+from rankwise.estimators._progress import steps_shown
 from rankwise.inference.structured import Progress as Pass
 from rankwise.inference.structured import Rule, Solution
 
@@ -44,24 +42,11 @@ def check_rule(tol: Any, max_iter: Any) -> Rule:
     return Rule(share, int(max_iter))
 
 
-def generator(random_state: Any) -> np.random.Generator:
-    """Return a generator that follows scikit-learn's ``random_state``."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
-
-
-@contextmanager
-def passes_shown(progress: bool | PassCallback, label: str) -> Iterator[PassCallback | None]:
-    """Yield what to call after each pass: nothing, the caller's function, or a line on stderr."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda made: bar.update(task, description=f"{label}  {describe(made)}")
+def passes_shown(
+    progress: bool | PassCallback, label: str
+) -> AbstractContextManager[PassCallback | None]:
+    """Return what yields the function to call after each pass."""
+    return steps_shown(progress, lambda p: {"description": f"{label}  {describe(p)}"}, label)
 
 
 def describe(made: Pass) -> str:

@@ -1,15 +1,14 @@
 """What happens beside a factorisation: a progress bar, and warnings."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeAlias
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rankwise.core.errors import ConvergenceWarning
+from rankwise.estimators._progress import steps_shown
 from rankwise.inference.factorization import Factorization, Ratings, Rule, Step
 
 StepCallback: TypeAlias = Callable[[Step], object]
@@ -18,24 +17,16 @@ _NOTHING = 0.01  # a share of the scores that makes no difference
 _LITTLE = 0.001  # a share of the objective that is not worth factors
 
 
-@contextmanager
-def steps_shown(progress: bool | StepCallback, total: int) -> Iterator[StepCallback | None]:
-    """Yield what to call after each half-step: nothing, the caller's function, or a bar."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("sweep 1", total=2 * total)
+def half_steps_shown(
+    progress: bool | StepCallback, max_sweeps: int
+) -> AbstractContextManager[StepCallback | None]:
+    """Return what yields the function to call after each half-step."""
 
-        def show(step: Step) -> None:
-            text = f"sweep {step.sweep}  {step.half}  objective {step.objective:.6g}"
-            bar.update(task, advance=1, description=text)
+    def update(step: Step) -> dict[str, Any]:
+        text = f"sweep {step.sweep}  {step.half}  objective {step.objective:.6g}"
+        return {"advance": 1, "description": text}
 
-        yield show
+    return steps_shown(progress, update, "sweep 1", 2 * max_sweeps)
 
 
 def warn_unless_converged(found: Factorization, rule: Rule) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.special import ndtr
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray
@@ -15,6 +14,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.validation import check_choice, check_pairs
 from rankwise.estimators._base import Ranker
 from rankwise.estimators._gp_answers import answer_probabilities
+from rankwise.estimators._random import generator
 from rankwise.features.maps import Expansion
 from rankwise.features.parametric import ParametricKernel
 from rankwise.inference.acquisition import Goal, RankDistribution, candidate_pairs, suggest_pairs
@@ -217,8 +217,3 @@ class ProcessRanker(Ranker, ABC):
     def _rows_to_predict(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         return self._check_rows(X, reset=False)
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for scikit-learn's kind of random state."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))

@@ -1,39 +1,28 @@
 """What happens beside an iterative fit: a progress bar, warnings."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rankwise.core.errors import ConvergenceWarning
+from rankwise.estimators._progress import steps_shown
 from rankwise.inference.cg import Descent, Rule, Step
 
 StepCallback = Callable[[Step], object]
 
 
-@contextmanager
 def progress_of(
     progress: bool | StepCallback, rule: Rule, lower_is_better: bool
-) -> Iterator[StepCallback | None]:
-    """Yield what to call after each step: nothing, the caller's function, or a bar on stderr."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("fit", total=rule.max_iter)
+) -> AbstractContextManager[StepCallback | None]:
+    """Return what yields the function to call after each step."""
 
-        def show(step: Step) -> None:
-            text = describe(step, lower_is_better)
-            bar.update(task, completed=step.iteration, description=text)
+    def update(step: Step) -> dict[str, Any]:
+        return {"completed": step.iteration, "description": describe(step, lower_is_better)}
 
-        yield show
+    return steps_shown(progress, update, total=rule.max_iter)
 
 
 def describe(step: Step, lower_is_better: bool) -> str:

@@ -1,14 +1,11 @@
 """What RankSVM learns from, and what happens beside its solver: progress and warnings."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, final, get_args
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.graph import PreferenceGraph, QueryWeight, weighted_levels
@@ -69,21 +66,6 @@ def check_rule(tol: object, max_iter: object) -> Rule:
     """Return when to stop."""
     share = check_positive("tol", tol, "It is the duality gap, as a share of the objective.")
     return Rule(share, check_count("max_iter", max_iter))
-
-
-@contextmanager
-def steps_shown(progress: bool | StepCallback) -> Iterator[StepCallback | None]:
-    """Yield what to call after each step: nothing, the caller's function, or a line on stderr."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("fit", total=None)
-        yield lambda step: bar.update(task, description=describe(step))
 
 
 def describe(step: Step) -> str:

@@ -16,12 +16,12 @@ from rankwise.estimators._dorm_training import (
     CChoice,
     PassCallback,
     check_rule,
-    generator,
     passes_shown,
     settle_c,
     warn_if_idle,
     warn_unless_converged,
 )
+from rankwise.estimators._random import generator
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.inference.structured import Solution, solve
 from rankwise.measures.value import Measure

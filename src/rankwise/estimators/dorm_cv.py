@@ -19,11 +19,11 @@ from rankwise.estimators._dorm_search import ByValidation, Judge, Run, Verdict, 
 from rankwise.estimators._dorm_task import Task, Training
 from rankwise.estimators._dorm_training import (
     check_rule,
-    generator,
     passes_shown,
     settle_grid,
     warn_if_idle,
 )
+from rankwise.estimators._random import generator
 from rankwise.features.kernels import as_kernel
 from rankwise.inference.structured import Rule as StoppingRule
 from rankwise.inference.structured import Solution, solve

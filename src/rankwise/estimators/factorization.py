@@ -12,15 +12,15 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.validation import check_positive
 from rankwise.estimators._dorm_aims import Decay
-from rankwise.estimators._dorm_training import generator
 from rankwise.estimators._factorization_hooks import (
     StepCallback,
-    steps_shown,
+    half_steps_shown,
     warn_if_vanished,
     warn_unless_converged,
 )
 from rankwise.estimators._linear_settings import check_count
 from rankwise.estimators._persistence import save
+from rankwise.estimators._random import generator
 from rankwise.estimators._ratings import check_ratings, learn_from, rated_by, trainable
 from rankwise.inference.factorization import (
     Factorization,
@@ -308,7 +308,7 @@ class RankingFactorization(BaseEstimator):
 
     def _learn(self, lesson: Ratings, start: Factors, rng: np.random.Generator) -> Factorization:
         rule = self._rule()
-        with steps_shown(self.progress, rule.max_sweeps) as on_step:
+        with half_steps_shown(self.progress, rule.max_sweeps) as on_step:
             found = factorize(lesson, self.C_, start, rule, on_step, rng)
         warn_unless_converged(found, rule)
         warn_if_vanished(lesson, found, self.C_)

@@ -23,9 +23,10 @@ from rankwise.estimators._gp_evidence import Inference, Method, Sites
 from rankwise.estimators._gp_items import Items
 from rankwise.estimators._gp_kernel import GivenKernel, choose_kernel
 from rankwise.estimators._gp_optimise import Bounds, HyperpriorName, Search, most_probable
-from rankwise.estimators._gp_predict import ProcessRanker, generator
+from rankwise.estimators._gp_predict import ProcessRanker
 from rankwise.estimators._gp_update import extended_sites
 from rankwise.estimators._preferences import refuse_both
+from rankwise.estimators._random import generator
 from rankwise.features.gp_kernels import SquaredExponential
 from rankwise.features.maps import choose_basis
 from rankwise.inference.comparisons import Comparisons

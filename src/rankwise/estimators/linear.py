@@ -6,7 +6,6 @@ from typing import Any, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
@@ -33,6 +32,7 @@ from rankwise.estimators._linear_training import (
     refuse_missing_validation,
 )
 from rankwise.estimators._preferences import Given
+from rankwise.estimators._random import generator
 from rankwise.inference.cg import Descent
 from rankwise.inference.cg_operator import normal_operator
 from rankwise.inference.cg_state import Validation
@@ -343,7 +343,7 @@ class LinearRankRLS(PointRanker):
     def _hold_out(self, settings: Settings, given: bool) -> HoldOut | None:
         if given or not settings.needs_validation:
             return None
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = generator(self.random_state)
         return HoldOut(self.validation_fraction, rng)
 
     def _learn_at_once(

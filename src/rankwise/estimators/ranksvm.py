@@ -6,7 +6,6 @@ from typing import Any, Self, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
@@ -15,11 +14,13 @@ from rankwise.core.graph import QueryWeight
 from rankwise.core.validation import check_choice, check_positive
 from rankwise.estimators._base import PointRanker
 from rankwise.estimators._preferences import Given
+from rankwise.estimators._progress import steps_shown
+from rankwise.estimators._random import generator
 from rankwise.estimators._ranksvm_training import (
     Oriented,
     StepCallback,
     check_rule,
-    steps_shown,
+    describe,
     warn_unless_converged,
 )
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
@@ -252,14 +253,14 @@ class RankSVM(PointRanker):
         )
         oriented = Oriented.of(given, X.shape[0], self.cost, self.query_weight)
         self.kernel_ = as_kernel(self.kernel).fitted_to(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = generator(self.random_state)
         return explicit_space(X, self.kernel_, self.basis, rng), oriented
 
     def _solve(
         self, space: FeatureSpace, oriented: Oriented, C: float, start: FloatArray | None = None
     ) -> HingeSolution:
         rule = check_rule(self.tol, self.max_iter)
-        with steps_shown(self.progress) as on_step:
+        with steps_shown(self.progress, lambda s: {"description": describe(s)}) as on_step:
             solution = solve(space.Z, oriented.pairs, self.loss, C, rule, start, on_step)
         warn_unless_converged(solution, rule)
         return solution

@@ -7,13 +7,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.graph import PreferenceGraph
 from rankwise.core.queries import Queries
 from rankwise.core.validation import check_length, check_positive, check_scores, check_weight
+from rankwise.estimators._random import generator
 from rankwise.features.kernels import as_kernel
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
@@ -238,7 +239,7 @@ def permutation_test(
     if qid is None:
         refuse_listwise(judged, "leave_pair_out")
     trial = _Trial(rows, queries, check_alphas(alphas), judged, kernel, by_pairs=qid is None)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    rng = generator(random_state)
     batches = _shuffles(scores, queries, n_permutations, rng)
     values = np.concatenate([trial.values(batch) for batch in batches])
     value, null = float(values[0]), values[1:]
