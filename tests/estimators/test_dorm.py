@@ -197,7 +197,7 @@ def test_the_improvement_is_over_the_function_that_is_0():
 def test_weights_no_better_than_none_are_told(ranker):
     qid = np.repeat(np.arange(4), 3)
     same_in_each_query = np.random.default_rng(0).normal(size=(4, 2))[qid]
-    with pytest.warns(UserWarning, match="Nothing was learned: the bound .* NDCG @ 2"):
+    with pytest.warns(ConvergenceWarning, match="Nothing was learned: the bound .* NDCG @ 2"):
         ranker.fit(same_in_each_query, np.tile([0, 1, 2], 4), qid=qid)
     assert ranker.improvement_ <= 0.0
 

@@ -84,7 +84,7 @@ def warn_if_idle(improvement: float, measure: object, stacklevel: int = 3) -> No
         f"Nothing was learned: the bound on the loss in {measure} is no lower than without any "
         "weights, so the ranking means little. Train for a measure without a cut-off, such as NDCG "
         "(it may still be judged by one with a cut-off), or for other features.",
-        UserWarning,
+        ConvergenceWarning,
         stacklevel=stacklevel,
     )
 
