@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.harness import Row, faster, markdown, within
-from rankwise.inference.assignment import assign, plan_assignments
+from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
 
 GRADES = (0.55, 0.20, 0.15, 0.07, 0.03)  # shares of the grades 0 ... 4
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from benchmarks.harness import Row, markdown
-from rankwise.inference.assignment import assign, plan_assignments
-from rankwise.inference.structured import Rule, solve
-from rankwise.inference.structured_losses import RankingLoss
-from rankwise.inference.structured_spaces import LinearSpace
+from rankwise.rankers.dorm.cutting_planes import Rule, solve
+from rankwise.rankers.dorm.losses import RankingLoss
+from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
+from rankwise.rankers.dorm.spaces import LinearSpace
 
 N_QUERIES, N_ITEMS, N_FEATURES, C, TOL = 1000, 50, 367, 0.1, 1e-3
 PATIENCE = 60.0  # seconds that cutting planes may take

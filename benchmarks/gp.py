@@ -12,10 +12,10 @@ from scipy.special import log_ndtr, ndtr
 
 from benchmarks.harness import Row, markdown, within
 from rankwise import PreferenceGP, SquaredExponential
-from rankwise.inference._ep_sweep import sweep_sites
-from rankwise.inference.comparisons import Comparisons
-from rankwise.inference.likelihoods import Probit
-from rankwise.inference.prior import factorise
+from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.ep import sweep_sites
+from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.prior import factorise
 
 PEERS = ["botorch", "torch"]
 N_ITEMS, N_PAIRS, N_TEST, N_FITS = 500, 5000, 5000, 3

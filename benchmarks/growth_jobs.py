@@ -19,13 +19,13 @@ from rankwise import (
     SquaredExponential,
     evaluate,
 )
-from rankwise.inference._ep_sweep import sweep_sites
-from rankwise.inference.comparisons import Comparisons
-from rankwise.inference.likelihoods import Probit
-from rankwise.inference.prior import factorise
+from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.ep import sweep_sites
+from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.prior import factorise
+from rankwise.rankers.rls.leave_pair_out import pairs_held_out
+from rankwise.rankers.rls.leave_query_out import leave_out
 from rankwise.selection.folds import Folds
-from rankwise.selection.leave_out import leave_out
-from rankwise.selection.pairs import pairs_held_out
 from rankwise.selection.spaces import smallest_space
 
 Job = Callable[[], object]

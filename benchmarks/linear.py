@@ -12,15 +12,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from benchmarks.harness import Row, faster, markdown, medians, peak_megabytes
-from rankwise.core.graph import PreferenceGraph
-from rankwise.core.threads import serial_blas
-from rankwise.estimators.linear import LinearRankRLS
-from rankwise.inference._cg_threads import even_parts, run_parts
-from rankwise.inference.cg import Rule, descend
-from rankwise.inference.cg_operator import NormalOperator, normal_operator
-from rankwise.inference.cg_state import Problem
-from rankwise.inference.cg_storage import SparseRows, as_rows
-from rankwise.io.svmlight_writer import write_svmlight
+from rankwise.core.threads import even_parts, run_parts, serial_blas
+from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
+from rankwise.solve.conjugate_gradients import Problem, Rule, descend
+from rankwise.solve.operators import NormalOperator, normal_operator
+from rankwise.solve.rows import SparseRows, as_rows
 
 SIZE = float(os.environ.get("RANKWISE_BENCH_SIZE", "1"))
 """Share of the full number of rows, to try the script out."""
@@ -198,7 +196,7 @@ def in_process(kind: str, path: Path) -> tuple[np.ndarray, tuple[float, float, f
 
 
 def fit_and_report(kind: str, path: str, out: str) -> None:
-    from rankwise.io.svmlight import read_svmlight  # noqa: PLC0415
+    from rankwise.io.svmlight.reader import read_svmlight  # noqa: PLC0415
 
     ranker = LinearRankRLS(1000.0, tol=1e-12)  # a hundred copies of each row: 10 for each
     start = time.perf_counter()

@@ -9,14 +9,13 @@ from scipy.sparse import csr_array
 
 from benchmarks.harness import Row
 from benchmarks.linear import SIZE, rows_like_rcv1, scores_of
-from rankwise.core.graph import PreferenceGraph
 from rankwise.core.queries import Queries
-from rankwise.estimators._linear_training import validate_by_measure
-from rankwise.inference.cg import Descent, Rule, descend
-from rankwise.inference.cg_operator import normal_operator
-from rankwise.inference.cg_state import Problem, Validation
-from rankwise.inference.cg_storage import as_rows
+from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.pairwise import Concordance
+from rankwise.rankers.linear.validation import validate_by_measure
+from rankwise.solve.conjugate_gradients import Descent, Problem, Rule, Validation, descend
+from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 PAPER = (17186.0, 97.0)  # seconds of selection, methods 1 and 2, [APS10] Table 1, Reuters

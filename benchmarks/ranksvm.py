@@ -8,9 +8,9 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, markdown, medians, within
 from rankwise import RankSVM
-from rankwise.core.graph import weighted_levels
-from rankwise.inference.hinge_losses import HingeLoss, smoothed_hinge
-from rankwise.inference.hinge_pairs import LevelPairs
+from rankwise.graph.preference_graph import weighted_levels
+from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
+from rankwise.rankers.svm.pair_sums import LevelPairs
 
 GAP = 1e-3
 N_QUERIES, QUERY_SIZE, N_FEATURES = 1017, 41, 46  # as in three of MQ2007's five parts

@@ -24,7 +24,7 @@ from rankwise import (
     SquaredExponential,
     average_over_length_scales,
 )
-from rankwise.estimators.kpcrank import KPCRank
+from rankwise.rankers.kpcrank.kpc_rank import KPCRank
 
 N_SEEDS = 20
 N_PAIRS, N_TEST, N_MANY = 379, 48, 6000

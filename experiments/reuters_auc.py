@@ -24,7 +24,7 @@ from experiments.harness import markdown_table
 from experiments.kernel_regression import regression_path
 from experiments.reuters_data import Corpus, read_corpus
 from rankwise import AUC, Precomputed, Queries, RankRLS, RankSVM, paired_test
-from rankwise.selection.pairs import pairs_held_out
+from rankwise.rankers.rls.leave_pair_out import pairs_held_out
 from rankwise.selection.spaces import KernelSpace
 
 N_DRAWS, N_TRAIN, N_FOLDS = 5, 500, 10

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import rankwise
 from rankwise.cli.app import app
 from rankwise.datasets import load_digits_queries
-from rankwise.estimators._base import Ranker
 from rankwise.io import read_scores, write_svmlight
+from rankwise.rankers.base import Ranker
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

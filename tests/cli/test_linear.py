@@ -14,9 +14,9 @@ import rankwise
 from rankwise import LinearRankRLS, RankRLS, evaluate
 from rankwise.cli.commands.fit import Fit
 from rankwise.cli.jobs import iterative
-from rankwise.inference.cg_state import State
 from rankwise.io import read_scores, write_table
 from rankwise.measures.registry import parse_measure
+from rankwise.solve.conjugate_gradients import State
 
 TABLE = ["--y", "rating", "--qid", "city"]
 GRID = ["--alphas", "1e-2:1e4:4"]

@@ -110,8 +110,8 @@ def test_options_that_cannot_be_understood_are_refused(run, arguments, message):
 def test_choices_of_the_command_line_are_those_of_the_library():
     from typing import get_args
 
-    from rankwise.core import graph
     from rankwise.features.kernels import as_kernel
+    from rankwise.graph import preference_graph as graph
 
     assert get_args(Cost) == get_args(graph.Cost)
     assert get_args(Ties) == get_args(graph.Ties)

@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from rankwise.core.errors import DataFileError
-from rankwise.io.compression import format_suffix, open_read, open_write
+from rankwise.io.files import format_suffix, open_read, open_write
 
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 COMPRESSED = [suffix for suffix in OPENERS if suffix]

@@ -5,8 +5,8 @@ import pytest
 
 from rankwise.core.errors import DataFileError
 from rankwise.io.dispatch import read
-from rankwise.io.svmlight_writer import write_svmlight
-from rankwise.io.tables import write_table
+from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.tables.reading import write_table
 
 X = np.array([[0.5, 1.0], [0.25, 0.0]])
 Y = np.array([2.0, 0.0])

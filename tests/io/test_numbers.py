@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rankwise.io._number_kernels import LONG, MALFORMED, OK, parse_number
+from rankwise.io.numbers import LONG, MALFORMED, OK, parse_number
 
 
 def parse(text):

@@ -3,7 +3,7 @@ import pytest
 
 from rankwise.core.errors import DataFileError
 from rankwise.io.pairs import read_pairs
-from rankwise.io.tables import write_table
+from rankwise.io.tables.reading import write_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])

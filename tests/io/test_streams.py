@@ -6,8 +6,7 @@ from scipy.sparse import csr_array, issparse
 
 from rankwise import DataFileError
 from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
-from rankwise.io.row_store import RowStore
-from rankwise.io.streams import open_stream
+from rankwise.io.streams import RowStore, open_stream
 
 
 def dense(X):

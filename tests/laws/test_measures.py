@@ -10,7 +10,7 @@ from measures.variants import PLAIN, VARIANTS
 from problems import problem
 from rankwise.core.queries import Queries
 from rankwise.measures import value as value_module
-from rankwise.measures.evaluate import evaluate
+from rankwise.measures.evaluation import evaluate
 from rankwise.measures.registry import MEASURES, parse_measure
 
 every_measure = pytest.mark.parametrize("measure", VARIANTS, ids=repr)

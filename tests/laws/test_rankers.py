@@ -26,7 +26,7 @@ from rankwise import (
     RankSVM,
     make_ranking_scorer,
 )
-from rankwise.estimators.registry import RANKERS
+from rankwise.rankers.registry import RANKERS
 
 EXAMPLES = [
     DORM(tol=1e-9, max_iter=10_000, random_state=0),

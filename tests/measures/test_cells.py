@@ -5,7 +5,7 @@ import pytest
 
 from rankwise.core import threads
 from rankwise.core.queries import Queries
-from rankwise.measures import cells
+from rankwise.measures import rankings as cells
 from rankwise.measures.binary import AP
 from rankwise.measures.pairwise import Disagreement
 

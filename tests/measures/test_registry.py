@@ -8,8 +8,7 @@ from rankwise.measures.correlation import KendallTau
 from rankwise.measures.graded import ERU, NDCG, WTA
 from rankwise.measures.options import rules
 from rankwise.measures.pairwise import AUC, Disagreement
-from rankwise.measures.presets import PRESETS
-from rankwise.measures.registry import MEASURES, parse_measure, parse_measures
+from rankwise.measures.registry import MEASURES, PRESETS, parse_measure, parse_measures
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 from rankwise.measures.binary import AP, RR, Precision
 from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.graded import DCG, ERU, NDCG, WTA
+from rankwise.measures.graded import DCG, ERU, NDCG, WTA, Utility
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
-from rankwise.measures.utility import Utility
 
 PLAIN = (
     NDCG,

@@ -1,1 +1,1 @@
-"""Values every other part stands on: queries, preference graphs, errors, input checks."""
+"""What every other part stands on: arrays, errors, checks, queries, threads."""

@@ -23,3 +23,17 @@ def sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
     """Sum the values that share an index, for indices 0 to length - 1."""
     totals: FloatArray = np.bincount(index, values, length).astype(float, copy=False)
     return totals
+
+
+def first_equal(X: FloatArray) -> IntArray:
+    """Return for every row the number of the first row that is equal to it. One sort.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns)
+        Finite numbers.
+    """
+    rows = np.ascontiguousarray(X + 0.0)  # which makes 0 of -0
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first[group]

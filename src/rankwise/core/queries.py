@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
+from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError
 
 
@@ -39,6 +40,25 @@ class Queries:
 
     ids: NDArray[Any]
     index: IntArray
+
+    @classmethod
+    def of(cls, qid: Any, n_items: int, name: str = "qid") -> Self:
+        """Build from what a caller gave: ids, queries already built, or None for a single query.
+
+        Parameters
+        ----------
+        qid : (n_items,), Queries or None
+            One id per item.
+        n_items : int
+            Number of items; another number of ids is refused.
+        name : str
+            What the caller calls the ids.
+        """
+        if qid is None:
+            return cls.single(n_items)
+        queries = qid if isinstance(qid, cls) else cls.from_qid(qid)
+        check_length(name, queries.index, n_items)
+        return queries
 
     @classmethod
     def from_qid(cls, qid: ArrayLike | Sequence[Hashable]) -> Self:

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators._random import generator
+from rankwise.rankers.randomness import generator
 
 N_DIGITS = 10
 BRIGHTEST = 16.0  # the pixels are whole numbers from 0 to this

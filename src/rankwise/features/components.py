@@ -10,8 +10,8 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.validation import check_choice
 from rankwise.features.kernels import Kernel, Linear
 from rankwise.features.maps import Expansion, FeatureMap, Identity
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.validation import check_choice, check_positive
 
 Gamma: TypeAlias = float | Literal["scale"]
 

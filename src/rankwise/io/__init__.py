@@ -2,13 +2,12 @@
 
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
-from rankwise.io.modelfile import read_model, write_model
+from rankwise.io.model_file import read_model, write_model
 from rankwise.io.pairs import PairData, read_pairs
 from rankwise.io.scores import read_scores, write_scores
-from rankwise.io.svmlight import iter_svmlight, read_svmlight, scan_svmlight
-from rankwise.io.svmlight_scan import SvmlightScan
-from rankwise.io.svmlight_writer import write_svmlight
-from rankwise.io.tables import read_table, write_table
+from rankwise.io.svmlight.reader import SvmlightScan, iter_svmlight, read_svmlight, scan_svmlight
+from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.tables.reading import read_table, write_table
 
 __all__ = [
     "PairData",

@@ -5,10 +5,10 @@ import re
 from typing import Any
 
 from rankwise.core.errors import DataFileError
-from rankwise.io.compression import format_suffix, open_read
 from rankwise.io.data import RankingData
-from rankwise.io.svmlight import read_svmlight
-from rankwise.io.tables import DELIMITERS, PARQUET_SUFFIXES, read_table
+from rankwise.io.files import format_suffix, open_read
+from rankwise.io.svmlight.reader import read_svmlight
+from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, read_table
 
 _SVMLIGHT_SUFFIXES = {".txt", ".dat", ".svm", ".svmlight", ".libsvm", ".letor"}
 _TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES}

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.io.compression import open_read, open_write
+from rankwise.io.files import open_read, open_write
 from rankwise.io.tokens import bad_line, decode
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.errors import DataFileError
-from rankwise.io._token_kernels import parse_integers
+from rankwise.io.numbers import parse_integers
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs put it before UTF-8
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.measures._position_kernels import first_reciprocals, precision_sums
+from rankwise.measures._kernels import first_reciprocals, precision_sums
 from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
 from rankwise.measures.options import Cutoff, Number, Ties
 from rankwise.measures.rankings import Judgements, Rankings

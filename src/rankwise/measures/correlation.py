@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.measures._pair_kernels import differing_pairs
+from rankwise.measures._kernels import differing_pairs
 from rankwise.measures.pairwise import Pairs
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, Plan, ratio

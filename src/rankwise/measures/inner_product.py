@@ -8,7 +8,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.measures._position_kernels import inner_products
+from rankwise.measures._kernels import inner_products
 from rankwise.measures.options import Ties
 from rankwise.measures.rankings import Judgements, Rankings, cumulate
 from rankwise.measures.value import Measure, Plan, ratio

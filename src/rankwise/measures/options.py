@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwise.core.errors import InvalidInputError
 
-Rule: TypeAlias = Callable[[str, Any], Any]
+ParameterRule: TypeAlias = Callable[[str, Any], Any]
 """Takes the name and the value of a parameter; returns the value in its one form."""
 
 
@@ -111,16 +111,16 @@ NumberAboveOne: TypeAlias = Annotated[float, above_one]
 
 
 @cache
-def rules(measure: type) -> dict[str, Rule]:
+def rules(measure: type) -> dict[str, ParameterRule]:
     """Return the rule of each parameter of a measure, a dataclass."""
     types = get_type_hints(measure, include_extras=True)
     return {entry.name: _rule(types[entry.name]) for entry in fields(measure)}
 
 
-def _rule(annotation: Any) -> Rule:
+def _rule(annotation: Any) -> ParameterRule:
     if get_origin(annotation) is Literal:
         return one_of(*get_args(annotation))
-    rule: Rule = annotation.__metadata__[0]
+    rule: ParameterRule = annotation.__metadata__[0]
     return rule
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.measures._pair_kernels import swapped_pairs, tied_pairs
+from rankwise.measures._kernels import swapped_pairs, tied_pairs
 from rankwise.measures.options import Number
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, Plan, ratio

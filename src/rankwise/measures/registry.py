@@ -2,18 +2,41 @@
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision
 from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.graded import DCG, ERU, NDCG, WTA
+from rankwise.measures.graded import DCG, ERU, NDCG, WTA, Utility
 from rankwise.measures.options import hint, listed, one_of
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
-from rankwise.measures.presets import PRESETS
-from rankwise.measures.utility import Utility
 from rankwise.measures.value import Measure
+
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "scikit-learn": {
+        "NDCG": {"gain": "linear", "ties": "average", "empty": "zero"},
+        "DCG": {"gain": "linear", "ties": "average"},
+        "AUC": {},
+    },
+    "lightgbm": {
+        "NDCG": {"gain": "exponential", "ties": "input", "empty": "one"},
+        "AP": {"normalise": "best", "ties": "input", "empty": "one"},
+    },
+    "xgboost": {
+        "NDCG": {"gain": "exponential", "ties": "input", "empty": "one"},
+        "AP": {"normalise": "best", "ties": "input", "empty": "one"},
+        "Precision": {"normalise": "items", "ties": "input"},
+    },
+    "trec_eval": {
+        "NDCG": {"gain": "linear", "ties": "reverse", "empty": "zero"},
+        "AP": {"normalise": "relevant", "ties": "reverse", "empty": "zero"},
+        "Precision": {"normalise": "cutoff", "ties": "reverse"},
+        "RR": {"ties": "reverse", "empty": "zero"},
+    },
+}
+"""Tool, measure, parameters."""
+
 
 MEASURES: tuple[Measure, ...] = (
     NDCG,

@@ -1,1 +1,1 @@
-"""Closed-form hold-outs and regularisation paths."""
+"""Choosing parameters: folds, paths along a grid, judging by a measure."""

@@ -11,8 +11,8 @@ from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel
 from rankwise.measures.value import Measure
 from rankwise.selection.folds import HeldOut
-from rankwise.selection.judge import judge_scores
-from rankwise.selection.path import Rule, good_enough, label_axes, new_axes
+from rankwise.selection.judging import judge_scores
+from rankwise.selection.path import ChoiceRule, good_enough, label_axes, new_axes
 
 
 @final
@@ -73,7 +73,7 @@ class CPath:
             )
         return cls(Cs, measure, path.values, path.standard_errors, path.per_query, gaps)
 
-    def best(self, rule: Rule = "best") -> int:
+    def best(self, rule: ChoiceRule = "best") -> int:
         """Return the position of the chosen C; of equal values the smallest C wins.
 
         ``"one_standard_error"`` takes the smallest C whose value is within one standard error of

@@ -10,8 +10,8 @@ from rankwise.core.errors import NumericalError
 from rankwise.core.queries import Queries
 from rankwise.measures.value import Measure
 from rankwise.selection.folds import HeldOut
-from rankwise.selection.judge import judge_scores
-from rankwise.selection.path import Rule, good_enough, label_axes, new_axes
+from rankwise.selection.judging import judge_scores
+from rankwise.selection.path import ChoiceRule, good_enough, label_axes, new_axes
 
 
 @final
@@ -82,7 +82,7 @@ class ComponentPath:
             path.rounding_errors,
         )
 
-    def best(self, rule: Rule = "best") -> int:
+    def best(self, rule: ChoiceRule = "best") -> int:
         """Return the position of the chosen number; of equal values the smallest number wins.
 
         ``"one_standard_error"`` takes the smallest number whose value is within one standard error

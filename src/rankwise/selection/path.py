@@ -6,12 +6,12 @@ from typing import Any, Literal, TypeAlias, final, get_args
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
-from rankwise.core.validation import check_choice
 from rankwise.features.kernels import Kernel
 from rankwise.measures.value import Measure
 
-Rule: TypeAlias = Literal["best", "one_standard_error"]
+ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
 
 TRUSTED = 1e-3
 """A value whose scores may be off by more than this, by rounding alone, is not reported."""
@@ -54,7 +54,7 @@ class Path:
     per_query: FloatArray | None
     rounding_errors: FloatArray
 
-    def best(self, rule: Rule = "best") -> int:
+    def best(self, rule: ChoiceRule = "best") -> int:
         """Return the position of the chosen alpha; of equal values the largest alpha wins.
 
         ``"one_standard_error"`` takes the largest alpha whose value is within one standard error of
@@ -100,13 +100,13 @@ class Candidate:
 
 
 def good_enough(
-    values: FloatArray, standard_errors: FloatArray, measure: Measure, rule: Rule
+    values: FloatArray, standard_errors: FloatArray, measure: Measure, rule: ChoiceRule
 ) -> IntArray:
     """Return the positions of the best values, or of those within one standard error of the best.
 
     Values that are NaN are never good enough, and not all of them may be.
     """
-    check_choice("rule", rule, get_args(Rule))
+    check_choice("rule", rule, get_args(ChoiceRule))
     sign = 1.0 if measure.greater_is_better else -1.0
     goodness = np.where(np.isnan(values), -np.inf, sign * values)
     top = int(np.argmax(goodness))

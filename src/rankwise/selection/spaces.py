@@ -10,10 +10,10 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.graph import PreferenceGraph
 from rankwise.features.kernels import Kernel, Linear
 from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
-from rankwise.inference.rls import Dual, Primal, System, moment
+from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.solve.normal_equations import Dual, Primal, System, moment
 
 
 class Space(ABC):

@@ -14,11 +14,11 @@ from rankwise.cli.jobs.training import Lesson, Training
 from rankwise.cli.options import Layout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators.rankrls import RankRLS, RankRLSPath
-from rankwise.estimators.rankrls_cv import RankRLSCV
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.rls.rank_rls import RankRLS, RankRLSPath
+from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 
 
 def train(command: Fit) -> Training:

@@ -15,12 +15,11 @@ from rankwise.cli.output import decimals, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.queries import Queries
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
-from rankwise.estimators.rankrls import RankRLS
-from rankwise.measures.comparison import paired_test
 from rankwise.measures.correlation import KendallTau
-from rankwise.measures.evaluate import Evaluation, evaluate
+from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
+from rankwise.rankers.rls.rank_rls import RankRLS
 
 ALPHAS: FloatArray = np.power(10.0, np.arange(-3, 4))
 MEASURE = NDCG @ 10

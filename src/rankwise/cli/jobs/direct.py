@@ -12,11 +12,11 @@ from rankwise.cli.jobs.closed_form import kernel_of
 from rankwise.cli.jobs.files import check_target, given_scores, read_items
 from rankwise.cli.jobs.training import Lesson, Training
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators._dorm_aims import scoring_measure
-from rankwise.estimators.dorm import DORM
-from rankwise.estimators.dorm_cv import DORMCV
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.dorm.dorm import DORM
+from rankwise.rankers.dorm.dorm_cv import DORMCV
+from rankwise.rankers.dorm.objective import scoring_measure
 
 
 def train(command: Fit) -> Training:

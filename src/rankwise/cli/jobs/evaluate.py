@@ -7,8 +7,8 @@ from rankwise.cli.jobs.files import check_target, given_scores, is_table, read_i
 from rankwise.cli.output import counted, decimals, print_json, print_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.scores import read_scores
-from rankwise.io.tables import write_table
-from rankwise.measures.evaluate import Evaluation, evaluate
+from rankwise.io.tables.reading import write_table
+from rankwise.measures.evaluation import Evaluation, evaluate
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 

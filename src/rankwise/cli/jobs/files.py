@@ -9,11 +9,11 @@ from typing import Any
 from rankwise.cli.options import Layout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.compression import format_suffix
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
+from rankwise.io.files import format_suffix
 from rankwise.io.pairs import PairData, read_pairs
-from rankwise.io.tables import DELIMITERS, PARQUET_SUFFIXES, open_table
+from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, open_table
 
 
 def read_items(

@@ -20,9 +20,9 @@ from rankwise.cli.jobs.files import (
 from rankwise.cli.jobs.training import Lesson, Training
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators.linear import LinearRankRLS
 from rankwise.io.streams import open_stream
 from rankwise.measures.registry import parse_measure
+from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 
 DEFAULT_MEMORY = "256M"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

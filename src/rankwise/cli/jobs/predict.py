@@ -7,9 +7,9 @@ from rankwise.cli.jobs.files import check_target, columns_chosen, read_items
 from rankwise.cli.output import counted
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import ModelFileError
-from rankwise.estimators._base import Ranker
-from rankwise.estimators.registry import load
 from rankwise.io.scores import write_scores
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.registry import load
 
 
 def run(command: Predict) -> None:

@@ -11,9 +11,9 @@ from rankwise.cli.commands.prefer import Prefer
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import DataFileError
-from rankwise.estimators.gp import PreferenceGP
 from rankwise.io.pairs import read_pairs
-from rankwise.io.tables import open_table, require_column
+from rankwise.io.tables.reading import open_table, require_column
+from rankwise.rankers.gp.preference_gp import PreferenceGP
 
 N_DRAWS = 4000
 

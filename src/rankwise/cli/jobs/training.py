@@ -8,11 +8,11 @@ from rankwise.cli.jobs.choice import Choice
 from rankwise.cli.jobs.files import given_scores, read_comparisons
 from rankwise.cli.output import counted, decimals, print_table
 from rankwise.core.errors import InvalidInputError
-from rankwise.estimators.dorm import DORM
-from rankwise.estimators.dorm_cv import DORMCV
-from rankwise.estimators.linear import LinearRankRLS
-from rankwise.estimators.rankrls import RankRLS
 from rankwise.io.data import RankingData
+from rankwise.rankers.dorm.dorm import DORM
+from rankwise.rankers.dorm.dorm_cv import DORMCV
+from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
+from rankwise.rankers.rls.rank_rls import RankRLS
 
 
 @final

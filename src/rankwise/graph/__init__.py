@@ -1,0 +1,1 @@
+"""Preference graphs and their Laplacians: cliques, nested cliques, edges."""

@@ -1,0 +1,240 @@
+"""Weighted scatter of items around the mean of their group: a Laplacian in O(n)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self, final
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg.blas import dsyrk
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
+from rankwise.core.threads import in_threads, n_threads
+from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
+from rankwise.graph.laplacian import GraphLaplacian, Root
+
+BLOCK_BYTES = 1 << 20
+"""Rows are centred and squared in blocks of this size, which stay in a core's cache."""
+
+WORK_PER_THREAD = 1 << 18
+"""A further thread is started for so many numbers."""
+
+SPARSE_BLOCK_BYTES = 1 << 26
+"""Sparse rows are made dense in blocks of this size."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Scatter(GraphLaplacian):
+    r"""Measure how far items lie from the weighted mean of their group.
+
+    .. math:: p^\top L p = \sum_g d_g \sum_{i \in g} s_i (p_i - \bar p_g)^2
+
+    which is the Laplacian of cliques: every two items of a group are joined by an edge of weight
+    :math:`d_g s_i s_j / S_g`, with :math:`S_g` the group's total weight.
+
+    Parameters
+    ----------
+    group : (n_items,)
+        The group of each item, -1 for items that take no part.
+    weight : (n_items,)
+        The weight s of each item; above 0 for items that take part.
+    degree : (n_groups,)
+        The factor d of each group.
+    label : (n_groups,)
+        The name under which each group appears as a component.
+    """
+
+    group: IntArray
+    weight: FloatArray
+    degree: FloatArray
+    label: IntArray
+
+    @classmethod
+    def of_groups(
+        cls, group: IntArray, weight: FloatArray, degree: FloatArray, label: IntArray
+    ) -> Self:
+        """Build with items of weight zero taken out of their groups."""
+        return cls(np.where(weight > 0, group, -1), weight, degree, label)
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of items."""
+        return len(self.group)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.degree)
+
+    @cached_property
+    def size(self) -> IntArray:
+        """Number of items that take part in each group."""
+        return np.bincount(self.group[self.group >= 0], minlength=self.n_groups)
+
+    @cached_property
+    def mass(self) -> FloatArray:
+        """Total weight of each group; 1 for an empty one, whose mean is never used."""
+        member = self.group >= 0
+        total = sum_by(self.group[member], self.weight[member], self.n_groups)
+        return np.where(self.size > 0, total, 1.0)
+
+    @cached_property
+    def component(self) -> IntArray:  # type: ignore[override]
+        """The component of each item, -1 where it has no edge."""
+        joined = np.append((self.degree > 0) & (self.size > 1), False)
+        return np.where(joined[self.group], np.append(self.label, -1)[self.group], -1)
+
+    @cached_property
+    def edge_weight(self) -> FloatArray:
+        """Weight times degree of each item, 0 for items that take no part."""
+        return np.where(self.group >= 0, self.weight * self.degree[self.group], 0.0)
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """Share of each item in the weight of its group, 0 for items that take no part."""
+        return np.where(self.group >= 0, self.weight / self.mass[self.group], 0.0)
+
+    def means(self, V: Matrix) -> Matrix:
+        """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
+        if sparse.issparse(V):
+            return self._collect(self.share) @ V
+        return group_means(V, self.group, self.weight, self.mass)
+
+    def totals(self, V: FloatArray) -> FloatArray:
+        """Return the plain sum over each group, shape (n_groups, k)."""
+        return self._collect(np.ones(self.n_items)) @ V
+
+    def spread(self, M: FloatArray) -> FloatArray:
+        """Apply the transpose of ``means``: share the value of a group out to its items."""
+        return self.share[:, None] * M[self.group]
+
+    def _collect(self, entry: FloatArray) -> sparse.csr_array:
+        """Return the (n_groups, n_items) matrix that sums items with the given factors."""
+        member = np.flatnonzero(self.group >= 0)
+        return sparse.csr_array(
+            (entry[member], (self.group[member], member)), shape=(self.n_groups, self.n_items)
+        )
+
+    def __matmul__(self, V: FloatArray) -> FloatArray:
+        columns = V.reshape(self.n_items, -1)
+        means = self.means(columns)
+        return centred_rows(columns, means, self.group, self.edge_weight).reshape(V.shape)
+
+    def diagonal(self) -> FloatArray:
+        """Return the degree of every item."""
+        return self.edge_weight * (1.0 - self.weight / self.mass[self.group])
+
+    def gram(self, Z: Matrix) -> FloatArray:
+        """Return ``Z.T @ L @ Z`` in two passes over Z, without a copy of it."""
+        return self._gram_sparse(Z) if sparse.issparse(Z) else self._gram_dense(Z)
+
+    def _gram_dense(self, Z: FloatArray) -> FloatArray:
+        means = self.means(Z)
+        scale = np.sqrt(self.edge_weight)
+        n_features = Z.shape[1]
+        rows = max(1, BLOCK_BYTES // (8 * n_features))
+        G = np.zeros((n_features, n_features), order="F")
+        for start in range(0, self.n_items, rows):
+            block = slice(start, start + rows)
+            H = centred_rows(Z[block], means, self.group[block], scale[block])
+            G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
+        return np.triu(G) + np.triu(G, 1).T
+
+    def _gram_sparse(self, Z: sparse.csr_array) -> FloatArray:
+        """Make rows dense block by block, group after group, so that means stay few at a time."""
+        order = np.argsort(self.group, kind="stable")[np.count_nonzero(self.group < 0) :]
+        starts = np.concatenate([[0], np.cumsum(self.size)])
+        average, scale = self._collect(self.share), np.sqrt(self.edge_weight)
+        n_features = Z.shape[1]
+        rows = max(1, SPARSE_BLOCK_BYTES // (8 * n_features))
+        G = np.zeros((n_features, n_features))
+        for first in range(0, self.n_groups, rows):
+            last = min(first + rows, self.n_groups)
+            means = (average[first:last] @ Z).toarray()
+            for start in range(starts[first], starts[last], rows):
+                block = order[start : min(start + rows, starts[last])]
+                dense = Z[block].toarray()
+                H = centred_rows(dense, means, self.group[block] - first, scale[block])
+                G += H.T @ H
+        return G
+
+    def root(self) -> "ScatterRoot":
+        """Return the root made of one Householder reflection per group."""
+        return ScatterRoot.of(self)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScatterRoot(Root):
+    """The square root of a `Scatter`: a Householder reflection per group, one column dropped.
+
+    The reflection sends the unit vector e with entries sqrt(s_i / S_g) to the first axis, so the
+    other axes span what is left when the mean is taken out (docs/theory/rankrls.rst, eq.
+    rls-householder).
+    """
+
+    n_items: int
+    rows: IntArray
+    """The items with coordinates, group by group."""
+    starts: IntArray
+    """Where each group begins among them, and the end."""
+    scale: FloatArray
+    axis: FloatArray
+    component: IntArray
+
+    @classmethod
+    def of(cls, scatter: Scatter) -> Self:
+        """Build from a scatter; groups of one item or of degree 0 have no coordinates."""
+        joined = (scatter.degree > 0) & (scatter.size > 1)
+        rows = np.flatnonzero(np.append(joined, False)[scatter.group])
+        rows = rows[np.argsort(scatter.group[rows], kind="stable")]
+        group = scatter.group[rows]
+        starts = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(rows))
+        inner = np.delete(np.arange(len(rows)), starts[:-1])
+        return cls(
+            n_items=scatter.n_items,
+            rows=rows,
+            starts=starts,
+            scale=np.sqrt(scatter.weight[rows] * scatter.degree[group]),
+            axis=np.sqrt(scatter.weight[rows] / scatter.mass[group]),
+            component=scatter.label[group[inner]],
+        )
+
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``, a share of the groups in each thread."""
+        n_groups = len(self.starts) - 1
+        n_tasks = max(1, min(n_threads(), n_groups, V.size // WORK_PER_THREAD))
+        edges = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
+        in_threads(
+            lambda k: reflect_rows(
+                V, self.rows, self.starts, self.axis, self.scale, edges[k], edges[k + 1], out
+            ),
+            n_tasks,
+        )
+
+    def to_items(self, C: FloatArray) -> FloatArray:
+        """Return ``R @ C``."""
+        out = np.zeros((self.n_items, C.shape[1]))
+        first, lengths = self.starts[:-1], np.diff(self.starts)
+        P = np.zeros((len(self.rows), C.shape[1]))
+        P[np.delete(np.arange(len(self.rows)), first)] = C
+        lean = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
+        tilted = lean / (1.0 + self.axis[first])[:, None]
+        P -= self.axis[:, None] * np.repeat(tilted, lengths, axis=0)
+        P[first] = -lean
+        out[self.rows] = self.scale[:, None] * P
+        return out
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return the C with ``R @ C = B``: R is orthogonal up to its weights."""
+        return self.to_coordinates(self._unweight(B))
+
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
+        return self._unweight(self.to_items(P))
+
+    def _unweight(self, B: FloatArray) -> FloatArray:
+        share = np.zeros(self.n_items)
+        share[self.rows] = 1.0 / self.scale**2
+        return share[:, None] * B

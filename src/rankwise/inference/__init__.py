@@ -1,1 +1,0 @@
-"""Algorithms: arrays and graphs in, frozen results out."""

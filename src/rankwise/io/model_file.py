@@ -1,0 +1,192 @@
+"""Saved models: arrays and JSON in one safetensors file, with nothing in it that could run."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from rankwise import __version__
+from rankwise.core.errors import InvalidInputError, ModelFileError
+from rankwise.io.files import replacing
+
+FORMAT = "rankwise-model"  # the one key of the safetensors metadata: several come in random order
+FORMAT_VERSION = 1
+
+_KINDS = "biufU"  # booleans, integers, floats, strings
+_LAST_CODE_POINT = 0x10FFFF
+_HEADER_START = 8  # safetensors: the length of the header, then its opening brace
+
+
+def write_model(
+    path: str | os.PathLike[str], metadata: Mapping[str, Any], arrays: Mapping[str, ArrayLike]
+) -> None:
+    """Write a model to one file, all or nothing.
+
+    The file carries a checksum and is read back before it takes the place of an older one. The same
+    content always gives the same bytes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    metadata
+        Whatever JSON can hold, under string keys; tuples come back as lists.
+    arrays
+        Arrays of booleans, integers, floats up to 64 bits or fixed-width strings, of any shape.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from rankwise.io import read_model, write_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "ranker.model")
+    ...     write_model(path, {"alpha": 0.5}, {"coef": np.array([1.0, -2.0])})
+    ...     read_model(path)
+    ({'alpha': 0.5}, {'coef': array([ 1., -2.])})
+    """
+    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    tensors = {name: _encode(array) for name, array in plain.items()}
+    document = {
+        "format_version": FORMAT_VERSION,
+        "rankwise_version": __version__,
+        "metadata": dict(metadata),
+        "dtypes": {name: array.dtype.str for name, array in plain.items()},
+    }
+    try:
+        document["sha256"] = _checksum(document, tensors)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"`metadata` must be what JSON can hold: {error}.") from error
+    with replacing(path) as new:
+        save_file(tensors, new, metadata={FORMAT: json.dumps(document)})
+        try:
+            read_model(new)
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"{os.fspath(path)}: expected to read back what was written, got something else. "
+                "An older file of this name is untouched. Check the disk and save again."
+            ) from error
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what `write_model` wrote, after checking that it is whole; nothing in the file is run.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    metadata, arrays
+        As they were given to `write_model`, in the same order, type and shape.
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is damaged, cut short, of a later format, or no rankwise model.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "ranker.model")
+    ...     _ = path.write_text("not a model")
+    ...     read_model(path)
+    Traceback (most recent call last):
+    rankwise.core.errors.ModelFileError: ...ranker.model: expected a model saved by rankwise, got...
+    """
+    text, tensors = _load(path)
+    try:
+        document = json.loads(text)
+        _refuse_later_format(path, document)
+        checksum = document.pop("sha256")
+        if checksum != _checksum(document, tensors):
+            raise _damaged(path, "its checksum differs")
+        dtypes = document["dtypes"]
+        arrays = {name: _decode(tensors[name], np.dtype(dtypes[name])) for name in dtypes}
+        return document["metadata"], arrays
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, repr(error)) from error
+
+
+def _load(path: str | os.PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
+    """Return the document and the tensors of a safetensors file."""
+    with open(path, "rb") as stream:
+        beginning = stream.read(_HEADER_START + 1)
+    try:
+        with safe_open(path, "numpy") as file:
+            metadata = file.metadata() or {}
+            if FORMAT not in metadata:
+                raise _foreign(path, "a safetensors file of another program")
+            names = file.keys()
+            return metadata[FORMAT], {name: file.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        if beginning[_HEADER_START:] in (b"", b"{"):
+            raise _damaged(path, str(error)) from error
+        raise _foreign(path, "a file of another format") from error
+
+
+def _refuse_later_format(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+    version = document["format_version"]
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{os.fspath(path)}: expected a model of format {FORMAT_VERSION} or earlier, got "
+            f"format {version} of rankwise {document['rankwise_version']}. Update rankwise."
+        )
+
+
+def _plain(name: str, array: ArrayLike) -> NDArray[Any]:
+    """Return the array contiguous and little-endian: safetensors writes others wrongly."""
+    values = np.asarray(array)
+    if values.dtype.kind not in _KINDS or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
+        raise InvalidInputError(
+            f"`arrays` must hold booleans, integers, floats or fixed-width strings: {name!r} has "
+            f"dtype {values.dtype}."
+        )
+    return np.asarray(values, dtype=values.dtype.newbyteorder("<"), order="C")
+
+
+def _encode(array: NDArray[Any]) -> NDArray[Any]:
+    """Return what is stored: for strings the code points, along one more axis."""
+    if array.dtype.kind != "U":
+        return array
+    return array.reshape(-1).view(np.uint32).reshape(*array.shape, array.dtype.itemsize // 4)
+
+
+def _decode(tensor: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Undo `_encode`; ValueError for what it cannot have written."""
+    if dtype == tensor.dtype:
+        return tensor
+    if dtype.kind == "U" and tensor.dtype == np.uint32 and np.all(tensor <= _LAST_CODE_POINT):
+        return tensor.reshape(-1).view(dtype).reshape(tensor.shape[:-1])
+    raise ValueError(f"{tensor.dtype} in place of {dtype}")
+
+
+def _checksum(document: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode())
+        digest.update(tensor.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _damaged(path: str | os.PathLike[str], reason: str) -> ModelFileError:
+    return ModelFileError(
+        f"{os.fspath(path)}: expected a whole rankwise model, got one that is damaged or cut short "
+        f"({reason}). Copy or save it again."
+    )
+
+
+def _foreign(path: str | os.PathLike[str], found: str) -> ModelFileError:
+    return ModelFileError(f"{os.fspath(path)}: expected a model saved by rankwise, got {found}.")

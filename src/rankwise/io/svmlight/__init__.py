@@ -1,0 +1,1 @@
+"""Svmlight and LETOR files."""

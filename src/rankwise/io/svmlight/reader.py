@@ -1,0 +1,557 @@
+"""Svmlight and LETOR files: one item per line, ``target qid:Q feature:value ... # comment``."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.data import RankingData
+from rankwise.io.files import open_read
+from rankwise.io.svmlight._kernels import (
+    BAD_FEATURE,
+    BAD_QID,
+    BAD_TARGET,
+    BAD_VALUE,
+    OK,
+    first_not_ascending,
+    parse_lines,
+    scatter_rows,
+)
+from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, texts_at
+
+_EXPECTED = {
+    BAD_TARGET: "a finite number as the target",
+    BAD_QID: "qid:<id> or <feature>:<value>",
+    BAD_FEATURE: "<feature>:<value> with a whole number below 2147483648 as the feature",
+    BAD_VALUE: "<feature>:<value> with a finite {} as the value",
+}
+
+
+class LineArrays(NamedTuple):
+    """What `parse_lines` finds, described there."""
+
+    y: FloatArray
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: FloatArray
+    qid: NDArray[np.int64]
+    comment: NDArray[np.int64]
+    line: NDArray[np.int64]
+    long: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Hold the rows of some whole lines, the features numbered as in the file and ascending.
+
+    ``line`` is the line of the file on which each row stands; ``qid`` and ``comments`` are None
+    when there are none.
+    """
+
+    y: FloatArray
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[Any]
+    qid: NDArray[Any] | None
+    comments: list[str] | None
+    line: NDArray[np.int64]
+
+
+def line_of(rows: Chunk | LineArrays, entry: int) -> int:
+    """Return the line of the file on which a stored entry stands."""
+    return int(rows.line[np.searchsorted(rows.indptr, entry, side="right") - 1])
+
+
+def read_chunks(
+    path: str | os.PathLike[str], *, dtype: np.dtype[Any], chunk_bytes: int, keep_comments: bool
+) -> Iterator[Chunk]:
+    """Parse a file, ``chunk_bytes`` of its text at a time, or one line where that is longer."""
+    first_line = 1
+    has_qid: bool | None = None
+    with open_read(path) as stream:
+        for text in _whole_lines(stream, chunk_bytes):
+            if first_line == 1:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            chunk = _parse(path, text, first_line, dtype, keep_comments)
+            first_line += text.count(b"\n")
+            if len(chunk.y):
+                if has_qid not in {None, chunk.qid is not None}:
+                    raise _qid_differs(path, int(chunk.line[0]), expected=bool(has_qid))
+                has_qid = chunk.qid is not None
+                yield chunk
+
+
+def _whole_lines(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
+    """Cut a stream behind newlines; the last line gets one if it has none."""
+    block = stream.read(chunk_bytes)
+    pieces: list[bytes] = []
+    while block:
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*pieces, block[:cut]])
+            pieces.clear()
+        pieces.append(block[cut:])
+        block = stream.read(chunk_bytes)
+    rest = b"".join(pieces)
+    if rest:
+        yield rest + b"\n"
+
+
+def _parse(
+    path: str | os.PathLike[str],
+    text: bytes,
+    first_line: int,
+    dtype: np.dtype[Any],
+    keep_comments: bool,
+) -> Chunk:
+    rows = _parse_lines(path, text, first_line, dtype)
+    _fill_in_long_numbers(path, text, rows, dtype)
+    _sort_features(path, rows)
+    has_qid = _all_or_none_have_qid(path, rows)
+    has_comments = keep_comments and bool(np.any(rows.comment[:, 0] < rows.comment[:, 1]))
+    return Chunk(
+        y=rows.y,
+        indptr=rows.indptr,
+        indices=rows.indices,
+        values=rows.values.astype(dtype, copy=False),
+        qid=ids_at(text, rows.qid) if has_qid else None,
+        comments=texts_at(text, rows.comment) if has_comments else None,
+        line=rows.line,
+    )
+
+
+def _parse_lines(
+    path: str | os.PathLike[str], text: bytes, first_line: int, dtype: np.dtype[Any]
+) -> LineArrays:
+    """Run the kernel in enough room, which untouched costs no memory, and cut off the rest."""
+    characters = np.frombuffer(text, dtype=np.uint8)
+    room = _room(
+        n_rows=int(np.count_nonzero(characters == ord("\n"))),
+        n_values=int(np.count_nonzero(characters == ord(":"))),
+    )
+    largest = float(np.finfo(dtype).max)
+    n_rows, n_values, n_long, n_lines, code, pos = parse_lines(characters, largest, *room)
+    if code != OK:
+        rest = text[pos : text.index(b"\n", pos)]
+        raise _bad_piece(path, first_line + n_lines - 1, rest, code, dtype)
+    return LineArrays(
+        y=room.y[:n_rows],
+        indptr=room.indptr[: n_rows + 1],
+        indices=room.indices[:n_values],
+        values=room.values[:n_values],
+        qid=room.qid[:n_rows],
+        comment=room.comment[:n_rows],
+        line=room.line[:n_rows] + (first_line - 1),
+        long=room.long[:n_long],
+    )
+
+
+def _room(n_rows: int, n_values: int) -> LineArrays:
+    return LineArrays(
+        y=np.empty(n_rows),
+        indptr=np.empty(n_rows + 1, dtype=np.int64),
+        indices=np.empty(n_values, dtype=np.int32),
+        values=np.empty(n_values),
+        qid=np.empty((n_rows, 2), dtype=np.int64),
+        comment=np.empty((n_rows, 2), dtype=np.int64),
+        line=np.empty(n_rows, dtype=np.int64),
+        long=np.empty((n_rows + n_values, 3), dtype=np.int64),
+    )
+
+
+def _fill_in_long_numbers(
+    path: str | os.PathLike[str], text: bytes, rows: LineArrays, dtype: np.dtype[Any]
+) -> None:
+    """Read the numbers of too many digits for the kernel, in place."""
+    largest = float(np.finfo(dtype).max)
+    for slot, start, stop in rows.long.tolist():
+        value = float(text[start:stop])
+        if slot >= 0:
+            if abs(value) > largest:
+                raise _bad_piece(path, line_of(rows, slot), text[start:stop], BAD_VALUE, dtype)
+            rows.values[slot] = value
+        else:
+            row = -1 - slot
+            if np.isinf(value):
+                raise _bad_piece(path, int(rows.line[row]), text[start:stop], BAD_TARGET, dtype)
+            rows.y[row] = value
+
+
+def _sort_features(path: str | os.PathLike[str], rows: LineArrays) -> None:
+    """Sort each row by feature, in place, where the file does not."""
+    if first_not_ascending(rows.indptr, rows.indices) < 0:
+        return
+    row_of = np.repeat(np.arange(len(rows.y)), np.diff(rows.indptr))
+    order = np.lexsort((rows.indices, row_of))
+    rows.indices[:] = rows.indices[order]
+    rows.values[:] = rows.values[order]
+    entry = first_not_ascending(rows.indptr, rows.indices)
+    if entry >= 0:
+        repeated = f"{rows.indices[entry]} twice"
+        raise bad_line(path, line_of(rows, entry), "each feature once on a line", repeated)
+
+
+def _all_or_none_have_qid(path: str | os.PathLike[str], rows: LineArrays) -> bool:
+    given = rows.qid[:, 1] > 0
+    if not len(given):
+        return False
+    differing = np.flatnonzero(given != given[0])
+    if len(differing):
+        raise _qid_differs(path, int(rows.line[differing[0]]), expected=bool(given[0]))
+    return bool(given[0])
+
+
+def _qid_differs(path: str | os.PathLike[str], line: int, *, expected: bool) -> DataFileError:
+    what = "a qid behind the target" if expected else "no qid"
+    found = "no qid" if expected else "a qid"
+    return bad_line(path, line, f"{what}, as on the lines before", found)
+
+
+def _bad_piece(
+    path: str | os.PathLike[str], line: int, rest: bytes, code: int, dtype: np.dtype[Any]
+) -> DataFileError:
+    piece = (rest.split(b"#")[0].split() or [b""])[0]
+    if piece.startswith(b"qid:") and code == BAD_FEATURE:
+        return bad_line(path, line, "the qid directly behind the target", decode(piece))
+    return bad_line(path, line, _EXPECTED[code].format(dtype), decode(piece))
+
+
+ZeroBased = bool | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class SvmlightScan:
+    """Tell what a first pass over a file found, so that later ones read all chunks alike.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_nonzeros
+        Numbers of items, of features and of entries that stand in the file, zeros included.
+    has_qid
+        Whether the items have a query.
+    integer_qid
+        Whether every qid is a whole number; otherwise they are read as strings.
+    zero_based
+        Whether the first feature is numbered 0 and not 1.
+
+    Examples
+    --------
+    >>> from rankwise.io import SvmlightScan
+    >>> SvmlightScan(10, 5, 20, has_qid=True, integer_qid=True, zero_based=False).density
+    0.4
+    """
+
+    n_rows: int
+    n_features: int
+    n_nonzeros: int
+    has_qid: bool
+    integer_qid: bool
+    zero_based: bool
+
+    @property
+    def first_feature(self) -> int:
+        """The number of the first feature in the file."""
+        return 0 if self.zero_based else 1
+
+    @property
+    def density(self) -> float:
+        """The share of the entries of X that stand in the file."""
+        return self.n_nonzeros / max(self.n_rows * self.n_features, 1)
+
+
+class _Feature(NamedTuple):
+    number: int
+    line: int
+
+
+def scan_chunks(
+    path: str | os.PathLike[str],
+    chunks: Iterable[Chunk],
+    n_features: int | None,
+    zero_based: ZeroBased,
+) -> SvmlightScan:
+    """Sum up chunks; every feature number must fit ``n_features`` and ``zero_based``."""
+    _check_numbering(n_features, zero_based)
+    n_rows = n_nonzeros = 0
+    id_types = set()
+    extremes: list[_Feature] = []
+    for chunk in chunks:
+        n_rows += len(chunk.y)
+        n_nonzeros += len(chunk.values)
+        extremes += _extreme_features(chunk)
+        if chunk.qid is not None:
+            id_types.add(chunk.qid.dtype)
+    if n_rows == 0:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected lines such as '2 qid:1 1:0.5', got a file without any."
+        )
+    from_zero = _starts_at_zero(extremes) if zero_based == "auto" else zero_based
+    n_found = max((feature.number + from_zero for feature in extremes), default=0)
+    scan = SvmlightScan(
+        n_rows=n_rows,
+        n_features=n_found if n_features is None else n_features,
+        n_nonzeros=n_nonzeros,
+        has_qid=bool(id_types),
+        integer_qid=id_types == {np.dtype(np.int64)},
+        zero_based=from_zero,
+    )
+    _check_range(path, extremes, scan)
+    return scan
+
+
+def check_features(path: str | os.PathLike[str], chunk: Chunk, scan: SvmlightScan) -> Chunk:
+    """Return the chunk after checking that its features are among those of the scan."""
+    _check_range(path, _extreme_features(chunk), scan)
+    return chunk
+
+
+def _check_numbering(n_features: int | None, zero_based: ZeroBased) -> None:
+    if n_features is not None and n_features < 0:
+        raise InvalidInputError(f"`n_features` must not be negative: got {n_features}.")
+    if zero_based not in (True, False, "auto"):
+        raise InvalidInputError(f"`zero_based` must be True, False or 'auto': got {zero_based!r}.")
+
+
+def _extreme_features(chunk: Chunk) -> list[_Feature]:
+    """Return the lowest and the highest feature, with the lines that first have them."""
+    if not len(chunk.indices):
+        return []
+    entries = [int(np.argmin(chunk.indices)), int(np.argmax(chunk.indices))]
+    return [_Feature(int(chunk.indices[entry]), line_of(chunk, entry)) for entry in entries]
+
+
+def _starts_at_zero(features: list[_Feature]) -> bool:
+    return any(feature.number == 0 for feature in features)
+
+
+def _check_range(
+    path: str | os.PathLike[str], features: list[_Feature], scan: SvmlightScan
+) -> None:
+    first, last = scan.first_feature, scan.first_feature + scan.n_features - 1
+    for number, line in features:
+        if number < first:
+            raise bad_line(path, line, "features from 1 (pass zero_based=True for 0)", str(number))
+        if number > last:
+            what = f"features up to {last} (n_features={scan.n_features})"
+            raise bad_line(path, line, what, str(number))
+
+
+CHUNK_BYTES = 1 << 24  # of text, 16 MB: parsed in a tenth of a second, about as large in memory
+
+Dense = bool | Literal["auto"]
+Comments = Literal["keep", "skip"]
+
+
+def read_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    dense: Dense = "auto",
+    comments: Comments = "keep",
+    dtype: DTypeLike = np.float64,
+) -> RankingData:
+    r"""Read a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2).
+
+    Each line is ``target qid:Q feature:value ... # comment``; blank lines and lines with a comment
+    only are left out. Numbers are read as Python's ``float`` reads them, bit for bit. Costs one
+    pass over the text, and little memory beside the result.
+
+    Parameters
+    ----------
+    path
+        The file.
+    n_features
+        Number of columns of X; None for the largest feature in the file. Give that of the training
+        data to read test data.
+    zero_based
+        Whether the first feature is numbered 0; "auto" says so when a 0 occurs.
+    dense
+        Whether X is a dense array or a sparse one (CSR); "auto" takes a dense array when more than
+        half of the entries stand in the file.
+    comments
+        "skip" leaves them out, which saves time and memory.
+    dtype
+        Type of X, float64 or float32.
+
+    Returns
+    -------
+    RankingData
+        ``qid`` is None when no line has one, a vector of integers when all ids are whole numbers,
+        else of strings.
+
+    Raises
+    ------
+    DataFileError
+        For the first bad line: file, line number, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 2:1 # best\n0 qid:7 1:0.25 2:0\n")
+    ...     data = read_svmlight(path)
+    >>> data
+    RankingData(2 items, 2 features, dense, with y, qid, comments)
+    >>> data.X, data.y, data.qid, data.comments
+    (array([[0.5 , 1.  ], [0.25, 0.  ]]), array([2., 0.]), array([7, 7]), ['best', ''])
+    """
+    _check_options(dense, comments, dtype, CHUNK_BYTES)
+    chunks = deque(_chunks(path, dtype, comments, CHUNK_BYTES))
+    scan = scan_chunks(path, chunks, n_features, zero_based)
+    return _assemble(chunks, scan, dense)
+
+
+def scan_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+) -> SvmlightScan:
+    r"""Check a whole file in bounded memory and count its rows, features and entries.
+
+    Parameters
+    ----------
+    path, n_features, zero_based
+        As in `read_svmlight`.
+    chunk_bytes
+        How much text is in memory at a time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import scan_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n")
+    ...     scan_svmlight(path)
+    SvmlightScan(n_rows=2, n_features=3, n_nonzeros=3, has_qid=True, integer_qid=True,
+                 zero_based=False)
+    """
+    _check_options("auto", "skip", np.float64, chunk_bytes)
+    chunks = _chunks(path, np.float64, "skip", chunk_bytes)
+    return scan_chunks(path, chunks, n_features, zero_based)
+
+
+def iter_svmlight(
+    path: str | os.PathLike[str],
+    scan: SvmlightScan | None = None,
+    *,
+    dense: Dense = "auto",
+    comments: Comments = "keep",
+    dtype: DTypeLike = np.float64,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[RankingData]:
+    r"""Read a svmlight or LETOR file in chunks of whole lines, in bounded memory.
+
+    The chunks, one below the other, are what `read_svmlight` returns. A query may go on in the next
+    chunk.
+
+    Parameters
+    ----------
+    path, dense, comments, dtype
+        As in `read_svmlight`.
+    scan
+        What `scan_svmlight` found in this file, so that all chunks have the same columns and types;
+        None makes that first pass here. Make it once for a file that is read many times.
+    chunk_bytes
+        How much text is in memory at a time, beside its arrays, which are about as large.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import iter_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n1 qid:8 3:4\n")
+    ...     [data.y.tolist() for data in iter_svmlight(path, chunk_bytes=32)]
+    [[2.0], [0.0, 1.0]]
+    """
+    _check_options(dense, comments, dtype, chunk_bytes)
+    known = scan_svmlight(path, chunk_bytes=chunk_bytes) if scan is None else scan
+    return (
+        _assemble(deque([check_features(path, chunk, known)]), known, dense)
+        for chunk in _chunks(path, dtype, comments, chunk_bytes)
+    )
+
+
+def _check_options(dense: Any, comments: Any, dtype: DTypeLike, chunk_bytes: int) -> None:
+    if dense not in (True, False, "auto"):
+        raise InvalidInputError(f"`dense` must be True, False or 'auto': got {dense!r}.")
+    if comments not in ("keep", "skip"):
+        raise InvalidInputError(f"`comments` must be 'keep' or 'skip': got {comments!r}.")
+    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise InvalidInputError(f"`dtype` must be float64 or float32: got {np.dtype(dtype)}.")
+    if chunk_bytes < 1:
+        raise InvalidInputError(f"`chunk_bytes` must be at least 1: got {chunk_bytes!r}.")
+
+
+def _chunks(
+    path: str | os.PathLike[str], dtype: DTypeLike, comments: Comments, chunk_bytes: int
+) -> Iterator[Chunk]:
+    return read_chunks(
+        path,
+        dtype=np.dtype(dtype),
+        chunk_bytes=chunk_bytes,
+        keep_comments=comments == "keep",
+    )
+
+
+def _assemble(chunks: deque[Chunk], scan: SvmlightScan, dense: Dense) -> RankingData:
+    """Put chunks one below the other; empties ``chunks`` on the way to spare memory."""
+    y = np.concatenate([chunk.y for chunk in chunks])
+    qid = _join_qid(chunks, scan)
+    comments = _join_comments(chunks)
+    make_dense = scan.density > 0.5 if dense == "auto" else dense
+    X = _dense(chunks, scan, len(y)) if make_dense else _sparse(chunks, scan, len(y))
+    return RankingData(X, y, qid, comments)
+
+
+def _join_qid(chunks: deque[Chunk], scan: SvmlightScan) -> NDArray[Any] | None:
+    parts = [chunk.qid for chunk in chunks if chunk.qid is not None]
+    if not parts:
+        return None
+    return join_ids(parts) if scan.integer_qid else join_ids(parts).astype(str)
+
+
+def _join_comments(chunks: deque[Chunk]) -> list[str] | None:
+    if all(chunk.comments is None for chunk in chunks):
+        return None
+    return [text for chunk in chunks for text in chunk.comments or [""] * len(chunk.y)]
+
+
+def _dense(chunks: deque[Chunk], scan: SvmlightScan, n_rows: int) -> FloatArray:
+    X = np.zeros((n_rows, scan.n_features), dtype=chunks[0].values.dtype)
+    start = 0
+    while chunks:
+        chunk = chunks.popleft()
+        stop = start + len(chunk.y)
+        scatter_rows(chunk.indptr, chunk.indices, chunk.values, scan.first_feature, X[start:stop])
+        start = stop
+    return X
+
+
+def _sparse(chunks: deque[Chunk], scan: SvmlightScan, n_rows: int) -> csr_array:
+    n_values = sum(len(chunk.values) for chunk in chunks)
+    values = np.empty(n_values, dtype=chunks[0].values.dtype)
+    indices = np.empty(n_values, dtype=np.int32)
+    lengths = np.concatenate([np.diff(chunk.indptr) for chunk in chunks])
+    start = 0
+    while chunks:
+        chunk = chunks.popleft()
+        stop = start + len(chunk.values)
+        values[start:stop] = chunk.values
+        np.subtract(chunk.indices, scan.first_feature, out=indices[start:stop])
+        start = stop
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_array((values, indices, indptr), shape=(n_rows, scan.n_features))

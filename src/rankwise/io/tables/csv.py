@@ -1,0 +1,147 @@
+"""CSV and TSV files."""
+
+import csv
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError
+from rankwise.io.files import open_read
+from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
+from rankwise.io.tables.table import CellError, Table
+from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, quoted, texts_at
+
+_BLOCK_CELLS = 1 << 18  # found at a time, 4 MB of positions
+
+
+class _Block(NamedTuple):
+    """Some rows: the spans of their cells (n_rows, n_columns, 2) and their lines in the file."""
+
+    spans: NDArray[np.int64]
+    line: NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CsvTable(Table):
+    """Read columns of delimited text in memory, below a header line.
+
+    Cells may be quoted, with a doubled quote for one inside. Blanks around cells and blank lines do
+    not count.
+    """
+
+    path: str | os.PathLike[str]
+    delimiter: str
+    header: list[str]
+    text: bytes
+    body: int
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], delimiter: str) -> Self:
+        """Load a plain or compressed file."""
+        with open_read(path) as stream:
+            text = stream.read().removeprefix(BYTE_ORDER_MARK)
+        if not text.endswith(b"\n"):
+            text += b"\n"
+        body = text.index(b"\n") + 1
+        return cls(path, delimiter, _header(path, text[:body], delimiter), text, body)
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the header."""
+        return self.header
+
+    def read(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read columns of numbers and columns of ids, in one pass."""
+        n_lines = self.text.count(b"\n", self.body)
+        matrices = [np.empty((n_lines, len(columns))) for columns in numbers]
+        vectors: list[list[NDArray[Any]]] = [[] for _ in ids]
+        n_rows = 0
+        for block in self._blocks():
+            rows = slice(n_rows, n_rows + len(block.line))
+            for columns, matrix in zip(numbers, matrices, strict=True):
+                self._read_numbers(block, columns, matrix[rows])
+            for column, parts in zip(ids, vectors, strict=True):
+                parts.append(self._read_ids(block, column))
+            n_rows = rows.stop
+        if n_rows == 0:
+            raise bad_line(self.path, 2, "a row below the header", "")
+        return [matrix[:n_rows] for matrix in matrices], [join_ids(parts) for parts in vectors]
+
+    def words(self, column: str) -> list[str]:
+        """Return the cells of a column as they are written."""
+        place = self.header.index(column)
+        blocks = (texts_at(self.text, block.spans[:, place]) for block in self._blocks())
+        return [word.replace('""', '"') for block in blocks for word in block]
+
+    def _blocks(self) -> Iterator[_Block]:
+        """Find the cells of some rows at a time."""
+        characters = np.frombuffer(self.text, dtype=np.uint8)
+        n_columns = len(self.header)
+        spans = np.empty((max(_BLOCK_CELLS // n_columns, 1), n_columns, 2), dtype=np.int64)
+        line = np.empty(len(spans), dtype=np.int64)
+        pos, first_line = self.body, 2
+        while pos < len(self.text):
+            n_rows, n_lines, code, pos = find_cells(
+                characters, pos, ord(self.delimiter), spans, line
+            )
+            if code != OK:
+                raise self._bad_row(first_line + int(line[n_rows]), code, pos)
+            yield _Block(spans[:n_rows], line[:n_rows] + first_line)
+            first_line += n_lines
+
+    def _read_numbers(self, block: _Block, columns: Sequence[str], out: FloatArray) -> None:
+        characters = np.frombuffer(self.text, dtype=np.uint8)
+        places = np.array([self.header.index(name) for name in columns], dtype=np.intp)
+        long = np.empty((out.size, 4), dtype=np.int64)
+        n_long, row, column = parse_cells(characters, block.spans, places, out, long)
+        if row >= 0:
+            raise self._bad_cell(block, row, columns[column], "a finite number")
+        for row, column, start, stop in long[:n_long].tolist():
+            out[row, column] = float(self.text[start:stop])
+            if not np.isfinite(out[row, column]):
+                raise self._bad_cell(block, row, columns[column], "a finite number")
+
+    def _read_ids(self, block: _Block, column: str) -> NDArray[Any]:
+        spans = np.ascontiguousarray(block.spans[:, self.header.index(column)])
+        missing = np.flatnonzero(spans[:, 0] == spans[:, 1])
+        if len(missing):
+            raise self._bad_cell(block, int(missing[0]), column, "an id")
+        values = ids_at(self.text, spans)
+        return values if values.dtype == np.int64 else np.char.replace(values, '""', '"')
+
+    def _bad_row(self, line: int, code: int, pos: int) -> DataFileError:
+        if code == OPEN_QUOTE:
+            return bad_line(self.path, line, "a closing quote", decode(self.text[pos:].strip()))
+        found = "fewer" if code == TOO_FEW else "more"
+        return bad_line(
+            self.path, line, f"{len(self.header)} cells as in the header", f"{found} cells"
+        )
+
+    def _bad_cell(self, block: _Block, row: int, column: str, expected: str) -> CellError:
+        start, stop = block.spans[row, self.header.index(column)].tolist()
+        cell = decode(self.text[start:stop])
+        return CellError(self.path, f"line {block.line[row]}", column, expected, quoted(cell))
+
+
+def _header(path: str | os.PathLike[str], line: bytes, delimiter: str) -> list[str]:
+    try:
+        cells = next(
+            csv.reader([decode(line)], delimiter=delimiter, skipinitialspace=True, strict=True)
+        )
+    except csv.Error as error:
+        raise bad_line(path, 1, f"a header ({error})", decode(line.strip())) from error
+    names = [cell.strip() for cell in cells]
+    if not all(names) or not names:
+        raise bad_line(path, 1, "a header with a name for each column", decode(line.strip()))
+    for name in names:
+        if names.count(name) > 1:
+            raise bad_line(path, 1, "a header with different names", f"{name} twice")
+    return names

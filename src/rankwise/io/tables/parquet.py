@@ -1,0 +1,112 @@
+"""Parquet files, through pyarrow."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError, MissingExtraError
+from rankwise.io.files import replacing
+from rankwise.io.tables.table import CellError, Table
+
+NUMERIC_TYPES = {
+    *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
+    *("halffloat", "float", "double", "bool"),
+}
+"""The types of columns that are read as numbers."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ParquetTable(Table):
+    """Read columns of a Parquet file, one at a time, and only those asked for."""
+
+    path: str | os.PathLike[str]
+    schema: list[str]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the schema of a file."""
+        with open_parquet(path) as file:
+            return cls(path, list(file.schema_arrow.names))
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the schema."""
+        return self.schema
+
+    def read(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read columns of numbers and columns of ids."""
+        with open_parquet(self.path) as file:
+            n_rows = file.metadata.num_rows
+            matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
+            for columns, matrix in zip(numbers, matrices, strict=True):
+                for j, name in enumerate(columns):
+                    matrix[:, j] = self._numbers(name, _column(file, name))
+            return matrices, [self._ids(name, _column(file, name)) for name in ids]
+
+    def words(self, column: str) -> list[str]:
+        """Return the cells of a column as text."""
+        with open_parquet(self.path) as file:
+            cells = _column(file, column).to_pylist()
+        return ["" if cell is None or cell != cell else str(cell) for cell in cells]
+
+    def _numbers(self, name: str, column: Any) -> NDArray[Any]:
+        if str(column.type) not in NUMERIC_TYPES:
+            raise CellError(self.path, "all rows", name, "numbers", str(column.type))
+        values: NDArray[Any] = column.cast("float64", safe=False).to_numpy()
+        self._refuse(name, ~np.isfinite(values), "a finite number")
+        return values
+
+    def _ids(self, name: str, column: Any) -> NDArray[Any]:
+        self._refuse(name, column.is_null(nan_is_null=True).to_numpy(), "an id")
+        return np.asarray(column.to_pylist())
+
+    def _refuse(self, name: str, bad: NDArray[Any], expected: str) -> None:
+        if bad.any():
+            row = f"row {int(np.argmax(bad)) + 1}"
+            raise CellError(self.path, row, name, expected, "none (null, NaN or infinity)")
+
+
+def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write named columns to a Parquet file, all or nothing."""
+    arrow, parquet = _pyarrow("Writing Parquet files")
+    table = arrow.table({name: np.asarray(values) for name, values in columns.items()})
+    with replacing(path) as new:
+        parquet.write_table(table, new)
+
+
+@contextmanager
+def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open a file; what its content is to blame for becomes a `DataFileError`."""
+    arrow, parquet = _pyarrow("Reading Parquet files")
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a Parquet file, got one that is damaged or of another "
+            f"format ({error})."
+        ) from error
+
+
+def _column(file: Any, name: str) -> Any:
+    return file.read(columns=[name]).column(name)
+
+
+def _pyarrow(task: str) -> tuple[Any, Any]:
+    try:
+        import pyarrow  # noqa: PLC0415 - the one boundary of the optional dependency
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError(task, "pyarrow", "tables") from error
+    return pyarrow, parquet

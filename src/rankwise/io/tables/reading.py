@@ -1,0 +1,171 @@
+"""Tables with named columns: CSV, TSV and Parquet."""
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.data import RankingData
+from rankwise.io.files import format_suffix, open_write
+from rankwise.io.tables.csv import CsvTable
+from rankwise.io.tables.parquet import ParquetTable, write_parquet
+from rankwise.io.tables.table import CellError, Table
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+
+USUAL_Y = ["y", "label", "score", "relevance"]
+USUAL_QID = ["qid", "query_id", "query"]
+"""Names by which the columns of scores and of queries are found."""
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    y: str | None = None,
+    qid: str | None = None,
+    features: Sequence[str] | None = None,
+) -> RankingData:
+    r"""Read items from a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file with named columns.
+
+    Parquet needs pyarrow, the extra ``tables``. Costs one pass over the file.
+
+    Parameters
+    ----------
+    path
+        The file; its suffix tells the format.
+    y
+        The column of the scores; by default the one named y, label, score or relevance. A file
+        without such a column gives ``y=None``, to be predicted.
+    qid
+        The column of the queries, numbers or strings; by default the one named qid, query_id or
+        query, if there is one.
+    features
+        The columns of X, in this order; by default all others, which must hold numbers.
+
+    Raises
+    ------
+    DataFileError
+        For the first bad or missing cell: file, line, column, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "hotels.csv")
+    ...     _ = path.write_text("query,stars,price,score\nrome,4,120,2\nrome,3,80,1\n")
+    ...     data = read_table(path)
+    >>> data.feature_names, data.X[0], data.y, data.qid
+    (['stars', 'price'], array([  4., 120.]), array([2., 1.]), array(['rome', 'rome'], dtype='<U4'))
+    """
+    table = open_table(path)
+    y_name = named_or_usual(path, table, y, "y", USUAL_Y)
+    qid_name = named_or_usual(path, table, qid, "qid", USUAL_QID)
+    if features is None:
+        names = [name for name in table.names if name not in (y_name, qid_name)]
+    else:
+        names = [require_column(path, table, name, "features") for name in features]
+    try:
+        (X, targets), ids = table.read([names, if_any(y_name)], if_any(qid_name))
+    except CellError as error:
+        if features is None and error.column in names:
+            hint = "All columns but y and qid are features; choose others with features=[...]."
+            raise DataFileError(f"{error} {hint}") from error
+        raise
+    return RankingData(
+        X,
+        y=targets[:, 0] if y_name is not None else None,
+        qid=ids[0] if qid_name is not None else None,
+        feature_names=names,
+    )
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write named columns to a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file, all or nothing.
+
+    Numbers are written with as many digits as it takes to read the same ones back.
+
+    Parameters
+    ----------
+    path
+        The file; its suffix tells the format.
+    columns
+        A vector for each name, all of the same length.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import write_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "predicted.csv")
+    ...     write_table(path, {"hotel": ["Roma", "Bella, vista"], "score": [0.25, 1.0]})
+    ...     print(path.read_text())
+    hotel,score
+    Roma,0.25
+    "Bella, vista",1.0
+    """
+    suffix = _table_suffix(path)
+    vectors = {name: np.asarray(values) for name, values in columns.items()}
+    shapes = {name: vector.shape for name, vector in vectors.items()}
+    if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) > 1:
+        raise InvalidInputError(f"`columns` must be vectors of one length: got shapes {shapes}.")
+    if suffix in PARQUET_SUFFIXES:
+        write_parquet(path, vectors)
+        return
+    with open_write(path) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
+        writer = csv.writer(text, delimiter=DELIMITERS[suffix], lineterminator="\n")
+        writer.writerow(vectors)
+        writer.writerows(zip(*(vector.tolist() for vector in vectors.values()), strict=True))
+
+
+def open_table(path: str | os.PathLike[str]) -> Table:
+    """Open a file of named columns, of the format that its suffix tells."""
+    suffix = _table_suffix(path)
+    if suffix in PARQUET_SUFFIXES:
+        return ParquetTable.open(path)
+    return CsvTable.open(path, DELIMITERS[suffix])
+
+
+def _table_suffix(path: str | os.PathLike[str]) -> str:
+    suffix = format_suffix(path)
+    if suffix not in DELIMITERS and suffix not in PARQUET_SUFFIXES:
+        known = ", ".join(sorted([*DELIMITERS, *PARQUET_SUFFIXES]))
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a name that ends in one of {known}, got {suffix!r}."
+        )
+    return suffix
+
+
+def named_or_usual(
+    path: str | os.PathLike[str], table: Table, name: str | None, option: str, usual: list[str]
+) -> str | None:
+    """Return the column asked for, or else the one with a usual name, or None."""
+    if name is not None:
+        return require_column(path, table, name, option)
+    found = [name for name in usual if name in table.names]
+    if len(found) > 1:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected one column for `{option}`, got {found}. Choose one with "
+            f"{option}=..."
+        )
+    return found[0] if found else None
+
+
+def require_column(path: str | os.PathLike[str], table: Table, name: str, option: str) -> str:
+    """Return the name of a column after checking that the table has it."""
+    if name not in table.names:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a column {name!r} for `{option}`, got the columns "
+            f"{table.names}."
+        )
+    return name
+
+
+def if_any(name: str | None) -> list[str]:
+    """Return a list of the name, empty when there is none."""
+    return [] if name is None else [name]

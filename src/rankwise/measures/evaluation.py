@@ -1,0 +1,369 @@
+"""Measuring rankings: `evaluate` and its result."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import wilcoxon
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.measures.correlation import KendallTau
+from rankwise.measures.graded import NDCG
+from rankwise.measures.options import listed, one_of
+from rankwise.measures.pairwise import Concordance
+from rankwise.measures.rankings import Judgements, Rankings, one_vector
+from rankwise.measures.registry import parse_measure, parse_measures
+from rankwise.measures.value import Measure, weighted_mean
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Hold the values of measures for each query; printing it gives a table of the means.
+
+    Parameters
+    ----------
+    ids : (n_queries,)
+        The ids of the queries.
+    measures : tuple of Measure
+        What was measured.
+    values : (n_queries, n_measures)
+        The values, NaN where a measure is undefined and skipped.
+    weights : (n_queries, n_measures)
+        The weight of each query in the overall value: 1, or its pairs for a pooled measure.
+    defined : (n_queries, n_measures)
+        Whether the grades of the query define the measure.
+
+    Examples
+    --------
+    >>> from rankwise import evaluate
+    >>> y, scores, qid = [2, 0, 1, 0, 0], [0.9, 0.8, 0.1, 0.5, 0.4], ["a", "a", "a", "b", "b"]
+    >>> evaluation = evaluate(y, scores, qid, ["NDCG @ 10", "AP"])
+    >>> print(evaluation)
+    measure      mean  std. error  undefined
+    NDCG @ 10  0.9502           -          1
+    AP         0.8333           -          1
+    2 queries
+    >>> round(evaluation["NDCG @ 10"], 4)
+    0.9502
+    >>> evaluation.per_query["AP"].round(4)
+    array([0.8333,    nan])
+    """
+
+    ids: NDArray[Any]
+    measures: tuple[Measure, ...]
+    values: FloatArray
+    weights: FloatArray
+    defined: BoolArray
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.ids)
+
+    @property
+    def mean(self) -> FloatArray:
+        """The overall value of each measure: the mean over defined queries, or pooled."""
+        return weighted_mean(self.values.T, self.weights.T)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """The standard error of each overall value over queries; NaN for fewer than two queries.
+
+        For a pooled measure, a ratio of sums over queries, it is the linearised one.
+        """
+        counted = ~np.isnan(self.values) & (self.weights > 0)
+        weights = np.where(counted, self.weights, 0.0)
+        n_counted = counted.sum(axis=0)
+        several = n_counted > 1
+        residuals = weights * np.where(
+            counted, self.values - np.where(several, self.mean, 0.0), 0.0
+        )
+        error = np.full(len(self.measures), np.nan)
+        n = n_counted[several]
+        squares = (residuals[:, several] ** 2).sum(axis=0)
+        error[several] = np.sqrt(squares * n / (n - 1)) / weights[:, several].sum(axis=0)
+        return error
+
+    @property
+    def n_undefined(self) -> IntArray:
+        """Number of queries whose grades leave each measure undefined, whatever they count."""
+        undefined: IntArray = (~self.defined).sum(axis=0)
+        return undefined
+
+    @property
+    def per_query(self) -> dict[str, NDArray[Any]]:
+        """The table of values: a column of ids, ``"qid"``, and a column for each measure."""
+        columns = {repr(m): freeze(self.values[:, at]) for at, m in enumerate(self.measures)}
+        return {"qid": self.ids} | columns
+
+    def __getitem__(self, measure: str | Measure) -> float:
+        """Return the overall value of a measure, given by itself or by its name."""
+        return float(self.mean[self.column(measure)])
+
+    def column(self, measure: str | Measure) -> int:
+        """Return the position of a measure."""
+        wanted = parse_measure(measure)
+        if wanted not in self.measures:
+            raise InvalidInputError(
+                f"The evaluation holds {listed(map(repr, self.measures))}: got {wanted!r}. "
+                "Give it to `evaluate` among the measures."
+            )
+        return self.measures.index(wanted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in the types of JSON; what is undefined is None."""
+        summaries = zip(
+            self.mean, self.standard_error, self.n_undefined, self.values.T, strict=True
+        )
+        return {
+            "n_queries": self.n_queries,
+            "ids": [_plain(name) for name in self.ids.tolist()],
+            "measures": {
+                repr(measure): {
+                    "mean": _number(mean),
+                    "standard_error": _number(error),
+                    "n_undefined": int(n_undefined),
+                    "values": [_number(value) for value in values],
+                }
+                for measure, (mean, error, n_undefined, values) in zip(
+                    self.measures, summaries, strict=True
+                )
+            },
+        }
+
+    def __str__(self) -> str:
+        rows = [("measure", "mean", "std. error", "undefined")]
+        columns = (self.measures, self.mean, self.standard_error, self.n_undefined)
+        for measure, mean, error, n_undefined in zip(*columns, strict=True):
+            rows.append((repr(measure), _decimals(mean), _decimals(error), str(n_undefined)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            f"{row[0]:<{widths[0]}}  "
+            + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            for row in rows
+        ]
+        queries = "1 query" if self.n_queries == 1 else f"{self.n_queries} queries"
+        return "\n".join([*lines, queries])
+
+    def __repr__(self) -> str:
+        means = zip(self.measures, self.mean, strict=True)
+        listing = ", ".join(f"{measure!r}: {_decimals(mean)}" for measure, mean in means)
+        return f"Evaluation({self.n_queries} queries, {listing})"
+
+
+def evaluate(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | Sequence[Hashable] | None = None,
+    measures: str | Measure | Iterable[str | Measure] | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Evaluation:
+    """Measure how well scores rank the items of each query.
+
+    The scores are sorted once for all measures: O(n log n).
+
+    Parameters
+    ----------
+    y : (n_items,)
+        The grades: the higher, the better the item. Any real numbers, unless a measure says
+        otherwise.
+    scores : (n_items,)
+        The predicted scores; the item with the highest is ranked first.
+    qid : (n_items,), optional
+        The query of each item, in any order; without it all items form one query.
+    measures : measure, name or several of them, optional
+        By default Concordance and KendallTau, and NDCG and NDCG @ 10 where they apply: when no
+        grade is negative and there are no weights.
+    sample_weight : (n_items,), optional
+        Weights of the items, for measures of pairs: the weight of a pair is the product of the
+        weights of its items.
+
+    Returns
+    -------
+    Evaluation
+        The values of each query, their means, standard errors, and numbers of undefined queries.
+
+    Examples
+    --------
+    >>> from rankwise import NDCG, evaluate
+    >>> y = [3, 1, 0, 2, 1, 0]
+    >>> scores = [0.9, 0.8, 0.1, 0.5, 0.3, 0.6]
+    >>> qid = ["a", "a", "a", "a", "b", "b"]
+    >>> print(evaluate(y, scores, qid, [NDCG @ 10, "Concordance"]))
+    measure        mean  std. error  undefined
+    NDCG @ 10    0.8017      0.1708          0
+    Concordance  0.4167      0.4167          0
+    2 queries
+    """
+    queries = Queries.single(np.size(y)) if qid is None else Queries.from_qid(qid)
+    judgements = Judgements.of(y, queries, sample_weight)
+    chosen = _defaults(judgements) if measures is None else parse_measures(measures)
+    rankings = Rankings.of(judgements, one_vector(scores))
+    plans = [measure.prepare(judgements) for measure in chosen]
+    values = [measure.rate(plan, rankings)[0] for measure, plan in zip(chosen, plans, strict=True)]
+    return Evaluation(
+        ids=queries.ids,
+        measures=chosen,
+        values=freeze(np.column_stack(values)),
+        weights=freeze(np.column_stack([plan.weight for plan in plans])),
+        defined=freeze(np.column_stack([plan.defined for plan in plans])),
+    )
+
+
+def _defaults(judgements: Judgements) -> tuple[Measure, ...]:
+    """Choose measures that suit the grades: gains must not be negative, and take no weights."""
+    if judgements.weighted or (judgements.y < 0).any():
+        return Concordance, KendallTau
+    return Concordance, KendallTau, NDCG, NDCG @ 10
+
+
+def _decimals(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.4f}"
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _plain(name: Any) -> str | int | float | bool:
+    """Return an id in a type of JSON."""
+    return name if isinstance(name, str | int | float | bool) else str(name)
+
+
+Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+
+
+@final
+@dataclass(frozen=True)
+class PairedTest:
+    """Hold the result of a paired Wilcoxon signed-rank test over queries.
+
+    Parameters
+    ----------
+    statistic : float
+        The smaller sum of signed ranks; the sum for positive differences when one-sided.
+    pvalue : float
+        The chance of a difference at least as large if neither ranker is better.
+    mean_difference : float
+        The mean over queries of the first value minus the second.
+    n_queries : int
+        Number of queries compared.
+    n_equal : int
+        Number of those with equal values, which the test leaves out.
+    n_ignored : int
+        Number of further queries where one of the rankers has no value.
+
+    Examples
+    --------
+    >>> from rankwise import paired_test
+    >>> result = paired_test([0.9, 0.8, 0.7], [0.5, 0.8, float("nan")])
+    >>> result.n_queries, result.n_equal, result.n_ignored, result.pvalue
+    (2, 1, 1, 1.0)
+    """
+
+    statistic: float
+    pvalue: float
+    mean_difference: float
+    n_queries: int
+    n_equal: int
+    n_ignored: int
+
+    def __str__(self) -> str:
+        return (
+            f"mean difference {self.mean_difference:+.4f} over {self.n_queries} queries "
+            f"({self.n_equal} equal, {self.n_ignored} ignored), "
+            f"Wilcoxon signed-rank statistic {self.statistic:g}, p = {self.pvalue:.4g}"
+        )
+
+
+def paired_test(
+    a: Evaluation | ArrayLike,
+    b: Evaluation | ArrayLike,
+    measure: str | Measure | None = None,
+    alternative: Alternative = "two-sided",
+) -> PairedTest:
+    """Test whether one ranker is better than another, query by query.
+
+    The Wilcoxon signed-rank test ranks the differences of the queries by size and asks whether the
+    positive and the negative ones balance. Queries with equal values are left out, as Wilcoxon did;
+    when all are equal the p-value is 1.
+
+    Parameters
+    ----------
+    a, b : Evaluation or (n_queries,)
+        Two evaluations of the same queries, or the values of each query. NaN is ignored.
+    measure : measure or name, optional
+        What to compare; needed for evaluations that hold several measures.
+    alternative : {"two-sided", "greater", "less"}
+        The claim about ``a`` against ``b`` that a small p-value supports.
+
+    Notes
+    -----
+    The test that [PTA09] Sect. 5 uses.
+
+    Examples
+    --------
+    >>> from rankwise import paired_test
+    >>> result = paired_test([0.9, 0.8, 0.7, 0.9, 0.6, 0.8], [0.7, 0.5, 0.6, 0.3, 0.6, 0.4])
+    >>> print(result)
+    mean difference +0.2667 over 6 queries (1 equal, 0 ignored), Wilcoxon ... p = 0.0625
+    """
+    one_of(*get_args(Alternative))("alternative", alternative)
+    difference = _difference(a, b, measure)
+    known = difference[~np.isnan(difference)]
+    if len(known) == 0:
+        raise InvalidInputError(
+            "At least one query must have a value in both evaluations: got none. Check that the "
+            "grades hold relevant items, or set `empty` of the measure."
+        )
+    changed = known[known != 0.0]
+    statistic, pvalue = 0.0, 1.0
+    if len(changed) > 0:
+        statistic, pvalue = wilcoxon(changed, alternative=alternative)
+    return PairedTest(
+        statistic=float(statistic),
+        pvalue=float(pvalue),
+        mean_difference=float(known.mean()),
+        n_queries=len(known),
+        n_equal=len(known) - len(changed),
+        n_ignored=len(difference) - len(known),
+    )
+
+
+def _difference(
+    a: Evaluation | ArrayLike, b: Evaluation | ArrayLike, measure: str | Measure | None
+) -> FloatArray:
+    if isinstance(a, Evaluation) and isinstance(b, Evaluation):
+        if not np.array_equal(a.ids, b.ids):
+            raise InvalidInputError(
+                "Both evaluations must hold the same queries in the same order: the ids differ. "
+                "Evaluate both rankers on the same rows."
+            )
+        return _column(a, measure) - _column(b, measure)
+    if isinstance(a, Evaluation) or isinstance(b, Evaluation):
+        raise InvalidInputError(
+            "Both arguments must be evaluations, or both values of queries: got "
+            f"{type(a).__name__} and {type(b).__name__}."
+        )
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise InvalidInputError(
+            "Both arguments must hold one value per query: got shapes "
+            f"{first.shape} and {second.shape}."
+        )
+    return first - second
+
+
+def _column(evaluation: Evaluation, measure: str | Measure | None) -> FloatArray:
+    if measure is None and len(evaluation.measures) > 1:
+        raise InvalidInputError(
+            "`measure` must say what to compare: the evaluations hold "
+            f"{listed(map(repr, evaluation.measures))}."
+        )
+    at = 0 if measure is None else evaluation.column(measure)
+    return evaluation.values[:, at]

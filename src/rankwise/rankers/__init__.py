@@ -1,0 +1,1 @@
+"""The rankers, one folder per family, and what every ranker shares."""

@@ -1,0 +1,1 @@
+"""DORM: direct optimisation of ranking measures."""

@@ -1,0 +1,1 @@
+"""RankingFactorization: factors of users and items trained for a measure."""

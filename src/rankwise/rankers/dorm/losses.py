@@ -1,0 +1,287 @@
+"""The losses that structured learning to rank bounds, with their exact oracles."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.dorm.oracles.assignment import (
+    assign,
+    assign_by_value,
+    ideal_positions,
+    plan_assignments,
+    sort_open_positions,
+)
+from rankwise.rankers.dorm.oracles.diversity import (
+    assign_constrained,
+    diverse_oracle,
+    diverse_positions,
+    plan_diverse,
+)
+from rankwise.rankers.dorm.oracles.plans import Plan
+from rankwise.rankers.dorm.planes import Aims
+
+Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
+"""Finds the positions that maximise score plus loss, and their loss, from query and scores."""
+
+
+_TIE_BREAK = 1e-6  # how much of the range of all values may decide between equal ones
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RankingLoss:
+    """The loss of every ranking of every query, and the ranking without loss to learn.
+
+    The slack of a query with scores g is the greatest of ``loss(positions) - <beta, g>`` over all
+    rankings, with ``beta_i = target_i - decay[position_i]``. It bounds the loss of the ranking by g
+    from above.
+
+    Parameters
+    ----------
+    plan : Plan
+        Queries, decay, and the compiled oracle.
+    target : (n_items,)
+        The decay at each item's position in the ranking without loss.
+    ideal : (n_queries,)
+        ``sum_i discounts[position_i] gains_i`` of that ranking.
+    weights : (n_queries,)
+        How much each query's slack counts.
+    oracle : callable, optional
+        Takes the place of the compiled oracle.
+    """
+
+    plan: Plan
+    target: FloatArray
+    ideal: FloatArray
+    weights: FloatArray
+    oracle: Oracle | None = None
+
+    @classmethod
+    def from_gains(
+        cls,
+        plan: Plan,
+        ties: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the loss ``<a(best), b> - <a(positions), b>``.
+
+        Parameters
+        ----------
+        plan
+            From ``plan_assignments``.
+        ties : (n_items,), optional
+            Preliminary scores that order items in the target wherever the loss leaves the order
+            open: among equal gains, and among positions of equal discount. Without them it is the
+            order of the items, and little may be learned.
+        weights : (n_queries,), optional
+
+        Notes
+        -----
+        [LS08] eq. (17).
+        """
+        scores = np.zeros(len(plan.gains)) if ties is None else ties
+        positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
+        return cls._towards(plan, positions, weights, None)
+
+    @classmethod
+    def from_sources(
+        cls,
+        plan: Plan,
+        sources: ArrayLike,
+        depth: int,
+        ties: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the same loss among rankings with different sources in the first positions.
+
+        The target is the best of these rankings.
+
+        Parameters
+        ----------
+        plan, ties, weights
+            As for ``from_gains``.
+        sources, depth
+            As for ``plan_diverse``.
+
+        Notes
+        -----
+        [LS08] eq. (33).
+        """
+        scores = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties)
+        diverse, a = plan_diverse(plan, sources, depth), plan.discounts
+        preference = -ideal_positions(plan.gains, scores, plan.starts)
+        positions = diverse_positions(preference, sources, plan.starts, depth)
+        is_first = np.r_[True, a[1:] != a[:-1]]
+        behind = plan.starts[:-1] + diverse.depths
+        is_first[behind[behind < plan.starts[1:]]] = True
+        positions = sort_open_positions(positions, scores, plan.starts, is_first)
+        loss = cls._towards(plan, positions, weights, None)
+        find = diverse_oracle(diverse)
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            found, first = find(q, g), plan.starts[q]
+            gained = plan.discounts[first + found] @ plan.gains[first : first + len(found)]
+            return found, float(loss.ideal[q] - gained)
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+
+    @classmethod
+    def from_conditions(
+        cls,
+        plan: Plan,
+        shares: ArrayLike,
+        depth: int,
+        ties: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the same loss among rankings that keep weighted conditions on the first positions.
+
+        Each call of the oracle is a mixed-integer programme.
+
+        Parameters
+        ----------
+        plan, ties, weights
+            As for ``from_gains``.
+        shares : (n_items, n_conditions)
+            For each condition, the shares of the items in the head must sum to 1 at most.
+        depth : int
+            Number of positions of the head; all of them in a shorter query.
+
+        Notes
+        -----
+        [LS08] end of Sect. 5.1.
+        """
+        starts, depths = plan.starts, np.minimum(depth, np.diff(plan.starts)).tolist()
+        parts = _by_query(np.asarray(shares, dtype=np.float64), starts)
+        hints = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties, dtype=np.float64)
+
+        def best(q: int, V: FloatArray) -> IntArray:
+            return assign_constrained(V, parts[q], depths[q])
+
+        def columns(q: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            rows = slice(starts[q], starts[q + 1])
+            return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
+
+        targets = []
+        for q, g in enumerate(_by_query(hints, starts)):
+            b, a, c = columns(q)
+            targets.append(best(q, _tie_broken(np.outer(b, a), g, c)))
+        loss = cls._towards(plan, np.concatenate(targets), weights, None)
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            b, a, c = columns(q)
+            found = best(q, np.outer(g, c) - np.outer(b, a))
+            return found, float(loss.ideal[q] - a[found] @ b)
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+
+    @classmethod
+    def from_costs(
+        cls,
+        costs: Sequence[FloatArray],
+        decay: ArrayLike,
+        ties: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the loss ``sum_i cost[i, position_i]``, less the smallest such sum.
+
+        Parameters
+        ----------
+        costs : n_queries matrices (n_items, n_items)
+            The cost of each item at each position.
+        decay : (n_items,)
+            c of each position, query by query.
+        ties : (n_items,), optional
+            Preliminary scores that choose the target among the rankings of the smallest cost.
+        weights : (n_queries,), optional
+
+        Notes
+        -----
+        [LS08] eq. (19). Each call of the oracle is a general assignment problem.
+        """
+        starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
+        nothing = np.zeros(starts[-1])
+        plan = plan_assignments(nothing, nothing, decay, starts)
+        hints = np.zeros(starts[-1]) if ties is None else np.asarray(ties, dtype=np.float64)
+        each = zip(costs, _by_query(hints, starts), _by_query(plan.decay, starts), strict=True)
+        best = [assign_by_value(_tie_broken(-cost, g, c)) for cost, g, c in each]
+        least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
+        loss = cls._towards(plan, np.concatenate(best), weights, None)
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            c = plan.decay[starts[q] : starts[q + 1]]
+            found = assign_by_value(np.outer(g, c) + costs[q])
+            return found, _sum_at(costs[q], found) - least[q]
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+
+    @classmethod
+    def _towards(
+        cls, plan: Plan, positions: IntArray, weights: ArrayLike | None, oracle: Oracle | None
+    ) -> Self:
+        n_queries = len(plan.methods)
+        omega = np.ones(n_queries) if weights is None else np.array(weights, dtype=np.float64)
+        if omega.shape != (n_queries,) or not np.all(np.isfinite(omega) & (omega >= 0)):
+            raise InvalidInputError(
+                f"`weights` must be one finite number of 0 or more for each of the {n_queries} "
+                f"queries: got shape {omega.shape}."
+            )
+        place = positions + np.repeat(plan.starts[:-1], np.diff(plan.starts))
+        ideal = np.add.reduceat(plan.discounts[place] * plan.gains, plan.starts[:-1])
+        return cls(plan, freeze(plan.decay[place]), freeze(ideal), freeze(omega), oracle)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.weights)
+
+    def aims(self, C: float) -> Aims:
+        """Return what compiled code needs to know, for one C."""
+        return Aims(self.plan, self.target, self.ideal, C * self.weights)
+
+    def slacks(self, scores: FloatArray) -> FloatArray:
+        """Return the slack of each query at given scores, by one call of the oracle each."""
+        beta, losses = self.cuts(scores)
+        return np.maximum(0.0, losses - np.add.reduceat(beta * scores, self.plan.starts[:-1]))
+
+    def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the plane of each query at given scores: the items' coefficients, the losses."""
+        if self.oracle is not None:
+            queries = enumerate(_by_query(scores, self.plan.starts))
+            planes = [self.cut(self.oracle, q, g) for q, g in queries]
+            return np.concatenate([p[0] for p in planes]), np.array([p[1] for p in planes])
+        place = assign(self.plan, scores) + np.repeat(
+            self.plan.starts[:-1], np.diff(self.plan.starts)
+        )
+        gained = np.add.reduceat(
+            self.plan.discounts[place] * self.plan.gains, self.plan.starts[:-1]
+        )
+        return self.target - self.plan.decay[place], self.ideal - gained
+
+    def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
+        """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""
+        rows = slice(self.plan.starts[q], self.plan.starts[q + 1])
+        positions, loss = oracle(q, scores)
+        return self.target[rows] - self.plan.decay[rows][positions], loss
+
+
+def _by_query(values: FloatArray, starts: IntArray) -> list[FloatArray]:
+    return np.split(values, starts[1:-1])
+
+
+def _tie_broken(V: FloatArray, ties: FloatArray, decay: FloatArray) -> FloatArray:
+    """Return values of item and position, scaled, plus a little where ``ties`` put the items."""
+    favour = np.outer(ties, decay)
+    span, width = float(np.ptp(V)), float(np.ptp(favour))
+    if span == 0.0 or width == 0.0:
+        return V + favour
+    return V * (len(V) / (_TIE_BREAK * span)) + favour / width
+
+
+def _sum_at(V: FloatArray, positions: IntArray) -> float:
+    return float(V[np.arange(len(V)), positions].sum())

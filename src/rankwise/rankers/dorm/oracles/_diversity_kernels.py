@@ -1,0 +1,203 @@
+"""Branch and bound for a head that takes at most one item of each source."""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.rankers.dorm.oracles._sorting_kernels import Ranked, descending
+from rankwise.rankers.dorm.oracles._truncated_kernels import (
+    Table,
+    best_head,
+    count_states,
+    find_candidates,
+    place_behind_head,
+)
+from rankwise.rankers.dorm.oracles.plans import Plan
+
+HEADS, SOURCES, ASSIGNMENTS = range(3)
+
+
+class DiversePlan(NamedTuple):
+    """Hold all that is known of queries with sources before their scores, for compiled code."""
+
+    plan: Plan
+    sources: IntArray  # of each item, counted from 0 inside its query
+    n_sources: IntArray  # (n_queries,)
+    depths: IntArray  # positions under the condition, at most n_sources, (n_queries,)
+    methods: IntArray  # HEADS, SOURCES or ASSIGNMENTS, (n_queries,)
+
+
+class Sourced(NamedTuple):
+    """One query with its items in descending order of score, and what the head may take."""
+
+    query: Ranked
+    levels: IntArray  # of each rank; -1 where an item of the same source is never worse
+    sources: IntArray  # of each rank, counted from 0
+
+
+class _Node(NamedTuple):
+    value: float  # of the best head under the node's decisions: no descendant is better
+    conflict: int  # a source that occurs twice in this head; -1 for none
+    parent: int
+    choice: int  # the rank that alone represents its source from here on; -1 at the root
+
+
+@njit(cache=True, nogil=True)
+def assign_diverse_heads(
+    diverse: DiversePlan,
+    scores: FloatArray,
+    table: Table,
+    max_nodes: int,
+    first: int,
+    last: int,
+    positions: IntArray,
+    solved: BoolArray,
+) -> None:
+    """Fill the best positions in those of the queries first ... last - 1 whose method is HEADS.
+
+    Parameters
+    ----------
+    scores, positions : (n_items,)
+        Of these queries' items alone.
+    table, max_nodes
+        As for ``best_diverse_head``.
+    solved : (last - first,), filled
+        Whether a query's method is HEADS and its search came to an end.
+    """
+    plan = diverse.plan
+    for q in range(first, last):
+        at, n_items = plan.starts[q] - plan.starts[first], plan.starts[q + 1] - plan.starts[q]
+        solved[q - first] = False
+        if diverse.methods[q] == HEADS:
+            order, by_rank = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
+            g = scores[at : at + n_items]
+            descending(g, np.empty((2, n_items), np.uint64), order)
+            problem = _sort(diverse, q, g, order)
+            head = np.empty(diverse.depths[q], np.intp)
+            if best_diverse_head(problem, diverse.n_sources[q], table, max_nodes, head):
+                solved[q - first] = True
+                place_behind_head(head, by_rank)
+                for rank in range(n_items):
+                    positions[at + order[rank]] = by_rank[rank]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _sort(diverse: DiversePlan, q: int, scores: FloatArray, order: IntArray) -> Sourced:
+    """Put the items of a query in order and keep those out of the head that it never needs.
+
+    These are the items with no lower gain than a better item of the same source, which can always
+    take their place.
+    """
+    plan, first = diverse.plan, diverse.plan.starts[q]
+    n_items, n_levels = len(order), plan.level_starts[q + 1] - plan.level_starts[q]
+    levels, sources = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
+    sorted_scores = np.empty(n_items)
+    lowest = np.full(diverse.n_sources[q], n_levels)
+    for rank in range(n_items):
+        level, source = plan.levels[first + order[rank]], diverse.sources[first + order[rank]]
+        levels[rank] = level if level < lowest[source] else -1
+        lowest[source] = min(level, lowest[source])
+        sources[rank] = source
+        sorted_scores[rank] = scores[order[rank]]
+    query = Ranked(
+        sorted_scores,
+        plan.level_gains[plan.level_starts[q] : plan.level_starts[q + 1]],
+        plan.decay[first : first + n_items],
+        plan.discounts[first : first + n_items],
+    )
+    return Sourced(query, levels, sources)
+
+
+@njit(cache=True, nogil=True)
+def best_diverse_head(
+    problem: Sourced, n_sources: int, table: Table, max_nodes: int, head: IntArray
+) -> bool:
+    """Fill ``head`` with the best ranks of different sources; return whether that was possible.
+
+    The head without the condition bounds every head with it. Where a source occurs twice, one
+    branch for each of its items allows that item alone. The most promising branch goes first, so
+    the first one without a conflict is optimal.
+
+    Parameters
+    ----------
+    problem
+        With discounts constant from ``len(head)`` on.
+    n_sources
+        At least ``len(head)``.
+    table
+        Room for states; the search gives up where it does not suffice.
+    max_nodes
+        Give up after this many branches.
+    head : (depth,), filled
+    """
+    allowed = problem.levels.copy()
+    nodes = [_evaluate(problem, allowed, n_sources, table, head, -1, -1)]
+    queue = [(-nodes[0].value, 0)]
+    while len(queue) > 0:
+        _, number = heapq.heappop(queue)
+        _apply_decisions(problem, nodes, number, allowed)
+        if nodes[number].value == np.inf:
+            return False
+        if nodes[number].conflict < 0:
+            _evaluate(problem, allowed, n_sources, table, head, -1, -1)
+            return True
+        rivals = [
+            rank
+            for rank in range(len(allowed))
+            if problem.sources[rank] == nodes[number].conflict and allowed[rank] >= 0
+        ]
+        for rank in rivals:
+            allowed[rank] = -1
+        for rank in rivals:
+            if len(nodes) == max_nodes:
+                return False
+            allowed[rank] = problem.levels[rank]
+            node = _evaluate(problem, allowed, n_sources, table, head, number, rank)
+            allowed[rank] = -1
+            heapq.heappush(queue, (-node.value, len(nodes)))
+            nodes.append(node)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(
+    problem: Sourced,
+    allowed: IntArray,
+    n_sources: int,
+    table: Table,
+    head: IntArray,
+    parent: int,
+    choice: int,
+) -> _Node:
+    """Solve with the allowed ranks and look for a source that occurs twice.
+
+    Where the table is too small the value is inf, so that the search comes back to this node first.
+    """
+    order = np.arange(len(allowed))
+    candidates = find_candidates(allowed, order, len(problem.query.gains), len(head))
+    if count_states(candidates.sizes) > len(table.last_level):
+        return _Node(np.inf, -1, parent, choice)
+    value = best_head(problem.query, candidates, table, head)
+    seen = np.zeros(n_sources, np.bool_)
+    conflict = -1
+    for rank in head:
+        if seen[problem.sources[rank]]:
+            conflict = problem.sources[rank]
+        seen[problem.sources[rank]] = True
+    return _Node(value, conflict, parent, choice)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _apply_decisions(problem: Sourced, nodes: list[_Node], number: int, allowed: IntArray) -> None:
+    """Set the levels allowed at a node: each source decided on keeps its one choice."""
+    for rank in range(len(allowed)):
+        allowed[rank] = problem.levels[rank]
+    while nodes[number].choice >= 0:
+        choice = nodes[number].choice
+        for rank in range(len(allowed)):
+            if problem.sources[rank] == problem.sources[choice] and rank != choice:
+                allowed[rank] = -1
+        number = nodes[number].parent

@@ -1,0 +1,289 @@
+"""Exact loss-augmented rankings: the oracles of structured learning to rank."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import in_threads, n_threads
+from rankwise.rankers.dorm.oracles.plans import (
+    GENERAL,
+    SORT,
+    TRUNCATED,
+    TWO_LEVELS,
+    Plan,
+    assign_queries,
+    make_scratch,
+    max_states,
+)
+
+Method = Literal["auto", "sort", "truncated", "two levels", "general"]
+
+_CODES = {"sort": SORT, "truncated": TRUNCATED, "two levels": TWO_LEVELS, "general": GENERAL}
+_ITEMS_PER_THREAD = 20_000  # a millisecond or two of work
+_MAX_STATES = 2_000_000  # of the truncated oracle's table: 34 MB
+
+
+def plan_assignments(
+    gains: ArrayLike,
+    discounts: ArrayLike,
+    decay: ArrayLike,
+    starts: ArrayLike | None = None,
+    method: Method = "auto",
+) -> Plan:
+    """Prepare the loss-augmented ranking of every query, for any scores.
+
+    The problem of one query with scores g is to find the positions that maximise
+
+        sum_i  decay[position_i] g_i - discounts[position_i] gains_i
+
+    which adds to the score of a ranking the loss of it. The method is chosen for each query from
+    what does not depend on the scores: a sort where there is one gain or where the discounts are an
+    affine function of the decay; for discounts that are constant from some position on, a dynamic
+    programme over the numbers of items of each gain above it; for two gains, one over a band; and
+    for all else thresholds completed by shortest augmenting paths. All are exact.
+
+    Parameters
+    ----------
+    gains : (n_items,)
+        b, query by query.
+    discounts, decay : (n_items,)
+        a and c of each position, query by query; ``decay`` must not increase inside a query.
+    starts : (n_queries + 1,), optional
+        Where each query begins; one query by default.
+    method
+        Use one method for all queries in place of the best.
+
+    Returns
+    -------
+    Plan
+        For ``assign``; costs O(n log n) to make.
+
+    Notes
+    -----
+    [LS08] eq. (24), there solved by a general assignment algorithm in cubic time.
+    """
+    b, a, c = (np.ascontiguousarray(v, dtype=np.float64) for v in (gains, discounts, decay))
+    bounds = np.array([0, len(b)] if starts is None else starts, dtype=np.intp)
+    _check(b, a, c, bounds)
+    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    levels = _group_levels(b, query)
+    depths = _depths(a, bounds)
+    slopes, is_affine = _slopes(a, c, bounds)
+    n_levels = np.diff(levels.starts)
+    slopes[n_levels == 1] = 0.0
+    fits = {
+        "sort": is_affine | (n_levels == 1),
+        "truncated": _falls(a, bounds),
+        "two levels": n_levels == 2,
+        "general": np.ones(len(depths), dtype=bool),
+    }
+    methods = _choose(fits, depths < np.diff(bounds) - 1, method)
+    room = _room_for_states(levels, depths, bounds)[methods == TRUNCATED].max(initial=1)
+    return Plan(
+        starts=freeze(bounds),
+        gains=freeze(b),
+        decay=freeze(c),
+        discounts=freeze(a),
+        levels=freeze(levels.of_item),
+        level_starts=freeze(levels.starts),
+        level_gains=freeze(levels.gains),
+        methods=freeze(methods),
+        depths=freeze(depths),
+        slopes=freeze(slopes),
+        n_states=int(room),
+    )
+
+
+def assign(plan: Plan, scores: ArrayLike) -> IntArray:
+    """Return the best position of each item, counted from 0 inside its query.
+
+    Costs little more than one sort of each query. Many queries are shared out among threads.
+
+    Parameters
+    ----------
+    plan
+        From ``plan_assignments``.
+    scores : (n_items,)
+        g, query by query; finite.
+    """
+    g = np.ascontiguousarray(scores, dtype=np.float64)
+    if g.shape != plan.gains.shape:
+        raise InvalidInputError(
+            f"`scores` must have one entry per item: the plan has {len(plan.gains)} items, "
+            f"scores has shape {g.shape}."
+        )
+    positions = np.empty(len(g), dtype=np.intp)
+    n_parts = min(n_threads(), 1 + len(g) // _ITEMS_PER_THREAD)
+    edges = np.linspace(0, len(plan.methods), n_parts + 1).astype(int).tolist()
+
+    def task(part: int) -> None:
+        first, last = edges[part], edges[part + 1]
+        if first < last:
+            rows = slice(plan.starts[first], plan.starts[last])
+            assign_queries(plan, make_scratch(plan), g[rows], first, last, positions[rows])
+
+    in_threads(task, n_parts)
+    return positions
+
+
+def assign_by_value(V: FloatArray) -> IntArray:
+    """Return the positions of the items that maximise the sum of ``V[item, position]``.
+
+    The general problem of a loss that depends on item and position together, solved by SciPy's
+    assignment algorithm in O(n^3) at worst. [LS08] eq. (19).
+
+    Parameters
+    ----------
+    V : (n_items, n_positions)
+        -inf forbids a pair. With fewer positions than items those without one get -1.
+    """
+    items, places = linear_sum_assignment(V, maximize=True)
+    positions = np.full(len(V), -1, dtype=np.intp)
+    positions[items] = places
+    return positions
+
+
+def ideal_positions(
+    gains: ArrayLike, ties: ArrayLike, starts: ArrayLike, discounts: ArrayLike | None = None
+) -> IntArray:
+    """Return positions in descending order of the gains, equal gains in that of ``ties``.
+
+    The ranking without loss that learning aims at. The order inside a level of gain is left open by
+    the loss but not by the aim, and an arbitrary one can keep a model from learning anything. With
+    ``discounts``, positions of equal discount are open as well, such as all those behind a cut-off:
+    the items that belong there stand in the order of ``ties``, whatever their gains.
+
+    Parameters
+    ----------
+    gains, ties : (n_items,)
+        Query by query; ``ties`` are preliminary scores.
+    starts : (n_queries + 1,)
+    discounts : (n_items,), optional
+        Of each position, query by query; they must not increase.
+    """
+    bounds, g = np.asarray(starts), np.asarray(ties)
+    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    order = np.lexsort((-g, -np.asarray(gains), query))
+    positions = np.empty(len(g), dtype=np.intp)
+    positions[order] = np.arange(len(g)) - bounds[query]
+    if discounts is None:
+        return positions
+    a = np.asarray(discounts)
+    return sort_open_positions(positions, g, bounds, np.r_[True, a[1:] != a[:-1]])
+
+
+def sort_open_positions(
+    positions: IntArray, ties: FloatArray, starts: IntArray, is_first: BoolArray
+) -> IntArray:
+    """Return positions with the items inside each block of positions in the order of ``ties``.
+
+    Parameters
+    ----------
+    positions, ties : (n_items,)
+        Query by query.
+    starts : (n_queries + 1,)
+    is_first : (n_items,)
+        Which positions begin a block, query by query.
+    """
+    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    order = np.empty(len(positions), dtype=np.intp)
+    order[positions + starts[query]] = np.arange(len(positions))
+    order = order[np.lexsort((-ties[order], np.cumsum(is_first), query))]
+    found = np.empty(len(positions), dtype=np.intp)
+    found[order] = np.arange(len(positions)) - starts[query]
+    return found
+
+
+class _Levels(NamedTuple):
+    of_item: IntArray
+    starts: IntArray  # (n_queries + 1,)
+    gains: FloatArray
+    query: IntArray  # of each level
+    sizes: IntArray
+
+
+def _group_levels(gains: FloatArray, query: IntArray) -> _Levels:
+    order = np.lexsort((gains, query))
+    b, q = gains[order], query[order]
+    is_first = np.r_[True, (b[1:] != b[:-1]) | (q[1:] != q[:-1])]
+    number = np.cumsum(is_first) - 1
+    firsts = np.flatnonzero(is_first)
+    of_query = np.bincount(q[firsts])
+    starts = np.concatenate([[0], np.cumsum(of_query)])
+    of_item = np.empty(len(b), dtype=np.intp)
+    of_item[order] = number - starts[q]
+    return _Levels(of_item, starts, b[firsts], q[firsts], np.bincount(number))
+
+
+def _depths(a: FloatArray, starts: IntArray) -> IntArray:
+    """Count the positions before the discounts reach their last value."""
+    sizes = np.diff(starts)
+    place = np.arange(len(a)) - np.repeat(starts[:-1], sizes) + 1
+    differs = a != np.repeat(a[starts[1:] - 1], sizes)
+    return np.maximum.reduceat(np.where(differs, place, 0), starts[:-1])
+
+
+def _slopes(a: FloatArray, c: FloatArray, starts: IntArray) -> tuple[FloatArray, BoolArray]:
+    """Return the slope of the discounts in the decay, and whether they lie on a line."""
+    sizes = np.diff(starts)
+    falls = c[starts[:-1]] - c[starts[1:] - 1]
+    slopes = (a[starts[:-1]] - a[starts[1:] - 1]) / np.where(falls > 0, falls, 1.0)
+    line = a[starts[1:] - 1].repeat(sizes) + slopes.repeat(sizes) * (
+        c - c[starts[1:] - 1].repeat(sizes)
+    )
+    away = np.maximum.reduceat(np.abs(a - line), starts[:-1])
+    return slopes, away <= 1e-14 * np.maximum.reduceat(np.abs(a), starts[:-1])
+
+
+def _falls(a: FloatArray, starts: IntArray) -> BoolArray:
+    """Return for each query whether a sequence over its positions never increases."""
+    rises = np.r_[False, a[1:] > a[:-1]]
+    rises[starts[:-1]] = False
+    return ~np.logical_or.reduceat(rises, starts[:-1])
+
+
+def _choose(fits: dict[str, BoolArray], is_truncated: BoolArray, method: Method) -> IntArray:
+    """Return the code of each query's method: the one asked for, or the fastest that fits."""
+    if method != "auto":
+        if not fits[method].all():
+            raise InvalidInputError(
+                f"`method` {method!r} must fit every query: it does not fit query "
+                f'{int(np.argmin(fits[method]))}. Use "auto" or "general".'
+            )
+        return np.full(len(is_truncated), _CODES[method])
+    return np.select(
+        [fits["sort"], fits["truncated"] & is_truncated, fits["two levels"]],
+        [SORT, TRUNCATED, TWO_LEVELS],
+        default=GENERAL,
+    )
+
+
+def _room_for_states(levels: "_Levels", depths: IntArray, starts: IntArray) -> FloatArray:
+    """Return the number of states of the truncated oracle that each query may need."""
+    choices = np.minimum(levels.sizes, depths[levels.query]) + 1.0
+    worst = np.multiply.reduceat(choices, levels.starts[:-1])
+    useful = [max_states(size) for size in np.diff(starts)]
+    return np.minimum(np.minimum(worst, useful), _MAX_STATES)
+
+
+def _check(b: FloatArray, a: FloatArray, c: FloatArray, starts: IntArray) -> None:
+    if not b.shape == a.shape == c.shape == (starts[-1],):
+        raise InvalidInputError(
+            "`gains`, `discounts` and `decay` must have one entry per item, and `starts` must end "
+            f"with their number: got shapes {b.shape}, {a.shape}, {c.shape} and {starts[-1]} items."
+        )
+    if starts[0] != 0 or np.any(np.diff(starts) < 1):
+        raise InvalidInputError(
+            "`starts` must begin with 0 and increase: every query needs at least one item."
+        )
+    if not (np.isfinite(b).all() and np.isfinite(a).all() and np.isfinite(c).all()):
+        raise InvalidInputError("`gains`, `discounts` and `decay` must be finite numbers.")
+    if not _falls(c, starts).all():
+        raise InvalidInputError(
+            "`decay` must not increase from one position to the next inside a query, or sorting by "
+            "the scores would not be the best ranking. Sort it in descending order."
+        )

@@ -1,0 +1,276 @@
+"""Rankings with at most one item of a source among the first positions, exactly."""
+
+import heapq
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array, eye_array, kron, vstack
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.dorm.oracles._diversity_kernels import (
+    ASSIGNMENTS,
+    HEADS,
+    SOURCES,
+    DiversePlan,
+    assign_diverse_heads,
+)
+from rankwise.rankers.dorm.oracles._truncated_kernels import Table
+from rankwise.rankers.dorm.oracles.assignment import assign_by_value
+from rankwise.rankers.dorm.oracles.plans import Plan
+
+_MAX_STATES = 200_000  # of the table of the search: 3.4 MB
+_MAX_NODES = 10_000  # of the search, before a mixed-integer programme takes over
+
+
+class _Query(NamedTuple):
+    """One query, as the oracles outside compiled code see it."""
+
+    scores: FloatArray
+    gains: FloatArray
+    decay: FloatArray
+    discounts: FloatArray
+    sources: IntArray
+    n_sources: int
+    depth: int
+
+    def values(self) -> FloatArray:
+        """Return the value of each item at each position."""
+        return np.outer(self.scores, self.decay) - np.outer(self.gains, self.discounts)
+
+
+def diverse_positions(
+    scores: ArrayLike, sources: ArrayLike, starts: ArrayLike, depth: int
+) -> IntArray:
+    """Return the positions of the best ranking with at most one item of a source in the head.
+
+    The head takes the best item of each source, as far as ``depth`` and the number of sources
+    allow; the rest follows in the order of the scores. This maximises ``sum_i c[position_i] g_i``
+    under the condition for every non-increasing c. Costs O(n log n).
+
+    Parameters
+    ----------
+    scores, sources : (n_items,)
+        Query by query; sources may be of any type that sorts.
+    starts : (n_queries + 1,)
+        Where each query begins.
+    depth
+        Number of positions under the condition.
+
+    Notes
+    -----
+    [LS08] end of Sect. 5.1.
+    """
+    _check_depth(depth)
+    bounds = np.asarray(starts)
+    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    order = np.lexsort((-np.asarray(scores), query))
+    codes = np.unique(sources, return_inverse=True)[1]
+    group = query.astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    is_head = np.zeros(len(order), dtype=bool)
+    is_head[np.unique(group[order], return_index=True)[1]] = True
+    count = np.cumsum(is_head)
+    is_head &= count - (count - is_head)[bounds[query]] <= depth
+    ranking = order[np.lexsort((~is_head, query))]
+    positions = np.empty(len(order), dtype=np.intp)
+    positions[ranking] = np.arange(len(order)) - bounds[query]
+    return positions
+
+
+def plan_diverse(plan: Plan, sources: ArrayLike, depth: int) -> DiversePlan:
+    """Prepare loss-augmented rankings with at most one item of a source in the head.
+
+    As ``plan_assignments``, under the condition that the first ``depth`` positions hold different
+    sources; in a query with fewer sources, the first positions as far as the sources reach.
+
+    Parameters
+    ----------
+    plan
+        From ``plan_assignments``.
+    sources : (n_items,)
+        Query by query, of any type that sorts.
+    depth
+        Number of positions under the condition.
+    """
+    _check_depth(depth)
+    sizes = np.diff(plan.starts)
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    codes = np.unique(sources, return_inverse=True)[1]
+    group = query.astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    distinct, number = np.unique(group, return_inverse=True)
+    n_sources = np.bincount(distinct // (codes.max(initial=0) + 1), minlength=len(sizes))
+    first = np.concatenate([[0], np.cumsum(n_sources)])[query]
+    depths = np.minimum(depth, n_sources)
+    place = np.arange(len(codes)) - plan.starts[query]
+    falls = plan.decay != plan.decay[plan.starts[1:] - 1][query]
+    flat = ~np.logical_or.reduceat(falls & (place >= depths[query]), plan.starts[:-1])
+    methods = np.select([plan.depths > depths, flat], [ASSIGNMENTS, SOURCES], default=HEADS)
+    arrays = (number - first, n_sources, depths, methods)
+    return DiversePlan(plan, *(freeze(v) for v in arrays))
+
+
+def assign_diverse(diverse: DiversePlan, scores: ArrayLike) -> IntArray:
+    """Return the best loss-augmented positions with at most one item of a source in the head.
+
+    Exact. Where the loss looks no further than the head, a search branches on sources that occur
+    twice in the truncated oracle's head; a decay that is flat behind the head makes it one
+    assignment of sources to positions; otherwise the search branches on full assignments. A search
+    that grows too long ends in a mixed-integer programme.
+
+    Parameters
+    ----------
+    diverse
+        From ``plan_diverse``.
+    scores : (n_items,)
+        Query by query.
+
+    Notes
+    -----
+    [LS08] Sect. 5.1 proposes a linear programme for this, but its constraints are not totally
+    unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 they have a minor of 2.
+    """
+    g = np.ascontiguousarray(scores, dtype=np.float64)
+    return _assign_range(diverse, _make_table(), g, 0, len(diverse.methods))
+
+
+def diverse_oracle(diverse: DiversePlan) -> Callable[[int, FloatArray], IntArray]:
+    """Return a function that finds the positions in one query, given its number and its scores."""
+    table = _make_table()
+    return lambda q, scores: _assign_range(diverse, table, scores, q, q + 1)
+
+
+def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArray:
+    """Return the positions that maximise a sum of values under weighted conditions on the head.
+
+    Maximises the sum of ``V[item, position]`` subject to: for each column of ``weights``, the
+    weights of the items in the first ``depth`` positions sum to at most 1. The columns may overlap.
+    A mixed-integer programme solved by SciPy: exact, but exponential at worst.
+
+    Parameters
+    ----------
+    V : (n_items, n_items)
+    weights : (n_items, n_conditions)
+    depth
+        Number of positions under the conditions.
+
+    Notes
+    -----
+    [LS08] end of Sect. 5.1.
+    """
+    n_items = len(V)
+    identity, ones = eye_array(n_items), np.ones((1, n_items))
+    in_head = np.zeros((1, n_items))
+    in_head[0, :depth] = 1.0
+    W = csr_array(np.asarray(weights, dtype=np.float64).T)
+    A = vstack([kron(identity, ones), kron(ones, identity), kron(W, in_head)])
+    lower = np.r_[np.ones(2 * n_items), np.full(W.shape[0], -np.inf)]
+    result = milp(
+        -V.ravel(),
+        integrality=np.ones(V.size),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(A, lower, np.ones(len(lower))),
+        options={"mip_rel_gap": 0.0},
+    )
+    if result.x is None:
+        raise InvalidInputError(
+            f"`weights` must leave room for {depth} items in the head: no ranking keeps every "
+            "weighted sum at 1 or less. Lower the weights or the depth."
+        )
+    return np.argmax(result.x.reshape(V.shape), axis=1)
+
+
+def _make_table() -> Table:
+    return Table(np.empty((_MAX_STATES, 2)), np.empty(_MAX_STATES, np.uint8))
+
+
+def _assign_range(
+    diverse: DiversePlan, table: Table, scores: FloatArray, first: int, last: int
+) -> IntArray:
+    """Return the positions in the queries first ... last - 1, given the scores of their items."""
+    positions, solved = np.empty(len(scores), dtype=np.intp), np.empty(last - first, dtype=bool)
+    assign_diverse_heads(diverse, scores, table, _MAX_NODES, first, last, positions, solved)
+    starts = diverse.plan.starts - diverse.plan.starts[first]
+    for q in (first + np.flatnonzero(~solved)).tolist():
+        rows = slice(starts[q], starts[q + 1])
+        query = _take_query(diverse, scores[rows], q)
+        positions[rows] = _assign_query(query, int(diverse.methods[q]))
+    return positions
+
+
+def _check_depth(depth: int) -> None:
+    if depth < 1:
+        raise InvalidInputError(
+            f"`depth` must be 1 or more: got {depth}. It counts the positions that hold different "
+            "sources."
+        )
+
+
+def _take_query(diverse: DiversePlan, scores: FloatArray, q: int) -> _Query:
+    plan = diverse.plan
+    rows = slice(plan.starts[q], plan.starts[q + 1])
+    return _Query(
+        scores,
+        plan.gains[rows],
+        plan.decay[rows],
+        plan.discounts[rows] - plan.discounts[rows][-1],
+        diverse.sources[rows],
+        int(diverse.n_sources[q]),
+        int(diverse.depths[q]),
+    )
+
+
+def _assign_query(query: _Query, method: int) -> IntArray:
+    if method == SOURCES:
+        return _assign_sources(query)
+    positions = _search_assignments(query) if method == ASSIGNMENTS else None
+    if positions is None:
+        one_each = np.eye(query.n_sources)[query.sources]
+        positions = assign_constrained(query.values(), one_each, query.depth)
+    return positions
+
+
+def _assign_sources(query: _Query) -> IntArray:
+    """Assign sources to the positions of the head, for a decay that is flat behind it."""
+    fall = query.decay[: query.depth] - query.decay[-1]
+    values = np.outer(query.scores, fall)
+    values -= np.outer(query.gains, query.discounts[: query.depth])
+    by_source = np.full((query.n_sources, query.depth), -np.inf)
+    np.maximum.at(by_source, query.sources, values)
+    place = assign_by_value(by_source)[query.sources]  # of each item's source; -1 for the tail
+    value = values[np.arange(len(place)), place]
+    is_best = (place >= 0) & (value == by_source[query.sources, place])
+    head = np.full(query.depth, -1, dtype=np.intp)
+    head[place[is_best]] = np.flatnonzero(is_best)  # one of the source's best items
+    tail = np.setdiff1d(np.arange(len(place)), head)
+    positions = np.empty(len(place), dtype=np.intp)
+    positions[head] = np.arange(query.depth)
+    positions[tail[np.argsort(-query.scores[tail], kind="stable")]] = np.arange(
+        query.depth, len(place)
+    )
+    return positions
+
+
+def _search_assignments(query: _Query) -> IntArray | None:
+    """Branch on full assignments, for a loss that looks beyond the head; None if it takes long."""
+    V = query.values()
+    queue: list[tuple[float, int, BoolArray, IntArray]] = []
+    n_nodes = 0
+    branches = [np.zeros(len(V), dtype=bool)]  # items kept out of the head
+    while n_nodes + len(branches) <= _MAX_NODES:
+        for kept_out in branches:
+            allowed = V.copy()
+            allowed[kept_out, : query.depth] = -np.inf
+            positions = assign_by_value(allowed)
+            value = V[np.arange(len(V)), positions].sum()
+            n_nodes += 1
+            heapq.heappush(queue, (-value, n_nodes, kept_out, positions))
+        _, _, kept_out, positions = heapq.heappop(queue)
+        occurrences = np.bincount(query.sources[positions < query.depth])
+        if occurrences.max() == 1:
+            return positions
+        rivals = (query.sources == np.argmax(occurrences)) & ~kept_out
+        branches = [(kept_out | rivals) & (np.arange(len(V)) != i) for i in np.flatnonzero(rivals)]
+    return None

@@ -1,0 +1,1 @@
+"""PreferenceGP: Gaussian processes on comparisons."""

@@ -1,0 +1,1 @@
+"""Gaussian approximations of the posterior: expectation propagation and Laplace."""

@@ -1,0 +1,190 @@
+"""What the posterior is for: which comparison to ask next, and how sure the ranking is."""
+
+from dataclasses import dataclass
+from math import log, pi, sqrt
+from typing import Literal, Self, final
+
+import numpy as np
+from scipy.special import entr, ndtr
+from scipy.stats import rankdata
+
+from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.gp.inference.likelihoods import hazard
+
+Goal = Literal["ranking", "best"]
+
+MAX_ITEMS = 1000
+"""Items among which the next question is looked for."""
+
+
+def bald(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+    """Return how many bits an answer is expected to tell about the scores.
+
+    It is the entropy of the answer, less the entropy it would still have if the scores were known.
+    The second part rests on h(Phi(x)) = exp(-x^2 / (pi ln 2)), which is right to 0.003 bit.
+
+    Parameters
+    ----------
+    mean, variance : (n,)
+        Of the difference of scores of each candidate pair.
+    noise : float
+        Noise variance of an answer.
+    """
+    p = ndtr(mean / np.sqrt(noise + variance))
+    c = 0.5 * pi * log(2.0) * noise
+    known = np.sqrt(c / (c + variance)) * np.exp(-0.5 * mean**2 / (c + variance))
+    return np.asarray((entr(p) + entr(1.0 - p)) / log(2.0) - known)
+
+
+def eubo(second: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the expected score of the better item of each candidate pair.
+
+    Where it is largest, both items are promising and it is open which is better: asking there
+    finds the best item fast.
+
+    Parameters
+    ----------
+    second : (n,)
+        Mean score of the second item.
+    mean, variance : (n,)
+        Of the difference first - second.
+    """
+    spread = np.sqrt(np.maximum(variance, 1e-200))
+    u = mean / spread
+    return np.asarray(second + mean * ndtr(u) + spread * np.exp(-0.5 * u**2) / sqrt(2.0 * pi))
+
+
+def suggest_pairs(
+    mean: FloatArray,
+    covariance: FloatArray,
+    candidates: IntArray,
+    n_pairs: int,
+    *,
+    goal: Goal = "ranking",
+    noise: float = 1.0,
+) -> IntArray:
+    """Choose the comparisons to ask next, the most useful first.
+
+    After each choice the covariance becomes the one expected once the answer is in, so that a
+    batch does not ask the same thing over again. O(n_pairs (n_candidates + n_items^2)).
+
+    Parameters
+    ----------
+    mean, covariance : (n_items,), (n_items, n_items)
+        Of the scores.
+    candidates : (n_candidates, 2)
+        The pairs to choose from, as positions in ``mean``.
+    n_pairs : int
+        How many to choose.
+    goal : {"ranking", "best"}
+        Learn the whole order (`bald`), or find the best item (`eubo`).
+    noise : float
+        Noise variance of an answer.
+    """
+    if not 0 < n_pairs <= len(candidates):
+        raise InvalidInputError(
+            f"The number of suggestions must lie between 1 and the {len(candidates)} candidate "
+            f"pairs: got {n_pairs}."
+        )
+    S, (i, j) = covariance.copy(), candidates.T
+    difference = mean[i] - mean[j]
+    open_ = np.ones(len(candidates), dtype=bool)
+    chosen = np.empty(n_pairs, dtype=np.intp)
+    for place in range(n_pairs):
+        variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
+        if goal == "ranking":
+            gain = bald(difference, variance, noise)
+        else:
+            gain = eubo(mean[j], difference, variance)
+        best = int(np.argmax(np.where(open_, gain, -np.inf)))
+        chosen[place], open_[best] = best, False
+        column = S[:, i[best]] - S[:, j[best]]
+        information = expected_information(difference[best], variance[best], noise)
+        S -= information * np.outer(column, column)
+    return candidates[chosen]
+
+
+def candidate_pairs(mean: FloatArray, goal: Goal, rng: np.random.Generator) -> IntArray:
+    """Return all pairs of items, or of ``MAX_ITEMS`` of them: the best, or a random choice.
+
+    Parameters
+    ----------
+    mean : (n_items,)
+        Of the scores.
+    goal : {"ranking", "best"}
+        What the comparisons are for.
+    rng
+        Draws items where there are too many.
+    """
+    n_items = len(mean)
+    items = np.arange(n_items)
+    if n_items > MAX_ITEMS:
+        best = np.argsort(-mean, kind="stable")[:MAX_ITEMS]
+        items = best if goal == "best" else rng.choice(n_items, MAX_ITEMS, replace=False)
+    items = np.sort(items)
+    return items[np.stack(np.triu_indices(len(items), 1), axis=1)]
+
+
+def expected_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+    """Return the Fisher information of an answer about the mean of the difference.
+
+    The posterior covariance expected after the answer is S - information * (S a)(S a)', where a
+    picks the difference out of the scores.
+    """
+    total = noise + variance
+    z = mean / np.sqrt(total)
+    return hazard(z) * hazard(-z) / total
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RankDistribution:
+    """Hold the ranks of items in draws from the posterior, 1 for the best.
+
+    Parameters
+    ----------
+    ranks : (n_draws, n_items)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankDistribution
+    >>> draws = np.array([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [2.0, 3.0, 1.0], [3.0, 2.0, 1.0]])
+    >>> distribution = RankDistribution.from_draws(draws)
+    >>> distribution.best, distribution.expected
+    (array([0.75, 0.25, 0.  ]), array([1.25, 2.  , 2.75]))
+    >>> distribution.interval(0.5)
+    array([[1, 1],
+           [1, 2],
+           [2, 3]])
+    """
+
+    ranks: IntArray
+
+    @classmethod
+    def from_draws(cls, scores: FloatArray) -> Self:
+        """Rank the items in each draw of their scores. O(n_draws n_items log n_items)."""
+        return cls(freeze(rankdata(-scores, method="ordinal", axis=1).astype(np.intp)))
+
+    @property
+    def expected(self) -> FloatArray:
+        """The mean rank of each item."""
+        return self.ranks.mean(axis=0)
+
+    @property
+    def best(self) -> FloatArray:
+        """The probability of each item to be the best."""
+        return self.top(1)
+
+    def top(self, k: int) -> FloatArray:
+        """Return the probability of each item to be among the best k."""
+        return (self.ranks <= k).mean(axis=0)
+
+    def interval(self, level: float = 0.9) -> IntArray:
+        """Return (n_items, 2): ranks between which an item lies with probability ``level``."""
+        if not 0.0 < level < 1.0:
+            raise InvalidInputError(f"`level` must lie between 0 and 1 (excluded): got {level}.")
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
+        return bounds.T.astype(np.intp)

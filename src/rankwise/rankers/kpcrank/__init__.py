@@ -1,0 +1,1 @@
+"""KPCRank: least squares on kernel principal components."""

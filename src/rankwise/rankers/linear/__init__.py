@@ -1,0 +1,1 @@
+"""LinearRankRLS: large or sparse data, in memory or streamed from files."""

@@ -1,0 +1,418 @@
+"""LinearRankRLS: least-squares ranking of large, sparse data by conjugate gradients."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Self, final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.checks import check_choice
+from rankwise.core.errors import InvalidInputError
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
+from rankwise.io.streams import DataStream, open_stream
+from rankwise.io.svmlight.reader import ZeroBased
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import PointRanker
+from rankwise.rankers.linear.files import (
+    Solver,
+    exact_descent,
+    gather,
+    prefers_statistics,
+    refuse_no_features,
+    stored_operator,
+)
+from rankwise.rankers.linear.run import run
+from rankwise.rankers.linear.settings import Settings, StepCallback, Storage, check_count
+from rankwise.rankers.linear.statistics import OnePassError
+from rankwise.rankers.linear.validation import (
+    HoldOut,
+    Training,
+    given_validation,
+    refuse_missing_validation,
+)
+from rankwise.rankers.preferences import Given
+from rankwise.rankers.randomness import generator
+from rankwise.selection.path import new_axes
+from rankwise.solve.conjugate_gradients import Descent, Validation
+from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
+
+MOST_LINES = 8
+"""Alphas with a line of their own, evenly drawn from the grid."""
+
+
+def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
+    """Draw the validation value, or else the residual, against the iteration for several alphas."""
+    axes = new_axes() if ax is None else ax
+    validated = not np.isnan(history["value"]).all()
+    values = history["value"] if validated else history["residual"]
+    alphas = history["alpha"]
+    spread = np.unique(np.linspace(0, len(alphas) - 1, MOST_LINES).round().astype(int))
+    for k in np.argsort(alphas)[spread[spread < len(alphas)]]:
+        axes.plot(history["iteration"], values[:, k], label=f"{alphas[k]:.4g}")
+    axes.set_xlabel("iteration")
+    axes.set_ylabel(ylabel if validated else "relative residual")
+    if not validated:
+        axes.set_yscale("log")
+    axes.legend(title="alpha")
+    return axes
+
+
+@final
+class LinearRankRLS(PointRanker):
+    r"""Learn a linear ranking function from large or sparse data by conjugate gradients.
+
+    Minimises what `RankRLS` minimises with a linear kernel,
+
+    .. math:: \sum_q \omega_q \sum_{(i,j) \in q} w_{ij} \bigl(z_{ij} - (w^\top x_i - w^\top
+              x_j)\bigr)^2 + \alpha |w|^2
+
+    without ever forming a matrix of features by features or of items by items. An iteration costs
+    O(non-zeros of X), or O(non-zeros + pairs) with comparisons. The values of X are not copied; of
+    its indices a copy of 2 bytes each is made where that pays.
+
+    Parameters
+    ----------
+    alpha : float
+        What multiplies :math:`|w|^2`; as in `RankRLS`. May be 0 with `early_stopping`.
+    alphas : (n_alphas,), optional
+        A grid in place of `alpha`: all of them are learned in one run, in about the time of the
+        smallest, and the one that validates best is kept.
+    early_stopping : bool
+        Stop when validation has not improved for `n_iter_no_change` iterations, and keep the best
+        iterate seen. With ``alpha=0`` the number of iterations regularises in place of alpha.
+    validation_fraction : float
+        Share of the queries (of the items, when there is a single query; of the comparisons) that
+        is held out when validation is needed and none is given: with `alphas` or `early_stopping`.
+    n_iter_no_change : int
+        Patience of `early_stopping`.
+    max_iter : int
+        Number of iterations at most.
+    tol : float
+        Converged when the residual is below so many times the right-hand side.
+    warm_start : bool
+        Start from the weights of the previous fit; not with `alphas`.
+    dtype : {"float32", "float64"}, optional
+        Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
+        values of X are used as they are when left out.
+    cost, ties, query_weight
+        As in `RankRLS`.
+    measure : str or Measure
+        What decides on validation data given as scores.
+    progress : bool or callable
+        Show a bar with iteration, residual and validation value; or call a function with each
+        step, which stops the fit by returning True.
+    checkpoint : path, optional
+        A file that is written every minute, and from which an unfinished fit goes on.
+    random_state : int, RandomState or None
+        Draws what is held out for validation.
+
+    Attributes
+    ----------
+    coef_ : (n_features,)
+        Weights of the features.
+    alpha_ : float
+        The alpha of these weights.
+    n_iter_ : int
+        Number of iterations made.
+    best_iter_ : int
+        The iteration of these weights.
+    history_ : dict of arrays
+        ``"iteration"`` (n_iter,), ``"alpha"`` (n_alphas,), and ``"residual"``, ``"value"``
+        (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha was
+        at rest or nothing is validated.
+    validation_value_ : float
+        The validation value of these weights, NaN without validation.
+    n_queries_ : int
+        Number of queries in the training data.
+    ignored_queries_ : int
+        How many of them held no preference.
+    fitted_with_qid_ : bool
+        Whether `fit` was given `qid`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : (n_features,)
+        Their names, where X had names.
+
+    Notes
+    -----
+    [APS10]: conjugate gradients on (8) with ties kept, regularisation by iteration (Sect. 3.4) and
+    comparisons (Sect. 3.5). Ctrl-C ends a fit with the best model so far and warns. A single alpha
+    without early stopping is preconditioned by the diagonal where there are more preferences than
+    features; a grid is solved by multi-shift conjugate gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import random_array
+    >>> from rankwise import LinearRankRLS
+    >>> rng = np.random.default_rng(0)
+    >>> X = random_array((300, 40), density=0.2, format="csr", rng=rng)
+    >>> y = np.digitize(X @ rng.normal(size=40), [-1, 0, 1])
+    >>> qid = np.repeat(np.arange(30), 10)
+    >>> ranker = LinearRankRLS(alphas=2.0 ** np.arange(-10, 11), random_state=0).fit(X, y, qid=qid)
+    >>> ranker.alpha_ in ranker.history_["alpha"], ranker.history_["value"].shape[1]
+    (True, 21)
+    >>> bool(ranker.score(X, y, qid=qid) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        alphas: ArrayLike | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+        warm_start: bool = False,
+        dtype: Storage | None = None,
+        cost: Cost = "magnitude",
+        ties: Ties = "drop",
+        query_weight: QueryWeight = "items",
+        measure: str | Measure = "Concordance",
+        progress: bool | StepCallback = False,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.alphas = alphas
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.dtype = dtype
+        self.cost = cost
+        self.ties = ties
+        self.query_weight = query_weight
+        self.measure = measure
+        self.progress = progress
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+        pairs: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from scores, optionally inside queries, or from comparisons.
+
+        Parameters
+        ----------
+        X : (n_items, n_features), sparse or dense
+            The items. Rows of a query may stand anywhere; together they are visited faster.
+        y : (n_items,)
+            Scores of the items, higher is better; a single output.
+        qid : (n_items,), optional
+            The query of each item, of any type and in any order; one query when left out.
+        sample_weight : (n_items,), optional
+            Weights of the items; a pair counts the product of its ends' weights.
+        X_val, y_val, qid_val : optional
+            Validation data, in place of a part of the training data.
+        pairs : (n_pairs, 2), optional
+            Comparisons in place of `y`: row numbers, winner first.
+        pair_margin : (n_pairs,), optional
+            By how much each winner leads; 1 when left out.
+        pair_weight : (n_pairs,), optional
+            How much each comparison counts; 1 when left out.
+        """
+        settings = Settings.of(self)
+        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        X = self._check_rows(X, reset=True)
+        with_qid = qid is not None
+        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
+        hold_out = self._hold_out(settings, validation is not None)
+        training = Training.of(X, given, settings.options, settings.measure, hold_out)
+        operator = normal_operator(as_rows(X, settings.dtype), training.graph)
+        start = self._start(operator.rows.n_features)
+        self._keep(run(operator, settings, validation or training.validation, start))
+        return self._keep_queries(training.graph, training.n_held_out, with_qid=with_qid)
+
+    def fit_file(
+        self,
+        path: str | PathLike[str],
+        *,
+        n_features: int | None = None,
+        zero_based: ZeroBased = "auto",
+        y: str | None = None,
+        qid: str | None = None,
+        features: Sequence[str] | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+        solver: Solver = "auto",
+        memory: int = 1 << 28,
+        cache_dir: str | PathLike[str] | None = None,
+    ) -> Self:
+        r"""Learn from a svmlight or Parquet file that need not fit in memory.
+
+        With few features one pass gathers exact statistics of d x d numbers, for every alpha. With
+        many, the file is first brought into binary form on disk, and every iteration reads that.
+
+        Parameters
+        ----------
+        path : path
+            The file; ``.parquet`` and ``.pq`` are Parquet, others svmlight, plain or compressed.
+        n_features, zero_based
+            Of svmlight files, as in `rankwise.io.read_svmlight`.
+        y, qid, features : optional
+            Columns of Parquet files, as in `rankwise.io.read_table`.
+        X_val, y_val, qid_val : optional
+            Validation data in memory; needed with `alphas` and with `early_stopping`.
+        solver : {"auto", "statistics", "iterations"}
+            One pass, for which the rows of a query must stand together; or iterations, which take
+            any order. "auto" tries one pass for at most 512 features, unless stopping early.
+        memory : int
+            Bytes for rows at a time. Beside these, iterations keep about 150 bytes for each item
+            and two vectors of features for each alpha; the one pass keeps a few d x d matrices.
+        cache_dir : path, optional
+            Where the binary form goes while fitting, on disk and not in memory; the system's
+            folder for temporary files when left out.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from rankwise import LinearRankRLS
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "train.txt")
+        ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n1 qid:8 3:4\n")
+        ...     LinearRankRLS().fit_file(path).coef_.round(3)
+        array([ 0.302, -0.151,  0.604])
+        """
+        settings = Settings.of(self)
+        check_choice("solver", solver, get_args(Solver))
+        check_count("memory", memory)
+        stream = open_stream(
+            path, memory=memory // 8, n_features=n_features, zero_based=zero_based,
+            y=y, qid=qid, features=features,
+        )  # fmt: skip
+        refuse_no_features(path, stream)
+        self._keep_features(stream.n_features, stream.feature_names)
+        with_qid = stream.has_qid
+        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
+        refuse_missing_validation(settings, validation)
+        self.fitted_with_qid_ = with_qid
+        if prefers_statistics(solver, stream, settings):
+            try:
+                return self._learn_at_once(stream, settings, validation, memory)
+            except OnePassError:
+                if solver == "statistics":
+                    raise
+        with stored_operator(stream, settings, memory, cache_dir) as operator:
+            start = self._start(operator.rows.n_features)
+            self._keep(run(operator, settings, validation, start))
+            return self._keep_queries(operator.graph, 0, with_qid=with_qid)
+
+    def plot_history(self, ax: Any = None) -> Any:
+        """Draw the validation value against the iteration, a line for each of several alphas.
+
+        Without validation the residual is drawn. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure when left out.
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        check_is_fitted(self)
+        return plot_history(self.history_, str(self.measure), ax)
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
+        types = [np.float64, np.float32]
+        least = 2 if reset else 1
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=types, order="C",
+            ensure_min_samples=least,
+        )  # fmt: skip
+
+    def _validation(
+        self,
+        settings: Settings,
+        X_val: Any,
+        y_val: ArrayLike | None,
+        qid_val: ArrayLike | None,
+        *,
+        with_qid: bool,
+    ) -> Validation | None:
+        if X_val is None:
+            return None
+        X = self._check_rows(X_val, reset=False)
+        return given_validation(X, y_val, qid_val, settings.measure, with_qid=with_qid)
+
+    def _hold_out(self, settings: Settings, given: bool) -> HoldOut | None:
+        if given or not settings.needs_validation:
+            return None
+        rng = generator(self.random_state)
+        return HoldOut(self.validation_fraction, rng)
+
+    def _learn_at_once(
+        self,
+        stream: DataStream,
+        settings: Settings,
+        validation: Validation | None,
+        memory: int,
+    ) -> Self:
+        """Gather statistics in one pass over a file and solve."""
+        statistics = gather(stream, settings.options, memory)
+        self._keep(exact_descent(statistics, settings.alphas, validation))
+        self.n_queries_, self.ignored_queries_ = statistics.n_queries, statistics.n_ignored
+        return self
+
+    def _keep_features(self, n_features: int, names: list[str] | None) -> None:
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif "feature_names_in_" in vars(self):
+            del self.feature_names_in_
+
+    def _start(self, n_features: int) -> FloatArray | None:
+        previous = vars(self).get("coef_")
+        if not self.warm_start or previous is None:
+            return None
+        if len(previous) != n_features:
+            raise InvalidInputError(
+                f"`warm_start` must go on with the features of the previous fit: it had "
+                f"{len(previous)}, X has {n_features}. Fit a new ranker."
+            )
+        return np.array(previous)
+
+    def _keep_queries(self, graph: PreferenceGraph, n_held_out: int, *, with_qid: bool) -> Self:
+        self.n_queries_ = graph.queries.n_queries - n_held_out
+        self.ignored_queries_ = graph.n_ignored_queries - n_held_out
+        self.fitted_with_qid_ = with_qid
+        return self
+
+    def _keep(self, descent: Descent) -> None:
+        self.coef_ = np.array(descent.best.coef)
+        self.alpha_ = descent.best.alpha
+        self.n_iter_ = descent.n_iter
+        self.best_iter_ = descent.best.iteration
+        self.validation_value_ = descent.best.value
+        self.history_ = {
+            "iteration": np.arange(1, descent.n_iter + 1),
+            "alpha": descent.alphas,
+            "residual": np.array(descent.residuals),
+            "value": np.array(descent.values),
+        }
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        return X @ self.coef_

@@ -1,0 +1,326 @@
+"""Exact statistics of least-squares ranking from one pass over rows that stand query by query."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.solve.normal_equations import as_columns, moment
+from rankwise.solve.spectra import Tridiagonal, solve_once
+
+ROWS_AT_ONCE = 4096
+"""Rows that are centred and squared together."""
+
+
+class OnePassError(InvalidInputError):
+    """The rows cannot be reduced to statistics in one pass and bounded memory."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Number, mean and scatter of some rows, and their covariation with the scores; mergeable.
+
+    Sums of squares are taken around the mean of each part, and the parts joined by the difference
+    of their means, so that large common offsets cost no digits (rankrls.md calls this 7).
+    """
+
+    n_items: int
+    mean: FloatArray
+    scatter: FloatArray
+    y_mean: float
+    cross: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, y: FloatArray) -> Self:
+        """Reduce dense rows."""
+        mean, y_mean = X.mean(axis=0), float(y.mean())
+        Z = X - mean
+        return cls(len(y), mean, Z.T @ Z, y_mean, Z.T @ (y - y_mean))
+
+    def merge(self, other: "Moments") -> "Moments":
+        """Return the moments of both sets of rows together."""
+        n_items = self.n_items + other.n_items
+        step, y_step = other.mean - self.mean, other.y_mean - self.y_mean
+        weight = self.n_items * other.n_items / n_items
+        return Moments(
+            n_items,
+            self.mean + step * (other.n_items / n_items),
+            self.scatter + other.scatter + weight * np.outer(step, step),
+            self.y_mean + y_step * other.n_items / n_items,
+            self.cross + other.cross + (weight * y_step) * step,
+        )
+
+
+@final
+@dataclass(eq=False)
+class LargeQuery:
+    """Gather the moments of each level of a query; of one group when ties are kept.
+
+    Parameters
+    ----------
+    qid
+        The id of the query.
+    n_features : int
+        Number of columns.
+    memory : int
+        Bytes that the moments may take.
+    one_group : bool
+        Whether all levels are one.
+    """
+
+    qid: Any
+    n_features: int
+    memory: int
+    one_group: bool
+    levels: dict[float, Moments] = field(default_factory=dict)
+
+    def add(self, X: Matrix, y: FloatArray) -> None:
+        """Gather more rows."""
+        for start in range(0, len(y), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            block = X[rows].toarray() if sparse.issparse(X) else X[rows].astype(np.float64)
+            self._add_dense(block, y[rows])
+
+    def _add_dense(self, X: FloatArray, y: FloatArray) -> None:
+        level = np.zeros(len(y)) if self.one_group else y
+        for value in np.unique(level).tolist():
+            chosen = level == value
+            part = Moments.of(X[chosen], y[chosen])
+            known = self.levels.get(value)
+            self.levels[value] = part if known is None else known.merge(part)
+        if 8 * len(self.levels) * self.n_features**2 > self.memory:
+            raise OnePassError(
+                f"Query {self.qid!r} does not fit in memory, and its {len(self.levels)} distinct "
+                "scores are too many for statistics of each. Raise `memory`, keep ties, or choose "
+                "solver='iterations'."
+            )
+
+    def gram_and_moment(self, options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+        """Return ``X' L X`` and ``X' r``; None when there is no preference."""
+        if self.one_group:
+            (group,) = self.levels.values()
+            degree = _clique_weight(options["query_weight"], group.n_items) * group.n_items
+            return degree * group.scatter, degree * group.cross
+        return self._of_levels(options)
+
+    def _of_levels(self, options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+        """Treat levels as items that weigh as much as they hold, and add the scatter inside."""
+        values = np.array(list(self.levels))
+        moments = list(self.levels.values())
+        counts = np.array([level.n_items for level in moments], dtype=float)
+        means = np.stack([level.mean for level in moments])
+        try:
+            graph = PreferenceGraph.from_scores(values, sample_weight=counts, **options)
+        except NothingToLearnError:
+            return None
+        laplacian = graph.laplacian
+        gram = laplacian.gram(means)
+        for degree, level in zip(laplacian.diagonal() / counts, moments, strict=True):
+            gram += degree * level.scatter
+        return gram, moment(means, as_columns(graph.rhs), laplacian.anchor())[:, 0]
+
+
+def _clique_weight(query_weight: Any, n_items: int) -> float:
+    """Return omega of a query whose ties are kept."""
+    if isinstance(query_weight, str):
+        choices = {"items": 1.0 / n_items, "pairs": 1.0, "equal": 2.0 / (n_items * (n_items - 1.0))}
+        return choices[query_weight]
+    return float(query_weight[0])
+
+
+class Chunk(NamedTuple):
+    """Some rows, their scores and their queries."""
+
+    X: Matrix
+    y: FloatArray
+    qid: NDArray[Any]
+
+    def take(self, rows: slice) -> "Chunk":
+        """Keep some rows."""
+        return Chunk(self.X[rows], self.y[rows], self.qid[rows])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the rows take."""
+        return int(self.X.data.nbytes * (1.5 if sparse.issparse(self.X) else 1.0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """All that linear RankRLS needs to know of some queries; those of different queries add up.
+
+    Parameters
+    ----------
+    gram : (n_features, n_features)
+        ``X' L X``.
+    moment : (n_features,)
+        ``X' r``.
+    n_queries, n_ignored : int
+        Number of queries and of those without a preference.
+    """
+
+    gram: FloatArray
+    moment: FloatArray
+    n_queries: int
+    n_ignored: int
+
+    @classmethod
+    def of(cls, chunk: Chunk, options: dict[str, Any]) -> Self:
+        """Build from whole queries; options are those of `PreferenceGraph.from_scores`."""
+        try:
+            graph = PreferenceGraph.from_scores(chunk.y, chunk.qid, **options)
+        except NothingToLearnError:
+            n_queries = len(np.unique(chunk.qid))
+            return cls.nothing(chunk.X.shape[1], n_queries)
+        h = moment(chunk.X, as_columns(graph.rhs), graph.laplacian.anchor())[:, 0]
+        G = graph.laplacian.gram(chunk.X)
+        return cls(G, h, graph.queries.n_queries, graph.n_ignored_queries)
+
+    @classmethod
+    def of_large(cls, query: LargeQuery, options: dict[str, Any]) -> Self:
+        """Build from a single query."""
+        found = query.gram_and_moment(options)
+        if found is None:
+            return cls.nothing(query.n_features, 1)
+        return cls(*found, 1, 0)
+
+    @classmethod
+    def nothing(cls, n_features: int, n_queries: int = 0) -> Self:
+        """Return those of queries without a preference."""
+        gram = np.zeros((n_features, n_features))
+        return cls(gram, np.zeros(n_features), n_queries, n_queries)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        return Statistics(
+            self.gram + other.gram,
+            self.moment + other.moment,
+            self.n_queries + other.n_queries,
+            self.n_ignored + other.n_ignored,
+        )
+
+    def solve(self, alphas: FloatArray) -> FloatArray:
+        """Return the weights for every alpha, (n_alphas, n_features)."""
+        if self.n_ignored == self.n_queries:
+            raise NothingToLearnError(
+                "The data must hold at least one preference: all scores inside every query are "
+                f"equal, or every query has one item only ({self.n_queries} queries)."
+            )
+        columns = self.moment[:, None]
+        if len(alphas) == 1:
+            return solve_once(self.gram.copy(), columns, float(alphas[0])).T
+        return Tridiagonal.of(self.gram.copy()).path(columns, alphas)[:, :, 0]
+
+
+def accumulate(
+    chunks: Iterable[Chunk], n_features: int, options: dict[str, Any], memory: int
+) -> Statistics:
+    """Add up the statistics of all queries in one pass.
+
+    The rows of a query must stand together but may cross the borders of chunks. A query that takes
+    more than ``memory`` bytes is itself reduced to statistics of its levels, part by part.
+
+    Parameters
+    ----------
+    chunks : iterable of Chunk
+        The rows in order.
+    n_features : int
+        Number of columns.
+    options : dict
+        Of `PreferenceGraph.from_scores`; no sample weights, and query weights by name or by id.
+    memory : int
+        Bytes that waiting rows, or levels of a large query, may take.
+    """
+    total = Statistics.nothing(n_features)
+    for part in _Queue(n_features, options, memory).statistics(chunks):
+        total = total + part
+    return total
+
+
+@final
+@dataclass(eq=False)
+class _Queue:
+    """Hold back the rows of the query at hand until it is whole, or too large to wait."""
+
+    n_features: int
+    options: dict[str, Any]
+    memory: int
+    waiting: list[Chunk] = field(default_factory=list)
+    large: LargeQuery | None = None
+    seen: set[Any] = field(default_factory=set)
+
+    def statistics(self, chunks: Iterable[Chunk]) -> Iterator[Statistics]:
+        for chunk in chunks:
+            yield from self._take(chunk)
+        if self.waiting:
+            yield Statistics.of(_join(self.waiting), self.options)
+        if self.large is not None:
+            yield Statistics.of_large(self.large, self._own_options())
+
+    def _take(self, chunk: Chunk) -> Iterator[Statistics]:
+        starts = np.flatnonzero(np.r_[True, chunk.qid[1:] != chunk.qid[:-1]])
+        self._refuse_returning(chunk.qid[starts].tolist())
+        first = int(starts[1]) if len(starts) > 1 else len(chunk.y)
+        if self.large is not None:
+            if chunk.qid[0] == self.large.qid:
+                self.large.add(chunk.X[:first], chunk.y[:first])
+                chunk, starts = chunk.take(slice(first, None)), starts[1:] - first
+            if len(starts):
+                yield Statistics.of_large(self.large, self._own_options())
+                self.large = None
+        if len(starts):
+            last = int(starts[-1])
+            if last > 0 or (self.waiting and self.waiting[0].qid[0] != chunk.qid[0]):
+                whole = [*self.waiting, chunk.take(slice(0, last))]
+                self.waiting = []
+                yield Statistics.of(_join(whole), self.options)
+            self._wait(chunk.take(slice(last, None)))
+
+    def _wait(self, rows: Chunk) -> None:
+        self.waiting.append(rows)
+        if sum(chunk.n_bytes for chunk in self.waiting) > self.memory:
+            one_group = self.options["ties"] == "keep"
+            (qid,) = rows.qid[:1].tolist()
+            self.large = LargeQuery(qid, self.n_features, self.memory, one_group)
+            for chunk in self.waiting:
+                self.large.add(chunk.X, chunk.y)
+            self.waiting = []
+
+    def _own_options(self) -> dict[str, Any]:
+        """Return the options with the weight of the large query under the id of a single one."""
+        weight = self.options["query_weight"]
+        if self.large is None or isinstance(weight, str):
+            return self.options
+        return self.options | {"query_weight": {0: weight[self.large.qid]}}
+
+    def _refuse_returning(self, runs: list[Any]) -> None:
+        """Refuse a query whose rows stand in several places."""
+        going_on = self.waiting[0].qid[0] if self.waiting else None
+        if self.large is not None:
+            going_on = self.large.qid
+        new = runs[1:] if runs[0] == going_on else runs
+        returning = self.seen.intersection(new)
+        if returning or len(set(new)) < len(new) or going_on in new:
+            raise OnePassError(
+                "The rows of a query must stand together to be read in one pass: query "
+                f"{next(iter(returning), new[-1])!r} comes in several places. Sort the file by "
+                "query, or choose solver='iterations'."
+            )
+        self.seen.update(new)
+
+
+def _join(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    matrices = [chunk.X for chunk in chunks]
+    stack: Callable[..., Matrix] = sparse.vstack if sparse.issparse(matrices[0]) else np.concatenate
+    X = stack(matrices, format="csr") if sparse.issparse(matrices[0]) else stack(matrices)
+    y = np.concatenate([chunk.y for chunk in chunks])
+    return Chunk(X, y, np.concatenate([chunk.qid for chunk in chunks]))

@@ -1,0 +1,343 @@
+"""Compiled loops of the hold-outs."""
+
+import numpy as np
+from numba import njit
+
+from rankwise.core.arrays import FloatArray, IntArray
+
+ONE, TWO = np.uint64(1), np.uint64(2)
+"""Indices are unsigned: numba then needs no test for negative ones, which doubles the speed."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray) -> None:
+    """Reduce a small symmetric matrix to tridiagonal form in place, A = Q T Q'.
+
+    The lower triangle is read and written. The diagonal of A becomes that of T and its first
+    subdiagonal T's neighbour; row i of V and tau[i] hold the Householder reflection of step i.
+    """
+    n = np.uint64(A.shape[0])
+    p = np.empty(n)
+    for i in range(max(n, TWO) - TWO):
+        tail = 0.0
+        for j in range(i + TWO, n):
+            V[i, j] = A[j, i]
+            tail += V[i, j] * V[i, j]
+        head = A[i + ONE, i]
+        tau[i] = 0.0
+        if tail == 0.0:
+            continue
+        beta = -np.copysign(np.sqrt(head * head + tail), head)
+        tau[i] = (beta - head) / beta
+        scale = 1.0 / (head - beta)
+        V[i, i + ONE] = 1.0
+        for j in range(i + TWO, n):
+            V[i, j] *= scale
+        A[i + ONE, i] = beta
+        for j in range(i + ONE, n):
+            p[j] = 0.0
+        for j in range(i + ONE, n):
+            vj, total = V[i, j], 0.0
+            for k in range(i + ONE, j):
+                total += A[j, k] * V[i, k]
+                p[k] += A[j, k] * vj
+            p[j] += total + A[j, j] * vj
+        dot = 0.0
+        for j in range(i + ONE, n):
+            p[j] *= tau[i]
+            dot += p[j] * V[i, j]
+        half = 0.5 * tau[i] * dot
+        for j in range(i + ONE, n):
+            p[j] -= half * V[i, j]
+        for j in range(i + ONE, n):
+            vj, pj = V[i, j], p[j]
+            for k in range(i + ONE, j + ONE):
+                A[j, k] -= vj * p[k] + pj * V[i, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: FloatArray) -> None:
+    """Apply the reflection of step i to the columns of X."""
+    n, n_columns = np.uint64(X.shape[0]), np.uint64(X.shape[1])
+    for a in range(n_columns):
+        dot[a] = 0.0
+    for j in range(i + ONE, n):
+        vj = V[i, j]
+        for a in range(n_columns):
+            dot[a] += vj * X[j, a]
+    for j in range(i + ONE, n):
+        vj = tau[i] * V[i, j]
+        for a in range(n_columns):
+            X[j, a] -= vj * dot[a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_tridiagonal(
+    A: FloatArray, y: FloatArray, alphas: FloatArray, X: FloatArray, worst: FloatArray
+) -> None:
+    """Solve (T + alpha I) x = y for every alpha; all loops run over the alphas innermost."""
+    n, n_alphas = np.uint64(X.shape[0]), np.uint64(X.shape[1])
+    pivot = np.empty((n, n_alphas))
+    for a in range(n_alphas):
+        pivot[0, a] = A[0, 0] + alphas[a]
+        worst[a] = pivot[0, a]
+        X[0, a] = y[0, 0]
+    for i in range(ONE, n):
+        e, d, yi = A[i, i - ONE], A[i, i], y[i, 0]
+        for a in range(n_alphas):
+            ratio = e / pivot[i - ONE, a]
+            pivot[i, a] = d + alphas[a] - ratio * e
+            X[i, a] = yi - ratio * X[i - ONE, a]
+            worst[a] = min(worst[a], pivot[i, a])
+    for a in range(n_alphas):
+        X[n - ONE, a] /= pivot[n - ONE, a]
+    for back in range(ONE, n):
+        p = n - ONE - back
+        e = A[p + ONE, p]
+        for a in range(n_alphas):
+            X[p, a] = (X[p, a] - e * X[p + ONE, a]) / pivot[p, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shifted_solutions(
+    A: FloatArray,
+    V: FloatArray,
+    tau: FloatArray,
+    b: FloatArray,
+    alphas: FloatArray,
+    X: FloatArray,
+    worst: FloatArray,
+) -> None:
+    """Solve (Q T Q' + alpha I) x = b for every alpha into the columns of X.
+
+    Sets ``worst`` to the smallest pivot for each alpha, as a share of the largest diagonal entry:
+    rounding errors grow by its inverse.
+    """
+    n = np.uint64(len(b))
+    steps = max(n, TWO) - TWO
+    dot = np.empty(len(alphas))
+    y = b.copy().reshape(len(b), 1)
+    for i in range(steps):
+        if tau[i] != 0.0:
+            _reflect(y, V, tau, i, dot)
+    _solve_tridiagonal(A, y, alphas, X, worst)
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, abs(A[i, i]))
+    for a in range(len(alphas)):
+        worst[a] /= largest + alphas[a]
+    for back in range(steps):
+        p = steps - ONE - back
+        if tau[p] != 0.0:
+            _reflect(X, V, tau, p, dot)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def direct_chunk(
+    H: FloatArray,
+    C: FloatArray,
+    starts: IntArray,
+    outside: FloatArray,
+    outside_rhs: FloatArray,
+    Z: FloatArray,
+    item_starts: IntArray,
+    alphas: FloatArray,
+    out: FloatArray,
+    pivot: FloatArray,
+) -> None:
+    """Refit without each fold of a chunk, without ever subtracting a Gram matrix.
+
+    What remains without fold q is the sum of the folds before it (a running prefix), those behind
+    it (stored suffix sums) and the folds outside the chunk.
+    """
+    n_folds, n, n_outputs, n_alphas = len(starts) - 1, H.shape[1], C.shape[1], len(alphas)
+    G = np.empty((n_folds, n, n))
+    h = np.empty((n_folds, n, n_outputs))
+    behind = np.empty((n_folds + 1, n, n))
+    behind_rhs = np.empty((n_folds + 1, n, n_outputs))
+    behind[n_folds] = outside
+    behind_rhs[n_folds] = outside_rhs
+    for q in range(n_folds - 1, -1, -1):
+        Hq = H[starts[q] : starts[q + 1]]
+        np.dot(Hq.T, Hq, G[q])
+        h[q] = np.dot(Hq.T, C[starts[q] : starts[q + 1]])
+        behind[q] = behind[q + 1] + G[q]
+        behind_rhs[q] = behind_rhs[q + 1] + h[q]
+    before, rest = np.zeros((n, n)), np.empty((n, n))
+    before_rhs = np.zeros((n, n_outputs))
+    V, tau, W = np.zeros((n, n)), np.zeros(n), np.empty((n, n_alphas))
+    for q in range(n_folds):
+        for i in range(n):
+            for j in range(i + 1):
+                rest[i, j] = before[i, j] + behind[q + 1, i, j]
+        rest_rhs = before_rhs + behind_rhs[q + 1]
+        tridiagonalise(rest, V, tau)
+        rows = Z[item_starts[q] : item_starts[q + 1]]
+        for k in range(n_outputs):
+            b = rest_rhs[:, k].copy()
+            shifted_solutions(rest, V, tau, b, alphas, W, pivot[q])
+            out[item_starts[q] : item_starts[q + 1], :, k] = np.dot(rows, W)
+        before += G[q]
+        before_rhs += h[q]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_definite(A: FloatArray, B: FloatArray) -> float:
+    """Solve A X = B in place for a small symmetric matrix by its Cholesky factorisation.
+
+    Returns the smallest pivot as a share of the largest diagonal entry; 0 if A is not definite.
+    """
+    n, k = B.shape
+    largest, worst = 0.0, np.inf
+    for i in range(n):
+        largest = max(largest, A[i, i])
+    for i in range(n):
+        for j in range(i + 1):
+            total = A[i, j]
+            for p in range(j):
+                total -= A[i, p] * A[j, p]
+            if i > j:
+                A[i, j] = total / A[j, j]
+        if not total > 0.0:
+            return 0.0
+        worst = min(worst, total / largest)
+        A[i, i] = np.sqrt(total)
+    for c in range(k):
+        for i in range(n):
+            total = B[i, c]
+            for p in range(i):
+                total -= A[i, p] * B[p, c]
+            B[i, c] = total / A[i, i]
+        for i in range(n - 1, -1, -1):
+            total = B[i, c]
+            for p in range(i + 1, n):
+                total -= A[p, i] * B[p, c]
+            B[i, c] = total / A[i, i]
+    return worst
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_each(A: FloatArray, B: FloatArray, worst: FloatArray) -> None:
+    """Solve a stack of small definite systems in place; see `solve_definite`."""
+    for a in range(len(A)):
+        worst[a] = solve_definite(A[a], B[a])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row_products(V: FloatArray) -> FloatArray:
+    """Return the elementwise product of every two rows, one row per pair i >= j."""
+    n, r = V.shape
+    out = np.empty((n * (n + 1) // 2, r))
+    row = 0
+    for i in range(n):
+        for j in range(i + 1):
+            for k in range(r):
+                out[row, k] = V[i, k] * V[j, k]
+            row += 1
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unpack(packed: FloatArray, n: int) -> FloatArray:
+    """Return symmetric matrices from their packed lower triangles, one column per matrix."""
+    n_matrices = packed.shape[1]
+    out = np.empty((n_matrices, n, n))
+    row = 0
+    for i in range(n):
+        for j in range(i + 1):
+            for a in range(n_matrices):
+                out[a, i, j] = packed[row, a]
+                out[a, j, i] = packed[row, a]
+            row += 1
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def complete_pairs(
+    B: FloatArray,
+    A: FloatArray,
+    Y: FloatArray,
+    tie: FloatArray,
+    rows: IntArray,
+    right: FloatArray,
+    total: FloatArray,
+) -> float:
+    """Count, for each item and output, its pairs and how many come out right when left out.
+
+    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items.
+
+    With r = B_UU^-1 a_U the residuals of the pair U = {i, j}, the held-out difference is
+    ``(y_i - y_j) - (r_i - r_j)``; it is judged after multiplication by the determinant of B_UU.
+    The lower triangle of B is read. A tie counts one half. Returns the smallest determinant as a
+    share of the product of its diagonal: rounding errors grow by its inverse.
+    """
+    n_outputs = Y.shape[1]
+    worst = 1.0
+    for i in rows:
+        b_ii = B[i, i]
+        for j in range(i):
+            b_ij, b_jj = B[i, j], B[j, j]
+            det = b_ii * b_jj - b_ij * b_ij
+            worst = min(worst, det / (b_ii * b_jj))
+            for k in range(n_outputs):
+                gap = Y[i, k] - Y[j, k]
+                if gap == 0.0:
+                    continue
+                turn = (b_jj + b_ij) * A[i, k] - (b_ii + b_ij) * A[j, k]
+                difference = gap * det - turn
+                credit = 0.0
+                if abs(difference) <= tie[k] * det:
+                    credit = 0.5
+                elif (difference > 0.0) == (gap > 0.0):
+                    credit = 1.0
+                right[i, k] += credit
+                right[j, k] += credit
+                total[i, k] += 1.0
+                total[j, k] += 1.0
+    return worst
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def class_pairs(
+    B: FloatArray,
+    x: FloatArray,
+    across: FloatArray,
+    beta: FloatArray,
+    offset: FloatArray,
+    low: IntArray,
+    high: IntArray,
+    tie: float,
+) -> FloatArray:
+    """Return, for items of a lower and a higher class, which held-out pairs come out right.
+
+    Parameters
+    ----------
+    B : (n_items, n_items)
+        Inverse of the bordered system, item part; the lower triangle is read.
+    x : (n_items,)
+        Item part of its solution.
+    across : (n_items, 2)
+        Columns of the inverse that lead to the multipliers of the two classes, times the inverse
+        degree of the class.
+    beta : (2,)
+        Multipliers of the two classes in the solution, times the inverse degree of the class.
+    offset : (2,)
+        Target of an item of each class over its degree.
+    low, high
+        The items of the two classes.
+    tie : float
+        Differences up to this size count one half.
+    """
+    out = np.empty((len(low), len(high)))
+    for p in range(len(low)):
+        i = low[p]
+        for q in range(len(high)):
+            j = high[q]
+            b_ij = B[max(i, j), min(i, j)]
+            det = B[i, i] * B[j, j] - b_ij * b_ij
+            r_i = (B[j, j] * x[i] - b_ij * x[j]) / det
+            r_j = (B[i, i] * x[j] - b_ij * x[i]) / det
+            f_i = offset[0] - r_i + beta[0] - across[i, 0] * r_i - across[j, 0] * r_j
+            f_j = offset[1] - r_j + beta[1] - across[i, 1] * r_i - across[j, 1] * r_j
+            out[p, q] = 0.5 if abs(f_j - f_i) <= tie else (1.0 if f_j > f_i else 0.0)
+    return out

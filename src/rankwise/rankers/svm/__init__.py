@@ -1,0 +1,1 @@
+"""RankSVM: hinge losses over pairs, to a certified gap."""

@@ -1,0 +1,136 @@
+"""Measure what was held out: from held-out scores to a path."""
+
+import numpy as np
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+from rankwise.measures.rankings import Judgements
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure, weighted_mean
+from rankwise.rankers.rls.leave_edge_out import EdgesHeldOut
+from rankwise.rankers.rls.leave_pair_out import PairsHeldOut
+from rankwise.selection.folds import HeldOut
+from rankwise.selection.path import TRUSTED, Path
+
+PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
+
+
+def as_measure(measure: Measure | str | None) -> Measure:
+    """Return the measure that a value or a name stands for; Concordance when there is none."""
+    if measure is None:
+        return Concordance
+    return parse_measure(measure) if isinstance(measure, str) else measure
+
+
+def judge_scores(
+    held_out: HeldOut,
+    Y: FloatArray,
+    queries: Queries,
+    rows: IntArray,
+    measure: Measure,
+    alphas: FloatArray,
+) -> Path:
+    """Measure held-out scores query by query.
+
+    Parameters
+    ----------
+    held_out : HeldOut
+        Scores for every alpha, item and output.
+    Y : (n_items, n_outputs)
+        True scores; the values of several outputs are averaged.
+    queries : Queries
+        The grouping of all items.
+    rows : (n_rows,)
+        The items that are judged: held out, and of a weight above 0.
+    measure : Measure
+        What to measure.
+    alphas : (n_alphas,)
+        The grid.
+    """
+    some = queries.take(rows)
+    good = held_out.error <= TRUSTED
+    per_output = [
+        measure.values_many(y[rows], held_out.scores[good][:, rows, k], some)
+        for k, y in enumerate(Y.T)
+    ]
+    per_query = np.full((len(alphas), some.n_queries), np.nan)
+    per_query[good] = _mean_of_known(np.stack(per_output))
+    counts = np.count_nonzero(~np.isnan(per_query), axis=1)
+    values = np.full(len(alphas), np.nan)
+    weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
+    values[good] = weighted_mean(per_query[good], weight)
+    return Path(alphas, measure, values, _spread(per_query, counts), per_query, held_out.error)
+
+
+def _mean_of_known(values: FloatArray) -> FloatArray:
+    """Average over the first axis, leaving out NaN; NaN where there is nothing else."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
+
+
+def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:
+    """Return the standard error of the mean over the queries that have a value."""
+    known = ~np.isnan(per_query)
+    n = np.maximum(counts, 1)
+    means = np.where(known, per_query, 0.0).sum(axis=1) / n
+    squares = np.where(known, (per_query - means[:, None]) ** 2, 0.0).sum(axis=1)
+    return np.where(counts > 1, np.sqrt(squares / np.maximum(counts - 1, 1) / n), np.nan)
+
+
+def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> Path:
+    """Turn counts of left-out pairs into a path; several outputs are averaged.
+
+    The standard error is that of a mean over pairs of items, which share items: the spread of the
+    items' own shares, as DeLong's for the AUC. It does not know that models overlap.
+    """
+    refuse_listwise(measure, "leave_pair_out")
+    values = held_out.concordance.mean(axis=1)
+    n_pairs = held_out.total.sum(axis=1) / 2
+    lean = held_out.right - held_out.concordance[:, None] * held_out.total
+    errors = np.sqrt((lean**2).sum(axis=1)) / n_pairs
+    return _pair_path(values, errors.mean(axis=1), held_out.error, measure, alphas)
+
+
+def judge_edges(
+    held_out: EdgesHeldOut, weight: FloatArray, measure: Measure, alphas: FloatArray
+) -> Path:
+    """Turn left-out comparisons into the weighted share of them that come out right."""
+    refuse_listwise(measure, "leave_edge_out")
+    right = (np.sign(held_out.differences) + 1) / 2
+    share = weight / weight.sum()
+    values = right @ share
+    errors = np.sqrt((right - values[:, None]) ** 2 @ share**2)
+    return _pair_path(values, errors, held_out.error, measure, alphas)
+
+
+def _pair_path(
+    values: FloatArray,
+    errors: FloatArray,
+    rounding: FloatArray,
+    measure: Measure,
+    alphas: FloatArray,
+) -> Path:
+    shown = values if measure.greater_is_better else 1.0 - values
+    good = rounding <= TRUSTED
+    return Path(
+        alphas,
+        measure,
+        np.where(good, shown, np.nan),
+        np.where(good, errors, np.nan),
+        None,
+        rounding,
+    )
+
+
+def refuse_listwise(measure: Measure, cv: str) -> None:
+    """Refuse measures that need whole rankings where only pairs are held out."""
+    if measure not in PAIR_MEASURES:
+        known = ", ".join(repr(m) for m in PAIR_MEASURES)
+        raise InvalidInputError(
+            f"cv={cv!r} judges pairs, so the measure must be one of {known}: got {measure!r}. "
+            "Leave out queries for other measures."
+        )

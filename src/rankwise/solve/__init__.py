@@ -1,0 +1,1 @@
+"""Solvers: spectra, normal equations, conjugate gradients, and what iterations share."""

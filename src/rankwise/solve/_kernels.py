@@ -1,0 +1,220 @@
+"""Compiled loops of conjugate gradients: passes over sparse rows, and updates of many shifts.
+
+Each of them works on a part of the rows and releases the interpreter, so that threads run parts
+side by side. Stored values and indices are of any width; sums are in float64. Indices are made
+unsigned, which removes the test for negative ones. A product is added up in four sums by hand, so
+that an addition need not wait for the one before; the compiler is not allowed to regroup anything,
+since its gathers in vector registers are slower than plain loads on current processors.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray, IntArray
+
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+_FOUR = np.uint64(4)
+
+
+@njit(cache=True, inline="always")
+def _dot(data: Any, indices: Any, begin: Any, end: Any, w: Any, width: Any) -> float:
+    """Multiply a row with every ``width``-th entry of w, beginning with the first."""
+    k, end = np.uint64(begin), np.uint64(end)
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    while k + _FOUR <= end:
+        a += data[k] * w[width * np.uint64(indices[k])]
+        b += data[k + _ONE] * w[width * np.uint64(indices[k + _ONE])]
+        c += data[k + _TWO] * w[width * np.uint64(indices[k + _TWO])]
+        d += data[k + _THREE] * w[width * np.uint64(indices[k + _THREE])]
+        k += _FOUR
+    while k < end:
+        a += data[k] * w[width * np.uint64(indices[k])]
+        k += _ONE
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, inline="always")
+def _add(data: Any, indices: Any, begin: Any, end: Any, v: Any, out: Any) -> None:
+    for k in range(np.uint64(begin), np.uint64(end)):
+        out[np.uint64(indices[k])] += v * data[k]
+
+
+@njit(cache=True, nogil=True)
+def count_columns(indices: NDArray, first: int, last: int, out: FloatArray) -> None:
+    """Add to ``out`` how often each column comes among the entries first to last."""
+    for k in range(first, last):
+        out[np.uint64(indices[k])] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def rename_columns(indices: NDArray, names: NDArray, first: int, last: int, out: NDArray) -> None:
+    """Put the new name of the column of each of the entries first to last into ``out``."""
+    for k in range(first, last):
+        out[k] = names[np.uint64(indices[k])]
+
+
+@njit(cache=True, nogil=True)
+def pack_rows(
+    data: NDArray, indices: NDArray, indptr: NDArray, names: NDArray, n_near: int,
+    first: int, last: int, out: NDArray, out_indices: NDArray,
+) -> None:  # fmt: skip
+    """Copy the rows first to last under new names, in each row the names below n_near first.
+
+    Every entry is written to both ends, of which one moves on: no branch has to be guessed.
+    """
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    far_values, far_names = np.empty(longest, out.dtype), np.empty(longest, out_indices.dtype)
+    for i in range(first, last):
+        near, n_far = np.uint64(indptr[i]), np.uint64(0)
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            name = names[np.uint64(indices[k])]
+            out[near] = far_values[n_far] = data[k]
+            out_indices[near] = far_names[n_far] = name
+            is_near = np.uint64(name < n_near)
+            near += is_near
+            n_far += _ONE - is_near
+        for k in range(n_far):
+            out[near + k] = far_values[k]
+            out_indices[near + k] = far_names[k]
+
+
+@njit(cache=True, nogil=True)
+def row_products(
+    data: NDArray, indices: NDArray, indptr: NDArray, w: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Put ``X @ w`` into the rows first to last of ``out``."""
+    for i in range(first, last):
+        out[i] = _dot(data, indices, indptr[i], indptr[i + 1], w, _ONE)
+
+
+@njit(cache=True, nogil=True)
+def add_rows(
+    data: NDArray, indices: NDArray, indptr: NDArray, v: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Add ``X.T @ v`` over the rows first to last to ``out``."""
+    for i in range(first, last):
+        if v[i] != 0.0:
+            _add(data, indices, indptr[i], indptr[i + 1], v[i], out)
+
+
+@njit(cache=True, nogil=True)
+def add_squares(
+    data: NDArray, indices: NDArray, indptr: NDArray, weight: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Add the weighted sums of squares of each column over the rows first to last to ``out``."""
+    for i in range(first, last):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            out[np.uint64(indices[k])] += weight[i] * np.float64(data[k]) * data[k]
+
+
+@njit(cache=True)
+def add_group_rows(
+    data: NDArray, indices: NDArray, indptr: NDArray, group: IntArray, weight: FloatArray,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Add each row, times its weight, to the row of ``out`` of its group, -1 for none."""
+    for i in range(len(group)):
+        if group[i] >= 0:
+            _add(data, indices, indptr[i], indptr[i + 1], weight[i], out[group[i]])
+
+
+@njit(cache=True, nogil=True)
+def affine_pass(
+    data: NDArray, indices: NDArray, indptr: NDArray, group: IntArray, slope: FloatArray,
+    weight: FloatArray, centre: FloatArray, push: FloatArray, first: int, last: int,
+    both: FloatArray,
+) -> None:  # fmt: skip
+    """Add ``X.T @ v`` for v affine in ``X @ w`` group by group, reading each row from memory once.
+
+    ``v_i = slope_i (x_i w - centre_g) + weight_i push_g``; rows of group -1 take no part. The
+    entries of ``both`` are w_0, sum_0, w_1, sum_1 and so on: what a product brings into the cache
+    is what the way back adds to.
+    """
+    for i in range(first, last):
+        g = group[i]
+        if g >= 0:
+            begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+            product = _dot(data, indices, begin, end, both, _TWO)
+            v = slope[i] * (product - centre[g]) + weight[i] * push[g]
+            for k in range(begin, end):
+                both[_TWO * np.uint64(indices[k]) + _ONE] += v * data[k]
+
+
+@njit(cache=True, nogil=True)
+def block_pass(
+    data: NDArray, indices: NDArray, indptr: NDArray, w: FloatArray, starts: IntArray,
+    first_group: IntArray, group: IntArray, slope: FloatArray, share: FloatArray,
+    across: FloatArray, across_share: FloatArray, room: tuple[int, int], first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Add ``X.T @ L @ X @ w`` block by block, so that the second look at a row finds it in cache.
+
+    The rows of block b are ``starts[b]`` to ``starts[b + 1]``, its groups those from
+    ``first_group[b]``. Rows are drawn to the mean m of their group with ``slope``, and these means
+    to their own mean, weighted by ``across_share``, with ``across``. ``room`` holds the largest
+    numbers of rows and of groups of a block.
+    """
+    values, means = np.empty(room[0]), np.empty(room[1])
+    for b in range(first, last):
+        begin, end = starts[b], starts[b + 1]
+        groups = first_group[b]
+        n_groups = first_group[b + 1] - groups
+        means[:n_groups] = 0.0
+        for i in range(begin, end):
+            if group[i] >= 0:
+                product = _dot(data, indices, indptr[i], indptr[i + 1], w, _ONE)
+                values[i - begin] = product
+                means[group[i] - groups] += share[i] * product
+        top = 0.0
+        for g in range(n_groups):
+            top += across_share[groups + g] * means[g]
+        for i in range(begin, end):
+            g = group[i]
+            if g >= 0:
+                mean = means[g - groups]
+                v = slope[i] * (values[i - begin] - mean) + share[i] * across[g] * (mean - top)
+                _add(data, indices, indptr[i], indptr[i + 1], v, out)
+
+
+@njit(cache=True, nogil=True)
+def advance(
+    X: FloatArray, P: FloatArray, r: FloatArray, active: IntArray, step: FloatArray,
+    zeta: FloatArray, turn: FloatArray, first: int, last: int,
+) -> None:  # fmt: skip
+    """Move the active shifts, rows of X, along their directions P, and turn these, in one pass.
+
+    ``X_l += step_l P_l`` and then ``P_l = zeta_l r + turn_l P_l``, for the columns first to last.
+    """
+    for l in active:  # noqa: E741
+        for j in range(first, last):
+            direction = P[l, j]
+            X[l, j] += step[l] * direction
+            P[l, j] = zeta[l] * r[j] + turn[l] * direction
+
+
+@njit(cache=True)
+def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArray:
+    """Return ``(Z - Z[anchor]).T @ R`` in one pass.
+
+    This is ``Z.T @ R`` when R sums to zero over the items of each anchor, without the rounding
+    errors of offsets, and exactly zero for columns that are constant over them.
+    """
+    n_items, n_columns = Z.shape
+    n_outputs = R.shape[1]
+    out = np.zeros((n_outputs, n_columns))
+    for i in range(n_items):
+        for k in range(n_outputs):
+            r = R[i, k]
+            if r != 0.0:
+                a = anchor[i]
+                for j in range(n_columns):
+                    out[k, j] += r * (np.float64(Z[i, j]) - Z[a, j])
+    return out.T.copy()

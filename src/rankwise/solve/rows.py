@@ -1,0 +1,417 @@
+"""Rows of features as conjugate gradients need them: products with them in few passes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.threads import even_parts, run_parts, sum_parts
+from rankwise.solve._kernels import (
+    add_group_rows,
+    add_rows,
+    add_squares,
+    affine_pass,
+    block_pass,
+    count_columns,
+    pack_rows,
+    rename_columns,
+    row_products,
+)
+
+IN_CACHE = 1 << 11
+"""Columns whose weights and sums stay in the nearest cache under any name."""
+
+SHORT_NAMES = 1 << 16
+"""Columns that indices of 16 bits can name."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The order in which the columns of some rows are named.
+
+    Parameters
+    ----------
+    order : (n_features,), optional
+        The column of each name; left out when columns have their own.
+    """
+
+    order: IntArray | None = None
+
+    def inwards(self, w: FloatArray) -> FloatArray:
+        """Return one entry per column as one per name."""
+        return w if self.order is None else w[self.order]
+
+    def outwards(self, values: FloatArray) -> FloatArray:
+        """Return one entry per name, in the last axis, as one per column."""
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[..., self.order] = values
+        return out
+
+
+AS_THEY_ARE = Columns()
+
+
+def pays(n_features: int, *, copied: bool) -> bool:
+    """Tell whether a copy of the indices of a sparse matrix makes passes over it faster.
+
+    It takes 2 bytes for each entry. Frequent columns then share cache lines, and fewer bytes are
+    read: passes take a tenth to a fifth less time, and making the copy takes that of about one.
+    Where values are copied to be smaller, so are the indices of few columns.
+    """
+    return n_features <= SHORT_NAMES and (copied or n_features > IN_CACHE)
+
+
+def most_used_first(X: Any, dtype: np.dtype[Any]) -> tuple[Columns, NDArray[Any], NDArray[Any]]:
+    """Name the columns of a CSR matrix by how often they are used.
+
+    Return their order, the values and the indices. Values that are of another type are copied, and
+    since the copy is free to choose, entries of the most frequent columns come first in each row.
+    """
+    edges = even_parts(X.indptr)
+    order = np.argsort(-_counts(X, edges), kind="stable")
+    names = np.empty(len(order), dtype=np.uint16)
+    names[order] = np.arange(len(order))
+    indices = np.empty(len(X.indices), dtype=np.uint16)
+    if X.data.dtype == dtype:
+        run_parts(
+            lambda _, first, last: rename_columns(X.indices, names, first, last, indices),
+            X.indptr[edges],
+        )
+        return Columns(order), X.data, indices
+    values = np.empty(len(X.data), dtype=dtype)
+    run_parts(
+        lambda _, first, last: pack_rows(
+            X.data, X.indices, X.indptr, names, IN_CACHE, first, last, values, indices
+        ),
+        edges,
+    )
+    return Columns(order), values, indices
+
+
+def _counts(X: Any, edges: IntArray) -> FloatArray:
+    """Return how often each column is used."""
+
+    def count(first: int, last: int, out: FloatArray) -> None:
+        count_columns(X.indices, first, last, out)
+
+    return sum_parts(count, X.indptr[edges], X.shape[1])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """Map products p of rows to ``slope (p - centre) + weight push``, by the group of the row.
+
+    Rows of group -1 are mapped to 0. ``centre`` and ``push`` have one entry per group.
+    """
+
+    group: IntArray
+    slope: FloatArray
+    weight: FloatArray
+    centre: FloatArray
+    push: FloatArray
+
+    def take(self, rows: slice) -> "Affine":
+        """Keep some rows."""
+        items = (self.group[rows], self.slope[rows], self.weight[rows])
+        return Affine(*items, self.centre, self.push)
+
+    def __call__(self, p: FloatArray) -> FloatArray:
+        """Map the products of all rows."""
+        g = self.group
+        mapped = self.slope * (p - self.centre[g]) + self.weight * self.push[g]
+        return np.where(g >= 0, mapped, 0.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Hold a Laplacian that falls into blocks of neighbouring rows.
+
+    Block b has the rows from ``starts[b]`` and the groups from ``first_group[b]`` on, up to those
+    of the next one. See `block_pass` for the rest.
+    """
+
+    starts: IntArray
+    first_group: IntArray
+    group: IntArray
+    slope: FloatArray
+    share: FloatArray
+    across: FloatArray
+    across_share: FloatArray
+
+    @cached_property
+    def room(self) -> tuple[int, int]:
+        """Largest number of rows and of groups of a block."""
+        return int(np.diff(self.starts).max()), int(np.diff(self.first_group).max())
+
+    def __call__(self, p: FloatArray) -> FloatArray:
+        """Return ``L @ p``."""
+        groups = self.first_group[0]
+        n_groups = self.first_group[-1] - groups
+        local = np.where(self.group >= 0, self.group - groups, n_groups)
+        means = np.bincount(local, self.share * p, n_groups + 1)
+        block = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.first_group))
+        own = slice(groups, groups + n_groups)
+        tops = np.bincount(block, self.across_share[own] * means[:-1], len(self.starts) - 1)
+        pull = np.append(self.across[own] * (means[:-1] - tops[block]), 0.0)
+        v = self.slope * (p - means[local]) + self.share * pull[local]
+        return np.where(self.group >= 0, v, 0.0)
+
+    def take(self, rows: slice) -> "Blocks":
+        """Keep the blocks of some rows, which must hold whole blocks."""
+        first, last = np.searchsorted(self.starts, [rows.start, rows.stop])
+        return Blocks(
+            self.starts[first : last + 1] - rows.start,
+            self.first_group[first : last + 1],
+            self.group[rows],
+            self.slope[rows],
+            self.share[rows],
+            self.across,
+            self.across_share,
+        )
+
+
+class Rows(ABC):
+    """The rows of a matrix X. Offsets common to all rows may be taken out: no graph sees them."""
+
+    n_items: int
+    n_features: int
+    n_stored: int
+    """Number of stored entries."""
+
+    @abstractmethod
+    def product(self, w: FloatArray) -> FloatArray:
+        """Return ``X @ w``."""
+
+    @abstractmethod
+    def transposed(self, v: FloatArray) -> FloatArray:
+        """Return ``X.T @ v`` for v that sums to zero."""
+
+    @abstractmethod
+    def squares(self, weight: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each column."""
+
+    @abstractmethod
+    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
+        """Return ``X.T @ values(X @ w)`` in one pass."""
+
+    @abstractmethod
+    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+        """Return ``X.T @ L @ X @ w``, visiting each block once."""
+
+    @abstractmethod
+    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
+        """Return the weighted sum of the rows of each group, those of group -1 left out."""
+
+
+BLOCK_BYTES = 1 << 18
+"""Dense rows are brought to float64 in blocks of this size, which stay in a core's cache."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparseRows(Rows):
+    """Rows in compressed form (CSR); values of float64 or float32, indices of any width.
+
+    The indices may name the columns in an order of their own.
+    """
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    n_features: int
+    columns: Columns = AS_THEY_ARE
+
+    @classmethod
+    def of(cls, X: Any, dtype: DTypeLike | None = None) -> Self:
+        """Take the values of X as they are, or as ``dtype``, and rename columns where that pays.
+
+        Indices of renamed columns are a copy of 16 bits each; float32 values and such indices take
+        half the memory of X.
+        """
+        wanted, n_features = np.dtype(dtype or X.data.dtype), X.shape[1]
+        if not pays(n_features, copied=X.data.dtype != wanted):
+            return cls(X.data.astype(wanted, copy=False), X.indices, X.indptr, n_features)
+        columns, values, indices = most_used_first(X, wanted)
+        return cls(values, indices, X.indptr, n_features, columns)
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_stored(self) -> int:  # type: ignore[override]
+        """Number of stored entries."""
+        return len(self.data)
+
+    @cached_property
+    def _parts(self) -> IntArray:
+        return even_parts(self.indptr)
+
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.data, self.indices, self.indptr
+
+    def product(self, w: FloatArray) -> FloatArray:
+        """Return ``X @ w``."""
+        out, inner = np.empty(self.n_items), self.columns.inwards(w)
+
+        def task(_: int, first: int, last: int) -> None:
+            row_products(*self._arrays, inner, first, last, out)
+
+        run_parts(task, self._parts)
+        return out
+
+    def transposed(self, v: FloatArray) -> FloatArray:
+        """Return ``X.T @ v``."""
+        return self._sum(add_rows, v)
+
+    def squares(self, weight: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each column."""
+        return self._sum(add_squares, weight)
+
+    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
+        """Return ``X.T @ values(X @ w)``; every thread has w beside the sum it adds to."""
+        items = (values.group, values.slope, values.weight, values.centre, values.push)
+        both = np.zeros((len(self._parts) - 1, self.n_features, 2))
+        both[:, :, 0] = self.columns.inwards(w)
+
+        def task(part: int, first: int, last: int) -> None:
+            affine_pass(*self._arrays, *items, first, last, both[part].ravel())
+
+        run_parts(task, self._parts)
+        return self.columns.outwards(both[:, :, 1].sum(axis=0))
+
+    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+        """Return ``X.T @ L @ X @ w``; threads take whole blocks."""
+        b = laplacian
+        items = (b.starts, b.first_group, b.group, b.slope, b.share, b.across, b.across_share)
+        parts = even_parts(self.indptr[b.starts])
+        return self._sum(block_pass, self.columns.inwards(w), *items, b.room, parts=parts)
+
+    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
+        """Return the weighted sum of the rows of each group."""
+        out = np.zeros((n_groups, self.n_features))
+        add_group_rows(*self._arrays, group, weight, out)
+        return self.columns.outwards(out)
+
+    def _sum(self, kernel: Any, *arguments: Any, parts: IntArray | None = None) -> FloatArray:
+        def task(first: int, last: int, out: FloatArray) -> None:
+            kernel(*self._arrays, *arguments, first, last, out)
+
+        edges = self._parts if parts is None else parts
+        return self.columns.outwards(sum_parts(task, edges, self.n_features))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DenseRows(Rows):
+    """Rows of a dense array of float64 or float32, less an offset that is taken off in the cache.
+
+    Without the offset the digits of small differences between rows would be lost in the products.
+    """
+
+    X: NDArray[Any]
+    offset: FloatArray
+
+    @classmethod
+    def of(cls, X: NDArray[Any], dtype: DTypeLike | None = None) -> Self:
+        """Take the array as it is, unless another ``dtype`` is wanted, less its first row."""
+        values = X if dtype is None else X.astype(dtype, copy=False)
+        return cls(values, values[0].astype(np.float64))
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return len(self.X)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return self.X.shape[1]
+
+    @property
+    def n_stored(self) -> int:  # type: ignore[override]
+        """Number of entries."""
+        return self.X.size
+
+    @cached_property
+    def _parts(self) -> IntArray:
+        return even_parts(self.n_features * np.arange(self.n_items + 1))
+
+    def _blocks(self, first: int, last: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield the rows first to last in blocks of float64 without the offset."""
+        n_rows = max(1, BLOCK_BYTES // (8 * self.n_features))
+        room = np.empty((n_rows, self.n_features))
+        for begin in range(first, last, n_rows):
+            rows = slice(begin, min(begin + n_rows, last))
+            block = room[: rows.stop - begin]
+            yield rows, np.subtract(self.X[rows], self.offset, out=block)
+
+    def product(self, w: FloatArray) -> FloatArray:
+        """Return ``(X - offset) @ w``."""
+        out = np.empty(self.n_items)
+
+        def task(_: int, first: int, last: int) -> None:
+            for rows, Z in self._blocks(first, last):
+                out[rows] = Z @ w
+
+        run_parts(task, self._parts)
+        return out
+
+    def transposed(self, v: FloatArray) -> FloatArray:
+        """Return ``(X - offset).T @ v``."""
+
+        def task(first: int, last: int, out: FloatArray) -> None:
+            for rows, Z in self._blocks(first, last):
+                out += v[rows] @ Z
+
+        return sum_parts(task, self._parts, self.n_features)
+
+    def squares(self, weight: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each column of ``X - offset``."""
+
+        def task(first: int, last: int, out: FloatArray) -> None:
+            for rows, Z in self._blocks(first, last):
+                out += weight[rows] @ (Z * Z)
+
+        return sum_parts(task, self._parts, self.n_features)
+
+    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
+        """Return ``Z.T @ values(Z @ w)`` for ``Z = X - offset``."""
+
+        def task(first: int, last: int, out: FloatArray) -> None:
+            for rows, Z in self._blocks(first, last):
+                out += values.take(rows)(Z @ w) @ Z
+
+        return sum_parts(task, self._parts, self.n_features)
+
+    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+        """Return ``X.T @ L @ X @ w`` in two passes, which dense rows take at full speed."""
+        return self.transposed(laplacian(self.product(w)))
+
+    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
+        """Return the weighted sum of the rows of ``X - offset`` of each group."""
+        out = np.zeros((n_groups, self.n_features))
+        share = np.where(group >= 0, weight, 0.0)
+        for rows, Z in self._blocks(0, self.n_items):
+            n_rows = len(Z)
+            entries = (share[rows], np.maximum(group[rows], 0), np.arange(n_rows + 1))
+            out += sparse.csr_array(entries, shape=(n_rows, n_groups)).T @ Z
+        return out
+
+
+def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> Rows:
+    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``."""
+    return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)

@@ -1,0 +1,386 @@
+"""Ranking factorisation against all rankings of small users, and what may never happen."""
+
+import os
+import signal
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import reference
+from rankwise.rankers.dorm.cutting_planes import Rule as SolverRule
+from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.factorization.alternating import (
+    Factors,
+    ItemFactorSpace,
+    Ratings,
+    Rule,
+    best_scaled,
+    factorize,
+    fold_in,
+    onset_of_factors,
+    spectral_start,
+)
+from rankwise.rankers.dorm.losses import RankingLoss
+from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
+from rankwise.rankers.dorm.spaces import LinearSpace
+
+EXACT = SolverRule(tol=1e-8, max_passes=20_000)
+
+DISCOUNTS = {
+    "NDCG": lambda i: 1.0 / np.log2(i + 1.0),
+    "NDCG @ 2": lambda i: np.where(i <= 2, 1.0 / np.log2(i + 1.0), 0.0),
+    "precision @ 3": lambda i: np.where(i <= 3, 1.0 / 3.0, 0.0),
+    "ERU": lambda i: 2.0 ** ((1.0 - i) / 4.0),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Users with few ratings, and any factors."""
+
+    ratings: Ratings
+    factors: Factors
+    R: csr_array
+
+    @property
+    def starts(self):
+        return self.ratings.plan.starts
+
+    def users(self):
+        plan = self.ratings.plan
+        for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
+            rows = slice(first, last)
+            columns = plan.gains, plan.discounts, plan.decay
+            yield self.ratings.items[rows], *(column[rows] for column in columns)
+
+    def naive(self, factors, C):
+        return reference.factorization_objective(
+            factors.U, factors.V, factors.bias, C, list(self.users())
+        )
+
+    def planes(self):
+        """List the planes of each user for the target next to the ranking by the factors."""
+        scores = np.split(self.ratings.scores(self.factors), self.starts[1:-1])
+        for g, (_, *columns) in zip(scores, self.users(), strict=True):
+            yield reference.all_planes(*columns, reference.nearest_ideal(g, *columns))
+
+
+def case(seed=0, measure="NDCG", sizes=(4, 1, 5, 3, 2, 4), n_items=7, n_components=2, grades=3):
+    """Draw users with ties, a user with one rating, an item that nobody rated."""
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    items = [np.sort(rng.permutation(n_items - 1)[:size]) for size in sizes]
+    items = np.concatenate(items).astype(np.intp)
+    i = np.concatenate([np.arange(1, size + 1) for size in sizes])
+    gains = rng.integers(0, grades, len(i)) * 1.0
+    plan = plan_assignments(gains, DISCOUNTS[measure](i), (i + 1.0) ** -0.5, starts)
+    factors = Factors(
+        rng.normal(size=(len(sizes), n_components)),
+        rng.normal(size=(n_items, n_components)),
+        rng.normal(size=n_items),
+    )
+    R = csr_array((gains, items, starts), shape=(len(sizes), n_items))
+    return Case(Ratings(plan, items), factors, R)
+
+
+def many(seed=0, n_users=40, n_items=30, n_rated=12, noise=0.3):
+    """Draw users whose ratings follow two factors, as far as noise lets them."""
+    rng = np.random.default_rng(seed)
+    U, V = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
+    signal_ = U @ V.T + 0.5 * rng.normal(size=n_items) + noise * rng.normal(size=(n_users, n_items))
+    items = np.concatenate([np.sort(rng.permutation(n_items)[:n_rated]) for _ in range(n_users)])
+    starts = np.arange(n_users + 1) * n_rated
+    users = np.repeat(np.arange(n_users), n_rated)
+    grades = np.digitize(signal_[users, items], [-1.0, 0.0, 1.0, 2.0]) * 1.0
+    i = np.tile(np.arange(1, n_rated + 1), n_users)
+    plan = plan_assignments(grades / 10.0, DISCOUNTS["NDCG"](i), (i + 1.0) ** -0.25, starts)
+    R = csr_array((grades, items, starts), shape=(n_users, n_items))
+    return Case(Ratings(plan, items), spectral_start(R, 3, rng), R)
+
+
+@pytest.mark.parametrize("measure", DISCOUNTS)
+def test_the_objective_is_that_of_all_rankings(measure):
+    for seed in range(5):
+        problem = case(seed, measure)
+        loss = problem.ratings.aimed(problem.factors)
+        fast = problem.ratings.objective(problem.factors, loss, 1.7)
+        np.testing.assert_allclose(fast, problem.naive(problem.factors, 1.7), rtol=1e-12)
+
+
+def test_factors_that_are_zero_pay_the_greatest_losses():
+    problem = case(8)
+    nothing = Factors(np.zeros((6, 2)), np.zeros((7, 2)), np.zeros(7))
+    expected = problem.naive(nothing, 1.0)
+    np.testing.assert_allclose(problem.ratings.greatest_losses(), expected, rtol=1e-12)
+
+
+def test_aiming_next_to_the_current_ranking_lowers_the_objective():
+    problem = case(1, grades=2)
+    ratings, factors = problem.ratings, problem.factors
+    at_best = ratings.objective(factors, ratings.aimed(factors), 1.0)
+    rng = np.random.default_rng(0)
+    others = [
+        ratings.objective(
+            factors, RankingLoss.from_gains(ratings.plan, rng.normal(size=len(ratings.items))), 1.0
+        )
+        for _ in range(20)
+    ]
+    assert min(others) >= at_best
+    assert max(others) > at_best
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("measure", ["NDCG", "NDCG @ 2"])
+def test_users_reach_the_optimum_over_all_rankings(C, measure):
+    problem = case(2, measure)
+    U = fold_in(problem.ratings, C, problem.factors, Rule(max_sweeps=1, gap=1e-9))
+    V, bias = problem.factors.V, problem.factors.bias
+    for u, (items, *_), planes in zip(U, problem.users(), problem.planes(), strict=True):
+        shifted = [(beta, loss - beta @ bias[items]) for beta, loss in planes]
+        blocks = [(V[items], 1.0, shifted)]
+        best = reference.structured_optimum(C, blocks, np.zeros(V.shape[1]))
+        reached = reference.structured_objective(u, C, blocks)
+        np.testing.assert_allclose(reached, best, rtol=1e-6, atol=1e-9)
+
+
+def rows_for_items(problem):
+    """Return the features of each rating when the factors of the items are the weights."""
+    users = np.repeat(np.arange(len(problem.starts) - 1), np.diff(problem.starts))
+    U, items = problem.factors.with_constant, problem.ratings.items
+    X = np.zeros((len(items), *problem.factors.with_bias.shape))
+    X[np.arange(len(items)), items] = U[users]
+    return X.reshape(len(items), -1)
+
+
+def space_of(problem):
+    shape = problem.factors.with_bias.shape
+    return ItemFactorSpace(problem.ratings.items, problem.starts, shape)
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0])
+@pytest.mark.parametrize("measure", ["NDCG", "precision @ 3"])
+def test_items_reach_the_optimum_over_all_rankings(C, measure):
+    problem = case(3, measure)
+    loss = problem.ratings.aimed(problem.factors)
+    space = space_of(problem)
+    space.aim(problem.factors.with_constant, loss.target)
+    solution = solve(space, loss, C, EXACT)
+    X = rows_for_items(problem)
+    parts = zip(np.split(X, problem.starts[1:-1]), problem.planes(), strict=True)
+    blocks = [(rows, 1.0, planes) for rows, planes in parts]
+    best = reference.structured_optimum(C, blocks, np.zeros(X.shape[1]))
+    reached = reference.structured_objective(solution.point.ravel(), C, blocks)
+    np.testing.assert_allclose(solution.objective, reached, rtol=1e-10)
+    np.testing.assert_allclose(reached, best, rtol=2e-7)
+    np.testing.assert_array_equal(solution.point[-1], 0.0)  # the item that nobody rated
+
+
+def test_planes_stay_valid_when_users_and_targets_move():
+    problem, other = case(4), case(14)
+    space, ratings = space_of(problem), problem.ratings
+    for factors in (problem.factors, other.factors, problem.factors):
+        loss = ratings.aimed(factors)
+        space.aim(factors.with_constant, loss.target)
+        X = rows_for_items(Case(ratings, factors, problem.R))
+        warm = solve(space, loss, 3.0, EXACT)
+        cold = solve(LinearSpace(csr_array(X), problem.starts), loss, 3.0, EXACT)
+        assert warm.converged
+        np.testing.assert_allclose(warm.objective, cold.objective, rtol=2e-7)
+        np.testing.assert_allclose(warm.bound, cold.bound, rtol=2e-7)
+
+
+def test_items_learn_from_planes_found_elsewhere():
+    problem = case(5)
+    loss = problem.ratings.aimed(problem.factors)
+    cuts = [list(planes) for planes in problem.planes()]
+
+    def oracle(q, g):
+        beta, lost = max(cuts[q], key=lambda plane: plane[1] - plane[0] @ g)
+        rows = slice(problem.starts[q], problem.starts[q + 1])
+        decay = problem.ratings.plan.decay[rows]
+        positions = np.array([int(np.argmin(abs(decay - c))) for c in loss.target[rows] - beta])
+        return positions, lost
+
+    given = RankingLoss(loss.plan, loss.target, loss.ideal, loss.weights, oracle)
+    objectives = []
+    for each in (loss, given):
+        space = space_of(problem)
+        space.aim(problem.factors.with_constant, each.target)
+        objectives.append(solve(space, each, 2.0, EXACT).objective)
+    np.testing.assert_allclose(*objectives, rtol=2e-7)
+
+
+@pytest.mark.parametrize("measure", DISCOUNTS)
+@pytest.mark.parametrize("C", [0.3, 3.0])
+def test_the_objective_never_increases(measure, C):
+    problem = case(6, measure, sizes=(6, 5, 1, 6, 3, 2, 6, 6))
+    found = factorize(problem.ratings, C, problem.factors)
+    assert len(found.objectives) > 2
+    assert np.all(np.diff(found.objectives) <= 0.0)
+    np.testing.assert_allclose(
+        found.objectives[-1], problem.naive(found.factors, C), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_no_half_step_improves_on_where_a_run_came_to_rest():
+    problem, rule = many(n_users=15, n_items=8, n_rated=6), Rule(1e-6, max_sweeps=500, gap=1e-5)
+    found = factorize(problem.ratings, 0.5, problem.factors, rule)
+    assert found.ending == "converged"
+    loss, factors = problem.ratings.aimed(found.factors), found.factors
+    U = fold_in(problem.ratings, 0.5, factors, rule)
+    space = space_of(problem)
+    space.aim(factors.with_constant, loss.target)
+    V = solve(space, loss, 0.5, SolverRule(1e-5)).point
+    users = Factors(U, factors.V, factors.bias)
+    items = Factors(factors.U, V[:, :-1], V[:, -1])
+    for moved in (users, items):
+        value = problem.ratings.objective(moved, problem.ratings.aimed(moved), 0.5)
+        assert value >= found.objectives[-1] * (1 - 1e-4)
+
+
+def test_balanced_factors_have_the_same_scores_and_the_trace_norm_as_penalty():
+    for n_components in (2, 9):  # also more than there are items
+        factors = case(7, n_components=n_components).factors
+        balanced = factors.balanced()
+        scores = factors.U @ factors.V.T
+        np.testing.assert_allclose(balanced.U @ balanced.V.T, scores, atol=1e-12)
+        norm = np.linalg.svd(scores, compute_uv=False).sum()
+        np.testing.assert_allclose(
+            balanced.penalty, norm + 0.5 * np.sum(factors.bias**2), rtol=1e-12
+        )
+        assert balanced.penalty <= factors.penalty
+
+
+def test_the_start_is_the_decomposition_of_centred_ratings():
+    problem = many(noise=1.0)
+    dense, rated = problem.R.toarray(), np.zeros(problem.R.shape, dtype=bool)
+    users = np.repeat(np.arange(problem.R.shape[0]), np.diff(problem.R.indptr))
+    rated[users, problem.R.indices] = True
+    means = np.array([row[here].mean() for row, here in zip(dense, rated, strict=True)])
+    dense = np.where(rated, dense - means[:, None], 0.0)
+    dense /= dense[rated].std()
+    bias = np.array([c[here].mean() for c, here in zip(dense.T, rated.T, strict=True)])
+    left, s, right = np.linalg.svd(np.where(rated, dense - bias, 0.0))
+    start = spectral_start(problem.R, 30, np.random.default_rng(0))
+    np.testing.assert_allclose(start.bias, bias, atol=1e-12)
+    np.testing.assert_allclose(start.U @ start.V.T, (left[:, :30] * s) @ right, atol=1e-10)
+
+
+def test_equal_ratings_start_from_nothing():
+    R = csr_array((np.full(6, 4.0), [0, 1, 2, 0, 1, 3], [0, 3, 6]), shape=(2, 5))
+    start = spectral_start(R, 2, np.random.default_rng(0))
+    for part in (start.U, start.V, start.bias):
+        np.testing.assert_array_equal(part, 0.0)
+
+
+def test_the_scale_of_the_start_is_the_best_of_many():
+    problem = many(3)
+    ratings, start = problem.ratings, problem.factors
+    for C in (0.3, 30.0):
+        best = best_scaled(ratings, start, C)
+        np.testing.assert_allclose(best.U / best.U[0, 0], start.U / start.U[0, 0], rtol=1e-10)
+        values = [
+            ratings.objective(start.scaled(scale), ratings.aimed(start), C)
+            for scale in (0.0025, 0.05, 1.0, 9.0)
+        ]
+        assert ratings.objective(best, ratings.aimed(best), C) <= min(values) * (1 + 0.05)
+
+
+def test_factors_of_users_pay_from_the_onset_on():
+    problem = many(4, n_users=60)
+    ratings, start = problem.ratings, problem.factors
+    onset = onset_of_factors(ratings, start, np.random.default_rng(0))
+    rule = Rule(tol=1e-6, max_sweeps=200, gap=1e-4)
+    norms = []
+    for C in (onset / 3.0, 3.0 * onset):
+        found = factorize(ratings, C, best_scaled(ratings, start, C), rule)
+        norms.append(np.linalg.norm(found.factors.U @ found.factors.V.T))
+    assert norms[0] < 1e-3 * norms[1]
+
+
+def test_the_onset_does_not_fail_where_nothing_is_learned():
+    plan = plan_assignments(np.zeros(2), np.array([1.0, 0.5]), np.array([1.0, 0.7]), [0, 2])
+    ratings = Ratings(plan, np.array([0, 1]))
+    factors = Factors(np.zeros((1, 1)), np.zeros((2, 1)), np.zeros(2))
+    assert onset_of_factors(ratings, factors, np.random.default_rng(0)) == 1.0
+
+
+def test_known_users_are_folded_in_where_they_were():
+    problem, rule = many(5, n_users=20), Rule(tol=1e-4, max_sweeps=200, gap=1e-3)
+    found = factorize(problem.ratings, 2.0, problem.factors, rule)
+    nobody = Factors(np.zeros_like(found.factors.U), found.factors.V, found.factors.bias)
+    again = Factors(fold_in(problem.ratings, 2.0, nobody, rule), nobody.V, nobody.bias)
+    value = problem.ratings.objective(again, problem.ratings.aimed(again), 2.0)
+    np.testing.assert_allclose(value, found.objectives[-1], rtol=0.02)
+
+
+def test_runs_follow_the_generator():
+    problem = many(6)
+
+    def run(seed):
+        rng = np.random.default_rng(seed)
+        return factorize(
+            problem.ratings, 3.0, problem.factors, Rule(max_sweeps=2), rng=rng
+        ).factors.V
+
+    np.testing.assert_array_equal(run(0), run(0))
+    assert np.any(run(0) != run(1))
+
+
+def test_users_come_out_the_same_however_they_are_shared_out(monkeypatch):
+    problem = many(7)
+    together = fold_in(problem.ratings, 3.0, problem.factors)
+    monkeypatch.setattr("rankwise.rankers.dorm.factorization.alternating._RATINGS_PER_PART", 50)
+    np.testing.assert_array_equal(fold_in(problem.ratings, 3.0, problem.factors), together)
+
+
+def test_a_run_can_be_stopped_by_its_callback():
+    problem, seen = many(8), []
+
+    def stop(step):
+        seen.append(step)
+        return len(seen) == 3
+
+    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9), stop)
+    assert found.ending == "callback"
+    assert [(step.sweep, step.half) for step in seen] == [(1, "users"), (1, "items"), (2, "users")]
+    assert [step.objective for step in seen] == found.objectives[1:].tolist()
+
+
+@pytest.mark.parametrize("half", ["users", "items"])
+def test_an_interrupt_returns_the_best_so_far(half):
+    problem = many(9)
+
+    def interrupt(step):
+        if step.sweep == 2 and step.half == half:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9), interrupt)
+    loss = problem.ratings.aimed(found.factors)
+    assert found.ending == "interrupted"
+    assert problem.ratings.objective(found.factors, loss, 3.0) <= found.objectives[-1] * (1 + 1e-12)
+    assert np.all(np.diff(found.objectives) <= 0.0)
+
+
+def test_an_interrupt_inside_a_half_step_is_kept_in_mind(monkeypatch):
+    problem = many(10)
+
+    def pressed(*arguments, **settings):
+        return solve(*arguments, on_pass=lambda _: os.kill(os.getpid(), signal.SIGINT), **settings)
+
+    monkeypatch.setattr("rankwise.rankers.dorm.factorization.alternating.solve", pressed)
+    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9, gap=1e-6))
+    assert found.ending == "interrupted"
+    assert found.n_sweeps == 1
+
+
+def test_a_target_of_equal_gains_follows_the_scores():
+    problem = case(11, grades=1)
+    scores = problem.ratings.scores(problem.factors)
+    loss = problem.ratings.aimed(problem.factors)
+    place = ideal_positions(np.zeros(len(scores)), scores, problem.starts)
+    place += np.repeat(problem.starts[:-1], np.diff(problem.starts))
+    np.testing.assert_array_equal(loss.target, problem.ratings.plan.decay[place])
+    np.testing.assert_allclose(loss.slacks(scores), 0.0, atol=1e-12)

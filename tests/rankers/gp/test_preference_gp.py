@@ -1,0 +1,438 @@
+"""Preference Gaussian processes: what they predict, and what they agree with."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import ndtr
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+
+import reference
+from problems import problem
+from rankwise import (
+    Gaussian,
+    InvalidInputError,
+    NothingToLearnError,
+    PreferenceGP,
+    RankRLS,
+    SquaredExponential,
+    load,
+)
+from rankwise.rankers.gp import questions as acquisition
+from rankwise.rankers.gp.answers import _pairs_of_queries
+
+KERNEL = SquaredExponential(1.5, 1.2)
+
+
+def comparisons(seed=0, n_items=12, n_pairs=25, n_features=2):
+    """Draw rows and comparisons with repeats, contradictions and an item never compared."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_items, n_features))
+    f = 2.0 * np.sin(X).sum(axis=1)
+    i = rng.integers(n_items - 1, size=n_pairs)
+    j = (i + 1 + rng.integers(n_items - 2, size=n_pairs)) % (n_items - 1)
+    swap = f[i] + rng.normal(size=n_pairs) < f[j]
+    pairs = np.where(swap[:, None], np.stack([j, i], 1), np.stack([i, j], 1))
+    return X, np.concatenate([pairs, pairs[:3], pairs[3:5, ::-1]])
+
+
+X, PAIRS = comparisons()
+TIED = np.array([[0, 1], [2, 3], [5, 4], [1, 0]])
+
+
+def fixed(**options):
+    return PreferenceGP(**{"kernel": KERNEL, "likelihood": "probit", "optimize": False, **options})
+
+
+MODELS = {
+    "probit": (fixed(), {}),
+    "laplace": (fixed(method="laplace"), {}),
+    "robust": (fixed(likelihood="robust", flip_rate=0.05), {}),
+    "ties": (fixed(tie_width=0.6), {"tied": TIED}),
+    "robust ties": (fixed(likelihood="robust", tie_width=0.6), {"tied": TIED}),
+    "gaussian": (fixed(likelihood="gaussian", noise=0.5), {"tied": TIED}),
+    "basis": (fixed(basis=[0, 3, 6, 8]), {}),
+    "own scores": (fixed(kernel=SquaredExponential(1.5, 1.2, 0.4)), {}),
+}
+
+
+@pytest.fixture(params=MODELS, scope="module")
+def gp(request):
+    model, options = MODELS[request.param]
+    return model.fit(X, pairs=PAIRS, **options)
+
+
+def test_probit_posterior_equals_the_reference():
+    ranker = fixed().fit(X, pairs=PAIRS)
+    A = reference.difference_rows(PAIRS, len(X))
+    mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(
+        KERNEL(X, X), A, [ndtr] * len(A), n_passes=12
+    )
+    got, got_cov = ranker.predict(X, return_cov=True)
+    np.testing.assert_allclose(got, mean, atol=1e-5)
+    np.testing.assert_allclose(got_cov, cov, atol=1e-5)
+    assert ranker.log_marginal_likelihood_ == pytest.approx(log_evidence, abs=1e-5)
+
+
+@pytest.mark.parametrize("n_pairs", [4, 30, 200])
+def test_gaussian_mean_equals_rankrls_at_alpha_equal_to_the_noise(n_pairs):
+    rng = np.random.default_rng(n_pairs)
+    rows, pairs = comparisons(n_pairs, 15, n_pairs)
+    margin, weight = rng.normal(size=len(pairs)), rng.uniform(0.5, 3.0, len(pairs))
+    options = {"pairs": pairs, "pair_margin": margin, "pair_weight": weight}
+    ranker = fixed(kernel=SquaredExponential(1.0, 0.8), likelihood="gaussian", noise=0.3)
+    mean = ranker.fit(rows, **options).predict(rows)
+    scores = RankRLS(0.3, kernel=Gaussian(0.5 / 0.8**2)).fit(rows, **options).predict(rows)
+    np.testing.assert_allclose(mean - mean[0], scores - scores[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+def test_gaussian_mean_of_scores_equals_rankrls(ties):
+    p = problem(seed=2)
+    ranker = fixed(kernel=Gaussian(0.3), likelihood="gaussian", noise=0.4, ties=ties)
+    scores = ranker.fit(p.X, p.y, qid=p.qid).predict(p.X)
+    twin = RankRLS(0.4, kernel=Gaussian(0.3), ties=ties, query_weight="pairs")
+    expected = twin.fit(p.X, p.y, qid=p.qid).predict(p.X)
+    for q in set(p.qid):
+        own = p.qid == q
+        np.testing.assert_allclose(
+            scores[own] - scores[own].mean(), expected[own] - expected[own].mean(), atol=1e-8
+        )
+
+
+def test_gaussian_evidence_is_the_density_of_the_margins():
+    pairs = np.unique(PAIRS, axis=0)
+    margin = np.random.default_rng(0).normal(size=len(pairs))
+    ranker = fixed(likelihood="gaussian", noise=0.3).fit(X, pairs=pairs, pair_margin=margin)
+    A = reference.difference_rows(pairs, len(X))
+    cov = A @ KERNEL(X, X) @ A.T + 0.3 * np.eye(len(A))
+    expected = multivariate_normal(cov=cov).logpdf(margin)
+    assert ranker.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-8)
+
+
+def test_swapped_answers_give_the_opposite_scores():
+    one, other = fixed().fit(X, pairs=PAIRS), fixed().fit(X, pairs=PAIRS[:, ::-1])
+    np.testing.assert_allclose(one.predict(X), -other.predict(X), atol=1e-6)
+
+
+def test_weights_count_repeats():
+    weighted = fixed().fit(X, pairs=PAIRS[:10], pair_weight=np.full(10, 3.0))
+    repeated = fixed().fit(X, pairs=np.tile(PAIRS[:10], (3, 1)))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "gaussian"])
+def test_weights_of_items_count_repeats(likelihood, ties):
+    p = problem(seed=3)
+    weight = np.random.default_rng(0).integers(1, 4, size=len(p.y))
+    weight[:2] = 0
+    own = SquaredExponential(1.5, 1.2, 0.4)
+    model = fixed(kernel=own, likelihood=likelihood, ties=ties)
+    weighted = clone(model).fit(p.X, p.y, qid=p.qid, sample_weight=weight)
+    rows = np.repeat(np.arange(len(p.y)), weight)
+    repeated = clone(model).fit(p.X[rows], p.y[rows], qid=p.qid[rows])
+    if ties == "drop":  # copies of an item tie with each other
+        np.testing.assert_allclose(weighted.predict(p.X), repeated.predict(p.X), atol=1e-5)
+        assert weighted.log_marginal_likelihood_ == pytest.approx(
+            repeated.log_marginal_likelihood_, abs=1e-5
+        )
+    else:
+        counts = weighted.posterior_.prior.comparisons
+        np.testing.assert_array_equal(counts.count, weight[counts.winner] * weight[counts.loser])
+
+
+def test_light_items_need_laplaces_method():
+    p = problem(seed=3)
+    light = fixed(method="laplace").fit(p.X, p.y, sample_weight=np.full(len(p.y), 0.5))
+    assert (light.posterior_.prior.comparisons.count == 0.25).all()
+
+
+def test_equal_rows_are_one_item():
+    twins = np.concatenate([X, X])
+    pairs = PAIRS + 12 * np.random.default_rng(0).integers(2, size=PAIRS.shape)
+    own = fixed(kernel=SquaredExponential(1.5, 1.2, 0.4))
+    apart = clone(own).fit(twins, pairs=pairs)
+    together = clone(own).fit(X, pairs=PAIRS)
+    np.testing.assert_allclose(apart.predict(X), together.predict(X), atol=1e-6)
+    assert len(apart.posterior_.prior.comparisons.items) == 11
+    undecided = clone(own).fit(twins, pairs=[*pairs, [0, 12]])
+    assert undecided.log_marginal_likelihood_ == pytest.approx(
+        apart.log_marginal_likelihood_ + np.log(0.5), abs=1e-5
+    )
+
+
+def test_what_features_do_not_tell_is_known_of_compared_items_only():
+    answers = np.tile([[0, 1], [0, 2], [3, 1]], (10, 1))
+    shared = fixed(kernel=SquaredExponential(2.0, 50.0)).fit(X, pairs=answers)
+    own = fixed(kernel=SquaredExponential(2.0, 50.0, 1.0)).fit(X, pairs=answers)
+    close = X[:1] + 1e-6
+    assert own.predict_pair(X[:1], X[1:2])[0] > 0.9 > shared.predict_pair(X[:1], X[1:2])[0]
+    assert own.predict_pair(close, X[1:2] + 1e-6)[0] < 0.6
+    deviations = (own.predict(rows, return_std=True)[1] for rows in (close, X[:1]))
+    assert next(deviations) > next(deviations)
+
+
+def test_scores_are_compared_inside_queries():
+    p = problem(seed=4)
+    i, j = np.triu_indices(len(p.y), 1)
+    inside = (p.qid[i] == p.qid[j]) & (p.y[i] != p.y[j])
+    pairs = np.stack([i, j], 1)[inside]
+    pairs = np.where((p.y[pairs[:, 0]] < p.y[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
+    by_pairs, by_scores = fixed().fit(p.X, pairs=pairs), fixed().fit(p.X, p.y, qid=p.qid)
+    np.testing.assert_allclose(by_scores.predict(p.X), by_pairs.predict(p.X), atol=1e-5)
+    assert by_scores.fitted_with_qid_
+    assert not by_pairs.fitted_with_qid_
+    assert by_scores.score(p.X, p.y, p.qid) > 0.9
+
+
+def test_kept_ties_are_tied_comparisons():
+    p = problem(seed=4)
+    ranker = fixed(ties="keep").fit(p.X, p.y, qid=p.qid)
+    recorded = ranker.posterior_.prior.comparisons
+    assert (p.y[recorded.winner] == p.y[recorded.loser]).tolist() == recorded.tied.tolist()
+    assert ranker.predict_pair(p.X[:2], p.X[2:4]).shape == (2, 3)
+
+
+@pytest.mark.parametrize("max_pairs", [None, 5])
+def test_pairs_of_queries_are_all_pairs_or_a_choice_of_them(max_pairs):
+    from rankwise.core.queries import Queries
+
+    qid = np.array([3, 1, 3, 2, 3, 1, 3])
+    rng = np.random.default_rng(0)
+    first, second = _pairs_of_queries(Queries.from_qid(qid), max_pairs, rng)
+    got = {frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)}
+    expected = {frozenset((i, j)) for i in range(7) for j in range(i) if qid[i] == qid[j]}
+    assert len(got) == len(first)
+    assert got == expected if max_pairs is None else (got < expected and len(got) <= max_pairs)
+
+
+def test_max_pairs_limits_the_comparisons_of_scores():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    ranker = fixed(max_pairs=50, random_state=0).fit(rows, y)
+    assert 30 < ranker.posterior_.prior.comparisons.n_pairs <= 50
+
+
+def test_standard_deviation_is_the_diagonal_of_the_covariance(gp):
+    rows = np.concatenate([X, X[:2] + 3.0])
+    scores, std = gp.predict(rows, return_std=True)
+    again, cov = gp.predict(rows, return_cov=True)
+    np.testing.assert_allclose(scores, gp.predict(rows))
+    np.testing.assert_allclose(again, scores)
+    np.testing.assert_allclose(std**2, cov.diagonal(), atol=1e-10)
+
+
+def test_latent_probability_of_a_pair_comes_from_the_joint_gaussian(gp):
+    mean, cov = gp.predict(X, return_cov=True)
+    i, j = np.triu_indices(len(X), 1)
+    spread = cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
+    expected = ndtr((mean[i] - mean[j]) / np.sqrt(spread))
+    np.testing.assert_allclose(gp.predict_pair(X[i], X[j], noisy=False), expected, atol=1e-8)
+
+
+def test_answers_are_less_certain_than_scores(gp):
+    i, j = np.triu_indices(len(X), 1)
+    answers, latent = gp.predict_pair(X[i], X[j]), gp.predict_pair(X[i], X[j], noisy=False)
+    reverse = gp.predict_pair(X[j], X[i])
+    if answers.ndim == 2:
+        np.testing.assert_allclose(answers.sum(axis=1), 1.0)
+        np.testing.assert_allclose(answers, reverse[:, ::-1], atol=1e-12)
+        answers = answers[:, 0] / (answers[:, 0] + answers[:, 2])
+    else:
+        np.testing.assert_allclose(answers + reverse, 1.0)
+    np.testing.assert_array_equal(answers > 0.5, latent > 0.5)
+    if gp.likelihood_.parameters.keys() == {"noise"}:
+        assert (np.abs(answers - 0.5) < np.abs(latent - 0.5)).all()
+
+
+def test_flips_pull_answers_towards_one_half():
+    ranker = fixed(likelihood="robust", flip_rate=0.05).fit(X, pairs=PAIRS)
+    np.testing.assert_allclose(ranker.predict_pair(X, X + 1e-9), 0.5, atol=1e-6)
+    sure = fixed(kernel=SquaredExponential(100.0, 1.2), likelihood="robust", flip_rate=0.05)
+    sure.fit(X, pairs=np.tile(PAIRS[:1], (30, 1)))
+    best = sure.predict_pair(X[PAIRS[:1, 0]], X[PAIRS[:1, 1]])
+    np.testing.assert_allclose(best, 0.95, atol=5e-3)
+
+
+def test_samples_have_the_moments_of_the_posterior(gp):
+    draws = gp.sample(X, 20_000, random_state=0)
+    mean, cov = gp.predict(X, return_cov=True)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.06)
+    np.testing.assert_allclose(np.cov(draws.T), cov, atol=0.12)
+    np.testing.assert_array_equal(gp.sample(X, 3, random_state=1), gp.sample(X, 3, random_state=1))
+
+
+def test_rank_distribution_counts_how_often_an_item_is_best(gp):
+    ranks = gp.rank_distribution(X, n_draws=4000, random_state=0)
+    draws = gp.sample(X, 4000, random_state=0)
+    np.testing.assert_allclose(ranks.best, np.bincount(draws.argmax(axis=1), minlength=12) / 4000)
+    intervals = ranks.interval(0.9)
+    assert (intervals[:, 0] <= ranks.expected).all()
+    assert (ranks.expected <= intervals[:, 1]).all()
+
+
+NEW = np.array([[0, 11], [3, 0], *PAIRS[:2], [11, 4]])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_update_equals_a_fit_with_all_answers(name):
+    model, options = MODELS[name]
+    more = {"tied": [[6, 7]]} if "ties" in name else {}
+    updated = clone(model).fit(X, pairs=PAIRS, **options).update(NEW, **more)
+    tied = [*options.get("tied", []), *more.get("tied", [])]
+    again = clone(model).fit(X, pairs=np.concatenate([PAIRS, NEW]), tied=tied)
+    np.testing.assert_allclose(updated.predict(X), again.predict(X), atol=2e-5)
+    assert updated.log_marginal_likelihood_ == pytest.approx(
+        again.log_marginal_likelihood_, abs=1e-5
+    )
+
+
+def test_update_with_known_pairs_counts_them_again():
+    repeated = fixed().fit(X, pairs=PAIRS).update(PAIRS[:4])
+    again = fixed().fit(X, pairs=np.concatenate([PAIRS, PAIRS[:4]]))
+    np.testing.assert_allclose(repeated.predict(X), again.predict(X), atol=2e-5)
+
+
+def test_update_with_many_answers_and_light_ones_works_too():
+    rows, pairs = comparisons(5, 40, 700)
+    start = fixed().fit(rows, pairs=pairs[:20]).update(pairs[20:])
+    np.testing.assert_allclose(
+        start.predict(rows), fixed().fit(rows, pairs=pairs).predict(rows), atol=1e-4
+    )
+    light = fixed(method="laplace").fit(X, pairs=PAIRS[:5], pair_weight=np.full(5, 0.5))
+    light.update(PAIRS[5:7], pair_weight=[0.5, 0.25])
+    weight = [0.5] * 6 + [0.25]
+    again = fixed(method="laplace").fit(X, pairs=PAIRS[:7], pair_weight=weight)
+    np.testing.assert_allclose(light.predict(X), again.predict(X), atol=1e-6)
+
+
+def test_a_basis_of_all_items_changes_nothing():
+    full, basis = fixed().fit(X, pairs=PAIRS), fixed(basis=len(X)).fit(X, pairs=PAIRS)
+    by_rows = fixed(basis=X).fit(X, pairs=PAIRS)
+    for ranker in (basis, by_rows):
+        for got, expected in zip(
+            ranker.predict(X, return_cov=True), full.predict(X, return_cov=True), strict=True
+        ):
+            np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+def test_sparse_rows_are_made_dense():
+    dense, rows = fixed().fit(X, pairs=PAIRS), csr_array(X)
+    sparse = fixed().fit(rows, pairs=PAIRS)
+    np.testing.assert_array_equal(sparse.predict(rows), dense.predict(X))
+
+
+def test_suggestions_are_the_most_telling_pairs():
+    ranker = fixed().fit(X, pairs=PAIRS)
+    pairs = ranker.suggest(X, 5)
+    assert len({frozenset(pair) for pair in pairs.tolist()}) == 5
+    np.testing.assert_array_equal(ranker.suggest(X, 2), pairs[:2])
+    i, j = np.triu_indices(len(X), 1)
+    before = ranker.predict_pair(X[i], X[j], noisy=False)
+    doubt = np.minimum(before, 1.0 - before)
+    asked = np.flatnonzero((i == pairs[0, 0]) & (j == pairs[0, 1]))
+    assert doubt[asked] > np.median(doubt)
+
+
+def test_suggestions_for_the_best_item_ask_about_the_top():
+    ranker = fixed().fit(X, pairs=np.tile(PAIRS, (5, 1)))
+    first, second = ranker.suggest(X[:11], goal="best")[0]
+    assert {first, second} & set(ranker.rank(X[:11], k=2).tolist())
+
+
+def test_suggestions_come_from_the_candidates(monkeypatch):
+    ranker = fixed().fit(X, pairs=PAIRS)
+    candidates = [[3, 0], [5, 6]]
+    assert ranker.suggest(X, 1, candidates=candidates)[0].tolist() in candidates
+    monkeypatch.setattr(acquisition, "MAX_ITEMS", 5)
+    for goal in ("ranking", "best"):
+        pairs = ranker.suggest(X, 10, goal=goal, random_state=0)
+        assert len({frozenset(pair) for pair in pairs.tolist()}) == 10
+        assert len(np.unique(pairs)) == 5
+    assert set(np.unique(pairs)) == set(ranker.rank(X, k=5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
+    model, options = MODELS[name]
+    ranker = model.fit(X, pairs=PAIRS, **options)
+    ranker.save(tmp_path / "gp.rankwise")
+    again = load(tmp_path / "gp.rankwise")
+    for got, expected in zip(
+        again.predict(X, return_std=True), ranker.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        again.update(NEW).predict(X), ranker.update(NEW).predict(X), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fixed(likelihood="logit").fit(X, pairs=PAIRS), "`likelihood` must be one of"),
+        (lambda: fixed(method="mcmc").fit(X, pairs=PAIRS), "`method` must be one of"),
+        (lambda: fixed(ties="x").fit(X, pairs=PAIRS), "`ties` must be one of"),
+        (lambda: fixed(hyperprior="strong").fit(X, pairs=PAIRS), "`hyperprior` must be one of"),
+        (lambda: fixed(n_starts=0).fit(X, pairs=PAIRS), "`n_starts` must be at least 1"),
+        (lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS), "`max_pairs` must be at least 1"),
+        (lambda: fixed(noise=-1.0).fit(X, pairs=PAIRS), "`noise` must be a finite number"),
+        (lambda: fixed(kernel="precomputed").fit(X, pairs=PAIRS), "a precomputed kernel has none"),
+        (lambda: fixed(kernel=3).fit(X, pairs=PAIRS), "`kernel` must be a name"),
+        (lambda: fixed().fit(X), "requires y to be passed"),
+        (lambda: fixed().fit(X, np.arange(12), pairs=PAIRS), "got both"),
+        (lambda: fixed().fit(X, pairs=[[0, 12]]), "rows 0 to 11"),
+        (lambda: fixed().fit(X, pairs=PAIRS, tied=[[1, 1]]), "item 1 with itself"),
+        (lambda: fixed().fit(X, pairs=[[0, 1]], pair_margin=[2.0]), "`pair_margin` is read by"),
+        (lambda: fixed().fit(X, pairs=[[0, 1]], pair_weight=[0.5]), "at least 1: got 0.5"),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS, sample_weight=np.ones(12)),
+            "`sample_weight` weighs items that have scores",
+        ),
+        (
+            lambda: fixed().fit(X, np.arange(12), sample_weight=np.full(12, 0.5)),
+            "at least 1: got 0.25",
+        ),
+        (
+            lambda: PreferenceGP(method="laplace").fit(X, pairs=PAIRS),
+            "method='laplace' knows wins and margins",
+        ),
+        (lambda: fixed().fit(X, np.eye(12)), "`y` must hold one score per item: got 12 columns"),
+        (lambda: fixed().fit(X, np.arange(11)), "X has 12 rows, y has 11"),
+        (lambda: fixed().fit(X, np.arange(12), qid=[1]), "X has 12 rows, qid has 1"),
+        (lambda: fixed().fit(X, np.ones(12)), "at least one preference"),
+        (lambda: fixed(ties="keep").fit(X, np.ones(12)), "at least one preference"),
+        (
+            lambda: fixed(method="laplace").fit(X, pairs=PAIRS, tied=TIED),
+            "method='laplace' knows wins and margins",
+        ),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS).update(PAIRS, tied=TIED),
+            "`update` takes ties after a `fit` with ties only",
+        ),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS).predict(X, return_std=True, return_cov=True),
+            "either `std` or `cov`",
+        ),
+        (lambda: fixed().fit(X, pairs=PAIRS).predict_pair(X, X[:3]), "got 12 and 3"),
+        (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 1, goal="x"), "`goal` must be one of"),
+        (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 99), "between 1 and the 66"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_nothing_to_learn_is_an_error_of_its_own():
+    with pytest.raises(NothingToLearnError):
+        fixed().fit(X, np.ones(12))
+
+
+def test_a_process_with_a_foreign_kernel_is_not_saved(tmp_path):
+    from sklearn.gaussian_process.kernels import RBF
+
+    ranker = fixed(kernel=RBF()).fit(X, pairs=PAIRS)
+    with pytest.raises(InvalidInputError, match="Only built-in values can be saved"):
+        ranker.save(tmp_path / "gp.rankwise")

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+from scipy.special import entr, ndtr
+
+from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.questions import (
+    RankDistribution,
+    bald,
+    eubo,
+    expected_information,
+    suggest_pairs,
+)
+from reference import tilted_by_quadrature
+
+MEANS = np.array([0.0, 0.3, -1.5, 4.0, 0.0, -6.0])
+VARIANCES = np.array([1.0, 1e-3, 5.0, 40.0, 1e4, 0.5])
+
+
+def entropy(p):
+    return (entr(p) + entr(1.0 - p)) / np.log(2.0)
+
+
+@pytest.fixture
+def gaussian():
+    """Return a mean and covariance of six items."""
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(6, 6))
+    return rng.normal(size=6), L @ L.T
+
+
+ALL = np.stack(np.triu_indices(6, 1), axis=1)
+
+
+@pytest.mark.parametrize("noise", [1.0, 2.5])
+def test_bald_is_the_mutual_information(noise):
+    known = [
+        np.exp(tilted_by_quadrature(lambda s: entropy(ndtr(s / np.sqrt(noise))), m, v)[0])
+        for m, v in zip(MEANS, VARIANCES, strict=True)
+    ]
+    exact = entropy(ndtr(MEANS / np.sqrt(noise + VARIANCES))) - known
+    np.testing.assert_allclose(bald(MEANS, VARIANCES, noise), exact, atol=0.004)
+
+
+def test_a_known_difference_has_nothing_to_tell():
+    assert bald(np.linspace(-5, 5, 101), np.zeros(101)) == pytest.approx(0.0, abs=0.005)
+
+
+def test_eubo_is_the_mean_of_the_better_score():
+    rng = np.random.default_rng(0)
+    mean, cov = np.array([0.4, -0.1]), np.array([[2.0, 0.7], [0.7, 1.0]])
+    draws = rng.multivariate_normal(mean, cov, size=400_000).max(axis=1)
+    got = eubo(mean[1:], mean[:1] - mean[1:], np.array([2.0 + 1.0 - 1.4]))
+    assert got[0] == pytest.approx(draws.mean(), abs=5.0 * draws.std() / np.sqrt(len(draws)))
+
+
+def test_eubo_does_not_depend_on_the_order_and_knows_certainty():
+    mean, variance = np.array([2.0, -2.0, 0.0]), np.array([1.0, 1.0, 0.0])
+    first = np.array([5.0, 1.0, 3.0])
+    np.testing.assert_allclose(
+        eubo(first - mean, mean, variance), eubo(first, -mean, variance), rtol=1e-12
+    )
+    assert eubo(np.array([1.0]), np.array([3.0]), np.zeros(1)) == pytest.approx(4.0)
+
+
+def test_expected_information_averages_what_either_answer_takes_off_the_variance():
+    answers = [Probit(1.7).tilted(sign * MEANS, VARIANCES) for sign in (1.0, -1.0)]
+    expected = sum(np.exp(one.log_z) * one.curvature for one in answers)
+    got = expected_information(MEANS, VARIANCES, 1.7)
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+    assert (got * VARIANCES < 1.0).all()
+
+
+@pytest.mark.parametrize("goal", ["ranking", "best"])
+def test_first_suggestion_is_the_most_useful_pair(gaussian, goal):
+    mean, cov = gaussian
+    i, j = ALL.T
+    difference, variance = mean[i] - mean[j], cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
+    gain = bald(difference, variance) if goal == "ranking" else eubo(mean[j], difference, variance)
+    chosen = suggest_pairs(mean, cov, ALL, 4, goal=goal)
+    np.testing.assert_array_equal(chosen[0], ALL[np.argmax(gain)])
+    assert len({tuple(pair) for pair in chosen}) == 4
+
+
+def test_a_batch_does_not_ask_about_twins_twice():
+    cov = np.diag([4.0, 2.0, 2.0, 4.0, 4.0])
+    cov[3, 4] = cov[4, 3] = 4.0 - 1e-9
+    candidates = np.array([[0, 3], [0, 4], [1, 2]])
+    gain = bald(np.zeros(3), np.array([8.0, 8.0, 4.0]))
+    assert gain[0] == gain[1] > gain[2]
+    chosen = suggest_pairs(np.zeros(5), cov, candidates, 2)
+    assert chosen.tolist() == [[0, 3], [1, 2]]
+
+
+def test_suggestions_leave_their_input_alone(gaussian):
+    mean, cov = gaussian
+    before = cov.copy()
+    suggest_pairs(mean, cov, ALL, 3)
+    np.testing.assert_array_equal(cov, before)
+
+
+@pytest.mark.parametrize("n_pairs", [0, 16])
+def test_number_of_suggestions_must_fit(gaussian, n_pairs):
+    with pytest.raises(InvalidInputError, match="between 1 and the 15 candidate pairs"):
+        suggest_pairs(*gaussian, ALL, n_pairs)
+
+
+def test_ranks_count_the_better_items_in_every_draw():
+    scores = np.random.default_rng(0).normal(size=(50, 7))
+    ranks = RankDistribution.from_draws(scores).ranks
+    expected = 1 + (scores[:, None, :] > scores[:, :, None]).sum(axis=2)
+    np.testing.assert_array_equal(ranks, expected)
+
+
+def test_rank_probabilities_are_shares_of_the_draws():
+    ranks = RankDistribution(np.array([[1, 2, 3], [2, 1, 3], [1, 3, 2], [1, 2, 3]]))
+    assert ranks.best.tolist() == [0.75, 0.25, 0.0]
+    assert ranks.top(2).tolist() == [1.0, 0.75, 0.25]
+    assert ranks.top(3).tolist() == [1.0, 1.0, 1.0]
+    assert ranks.expected.tolist() == [1.25, 2.0, 2.75]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_intervals_hold_at_least_the_probability_asked(level):
+    scores = np.random.default_rng(1).normal(size=(999, 12)) + np.arange(12)
+    ranks = RankDistribution.from_draws(scores)
+    low, high = ranks.interval(level).T
+    inside = ((ranks.ranks >= low) & (ranks.ranks <= high)).mean(axis=0)
+    assert (inside >= level).all()
+    middle = np.median(ranks.ranks, axis=0)
+    assert ((low <= middle) & (middle <= high)).all()
+    below, above = (ranks.ranks < low).mean(axis=0), (ranks.ranks > high).mean(axis=0)
+    assert (np.maximum(below, above) <= 0.5 * (1.0 - level) + 1e-12).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 90])
+def test_level_is_a_probability(level):
+    with pytest.raises(InvalidInputError, match="`level` must lie between 0 and 1"):
+        RankDistribution(np.ones((1, 1), dtype=int)).interval(level)

@@ -1,0 +1,341 @@
+"""LinearRankRLS finds by iteration what RankRLS finds in closed form, and stops where told to."""
+
+import os
+import signal
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from problems import problem
+from rankwise import (
+    ConvergenceWarning,
+    InvalidInputError,
+    ModelFileError,
+    NothingToLearnError,
+    Queries,
+    RankRLS,
+)
+from rankwise.measures.pairwise import Concordance, Disagreement
+from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
+from rankwise.rankers.storage import load
+
+CONVENTIONS = [
+    {"cost": cost, "ties": ties, "query_weight": weight}
+    for cost, ties in [
+        ("magnitude", "drop"),
+        ("magnitude", "keep"),
+        ("unit", "drop"),
+        ("relative", "drop"),
+    ]
+    for weight in ("items", "pairs", "equal")
+]
+ALPHAS = 2.0 ** np.arange(-6, 7)
+SIZES = (12, 1, 9, 15, 2, 20, 8, 7, 6, 11)
+P = problem(0, sizes=SIZES, n_features=8)
+V = problem(1, sizes=(9, 14, 1, 6), n_features=8)
+EXACT = {"tol": 1e-13, "max_iter": 1000}
+
+
+def test_scikit_learn_accepts_it():
+    check_estimator(LinearRankRLS(), on_skip=None)
+    check_estimator(LinearRankRLS(ties="keep", dtype="float64"), on_skip=None)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("options", CONVENTIONS)
+def test_solution_equals_the_closed_form(options, sparse):
+    weight = np.random.default_rng(0).integers(0, 3, len(P.y))
+    X = csr_array(P.X) if sparse else P.X
+    for alpha in (1e-3, 10.0):
+        ranker = LinearRankRLS(alpha, **options, **EXACT).fit(X, P.y, P.qid, weight)
+        exact = RankRLS(alpha, **options).fit(P.X, P.y, P.qid, weight)
+        np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-6, atol=1e-9)
+        assert ranker.ignored_queries_ == exact.ignored_queries_
+        assert ranker.n_queries_ == exact.n_queries_
+        assert ranker.alpha_ == alpha
+
+
+def test_comparisons_equal_the_closed_form():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, len(P.y), size=(60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    given = {"pair_margin": rng.normal(size=len(pairs)), "pair_weight": rng.random(len(pairs))}
+    exact = RankRLS(0.5).fit(P.X, pairs=pairs, **given)
+    for X in (P.X, csr_array(P.X)):
+        ranker = LinearRankRLS(0.5, **EXACT).fit(X, pairs=pairs, **given)
+        np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
+
+
+def test_single_precision_storage_changes_little():
+    for X in (P.X, csr_array(P.X)):
+        double = LinearRankRLS(0.1, **EXACT).fit(X, P.y, P.qid)
+        single = LinearRankRLS(0.1, dtype="float32", **EXACT).fit(X, P.y, P.qid)
+        np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-4, atol=1e-6)
+        assert np.any(single.coef_ != double.coef_)
+
+
+def test_order_of_rows_changes_nothing():
+    order = np.random.default_rng(0).permutation(len(P.y))
+    for X in (P.X, csr_array(P.X)):
+        first = LinearRankRLS(**EXACT).fit(X, P.y, P.qid)
+        other = LinearRankRLS(**EXACT).fit(X[order], P.y[order], P.qid[order])
+        np.testing.assert_allclose(other.coef_, first.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_grid_chooses_as_separate_fits_would(given):
+    val = {"X_val": V.X, "y_val": V.y, "qid_val": V.qid} if given else {}
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=3, validation_fraction=0.4, **EXACT)
+    ranker.fit(P.X, P.y, P.qid, **val)
+    values = [
+        clone(ranker).set_params(alphas=[a, 2 * a]).fit(P.X, P.y, P.qid, **val).history_["value"]
+        for a in ALPHAS
+    ]
+    last = [v[~np.isnan(v[:, 0]), 0][-1] for v in values]
+    assert ranker.validation_value_ == pytest.approx(max(last))
+    assert ranker.alpha_ == max(a for a, v in zip(ALPHAS, last, strict=True) if v == max(last))
+    if given:
+        exact = RankRLS(ranker.alpha_).fit(P.X, P.y, P.qid)
+        np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-7)
+        assert ranker.validation_value_ == pytest.approx(exact.score(V.X, V.y, V.qid))
+
+
+def test_what_is_held_out_is_not_learned_from():
+    ranker = LinearRankRLS(alphas=[1.0, 1.0], random_state=5, validation_fraction=0.3, **EXACT)
+    ranker.fit(P.X, P.y, P.qid)
+    n_rated = len(SIZES) - RankRLS().fit(P.X, P.y, P.qid).ignored_queries_
+    n_held_out = round(0.3 * n_rated)
+    assert ranker.n_queries_ == len(SIZES) - n_held_out
+    fits = []
+    for chosen in combinations(np.unique(P.qid), n_held_out):
+        kept = ~np.isin(P.qid, chosen)
+        fits.append(RankRLS(1.0).fit(P.X[kept], P.y[kept], P.qid[kept]).coef_)
+    assert np.abs(np.array(fits) - ranker.coef_).max(axis=1).min() < 1e-9
+
+
+@pytest.mark.parametrize("alphas", [None, ALPHAS])
+def test_early_stopping_keeps_the_best_iterate_and_not_the_last(alphas):
+    noisy = problem(4, sizes=(40,), n_features=30, grades=None)
+    other = problem(5, sizes=(40,), n_features=30, grades=None)
+    ranker = LinearRankRLS(0.0, alphas=alphas, early_stopping=True, n_iter_no_change=4, tol=0.0)
+    ranker.fit(noisy.X, noisy.y, X_val=other.X, y_val=other.y)
+    values = ranker.history_["value"]
+    assert ranker.validation_value_ == np.nanmax(values)
+    assert ranker.score(other.X, other.y) == pytest.approx(ranker.validation_value_)
+    assert ranker.best_iter_ < ranker.n_iter_
+    if alphas is None:
+        assert ranker.n_iter_ == ranker.best_iter_ + 4
+        assert values[-1, 0] < ranker.validation_value_
+
+
+def test_any_measure_decides_and_lower_may_be_better():
+    for measure in (Disagreement, "Disagreement", "NDCG @ 3"):
+        ranker = LinearRankRLS(alphas=ALPHAS, early_stopping=True, measure=measure)
+        ranker.fit(P.X, P.y, P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid)
+        values = ranker.history_["value"]
+        best = np.nanmax(values) if "NDCG" in str(measure) else np.nanmin(values)
+        assert ranker.validation_value_ == best
+
+
+def test_one_query_is_split_by_items_and_weights_reach_the_measure():
+    weight = np.random.default_rng(0).random(len(P.y)) + 0.1
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0, validation_fraction=0.5)
+    ranker.fit(P.X, P.y, sample_weight=weight)
+    drawn = np.random.default_rng(np.random.RandomState(0).randint(2**31)).permutation(len(P.y))
+    rows = np.sort(drawn[: round(0.5 * len(P.y))])
+    scores = P.X[rows] @ ranker.coef_
+    value = Concordance.overall(P.y[rows], scores, Queries.single(len(rows)), weight[rows])
+    assert ranker.validation_value_ == pytest.approx(value)
+
+
+def test_held_out_comparisons_decide_when_there_are_no_scores():
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, len(P.y), size=(300, 2))
+    pairs = pairs[P.y[pairs[:, 0]] > P.y[pairs[:, 1]]]
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0, validation_fraction=0.5)
+    ranker.fit(P.X, pairs=pairs)
+    drawn = np.random.default_rng(np.random.RandomState(0).randint(2**31)).permutation(len(pairs))
+    held_out = pairs[drawn[: round(0.5 * len(pairs))]]
+    scores = ranker.predict(P.X)
+    right = np.mean(scores[held_out[:, 0]] > scores[held_out[:, 1]])
+    assert ranker.validation_value_ == pytest.approx(right)
+
+
+def test_validation_without_need_only_fills_the_history():
+    plain = LinearRankRLS(0.3).fit(P.X, P.y, P.qid)
+    watched = LinearRankRLS(0.3).fit(P.X, P.y, P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid)
+    np.testing.assert_array_equal(watched.coef_, plain.coef_)
+    assert watched.validation_value_ == pytest.approx(watched.score(V.X, V.y, V.qid))
+    assert np.isnan(plain.validation_value_)
+
+
+def test_history_holds_a_row_for_every_iteration():
+    ranker = LinearRankRLS(alphas=ALPHAS, tol=1e-4, random_state=0).fit(P.X, P.y, P.qid)
+    shape = (ranker.n_iter_, len(ALPHAS))
+    assert ranker.history_["residual"].shape == ranker.history_["value"].shape == shape
+    np.testing.assert_array_equal(ranker.history_["iteration"], np.arange(1, ranker.n_iter_ + 1))
+    last = [column[~np.isnan(column)][-1] for column in ranker.history_["residual"].T]
+    assert max(last) <= 1e-4
+
+
+def test_warm_start_goes_on_from_the_previous_weights():
+    ranker = LinearRankRLS(0.2, warm_start=True, tol=1e-8).fit(P.X, P.y, P.qid)
+    first = ranker.n_iter_
+    assert ranker.fit(P.X, P.y, P.qid).n_iter_ < first
+    again = ranker.set_params(alpha=0.21, tol=1e-13).fit(P.X, P.y, P.qid)
+    exact = RankRLS(0.21).fit(P.X, P.y, P.qid)
+    np.testing.assert_allclose(again.coef_, exact.coef_, rtol=1e-8)
+
+
+def test_an_unfinished_fit_goes_on_from_its_checkpoint(tmp_path):
+    path = tmp_path / "run"
+    options = {"alphas": ALPHAS, "random_state": 0, "tol": 1e-12}
+    whole = LinearRankRLS(**options).fit(P.X, P.y, P.qid)
+    ranker = LinearRankRLS(**options, max_iter=3, checkpoint=path)
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
+        ranker.fit(P.X, P.y, P.qid)
+    steps = []
+    resumed = ranker.set_params(max_iter=500, progress=lambda step: steps.append(step.iteration))
+    resumed.fit(P.X, P.y, P.qid)
+    assert steps[0] == 4
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.history_["value"], whole.history_["value"])
+    with pytest.raises(ModelFileError, match="expected a checkpoint of the same data"):
+        ranker.fit(P.X, -P.y, P.qid)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"early_stopping": True},
+        {"measure": "NDCG @ 3"},
+        {"alphas": 2.0 * ALPHAS},
+        {"validation_fraction": 0.5},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_checkpoint_of_other_parameters_is_refused(tmp_path, other):
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0, checkpoint=tmp_path / "run")
+    ranker.fit(P.X, P.y, P.qid)
+    with pytest.raises(ModelFileError, match="expected a checkpoint of the same data and param"):
+        ranker.set_params(**other).fit(P.X, P.y, P.qid)
+
+
+def test_a_checkpoint_holds_for_sums_in_another_order(tmp_path):
+    X, backwards, steps = csr_array(P.X), slice(None, None, -1), []
+    ranker = LinearRankRLS(0.3, tol=1e-3, checkpoint=tmp_path / "run").fit(X, P.y, P.qid)
+    ranker.set_params(tol=1e-12, progress=lambda step: steps.append(step.iteration))
+    ranker.fit(X[backwards], P.y[backwards], P.qid[backwards])
+    assert steps[0] > 1
+    exact = RankRLS(0.3).fit(P.X, P.y, P.qid)
+    np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
+
+
+def test_ctrl_c_ends_with_the_best_model_so_far_and_says_so():
+    def press(step):
+        if step.iteration == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ranker = LinearRankRLS(0.0, early_stopping=True, progress=press, random_state=0, tol=0.0)
+    with pytest.warns(ConvergenceWarning, match="Ctrl-C after 3 iterations; the best so far"):
+        ranker.fit(P.X, P.y, P.qid)
+    assert ranker.n_iter_ == 3
+    assert ranker.validation_value_ == np.max(ranker.history_["value"])
+
+
+def test_a_callback_stops_without_a_warning():
+    ranker = LinearRankRLS(progress=lambda step: step.iteration == 2).fit(P.X, P.y, P.qid)
+    assert ranker.n_iter_ == 2
+
+
+def test_the_bar_shows_iteration_residual_and_validation(capsys):
+    LinearRankRLS(alphas=ALPHAS, progress=True, random_state=0).fit(P.X, P.y, P.qid)
+    shown = capsys.readouterr()
+    assert "residual" in shown.err
+    assert "validation" in shown.err
+    assert shown.out == ""
+
+
+def test_plot_draws_a_line_for_each_of_several_alphas():
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0).fit(P.X, P.y, P.qid)
+    ax = ranker.plot_history()
+    assert len(ax.lines) == 8
+    assert ax.get_ylabel() == "Concordance"
+    labels = [float(line.get_label()) for line in ax.lines]
+    assert min(labels) == pytest.approx(ALPHAS.min(), rel=1e-2)
+    assert max(labels) == ALPHAS.max()
+    residual = LinearRankRLS().fit(P.X, P.y, P.qid).plot_history(ax)
+    assert residual is ax
+    assert ax.get_ylabel() == "relative residual"
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), ranker.history_["value"][:, 0])
+
+
+def test_constant_features_get_no_weight():
+    X = np.hstack([P.X, np.full((len(P.y), 1), 3.0)])
+    for rows in (X, csr_array(X)):
+        ranker = LinearRankRLS(1e-6, **EXACT).fit(rows, P.y, P.qid)
+        assert abs(ranker.coef_[-1]) < 1e-9
+
+
+def test_a_large_offset_changes_nothing():
+    exact = np.round(P.X * 2**20) / 2**20
+    coef = LinearRankRLS(1e-2, **EXACT).fit(exact, P.y, P.qid).coef_
+    moved = LinearRankRLS(1e-2, **EXACT).fit(exact + 2.0**20, P.y, P.qid).coef_
+    np.testing.assert_allclose(moved, coef, rtol=1e-8)
+
+
+def test_a_saved_ranker_is_read_back_whole(tmp_path):
+    ranker = LinearRankRLS(alphas=ALPHAS, dtype="float32", random_state=0).fit(P.X, P.y, P.qid)
+    ranker.save(tmp_path / "model")
+    again = load(tmp_path / "model", {"LinearRankRLS": LinearRankRLS})
+    np.testing.assert_array_equal(again.predict(V.X), ranker.predict(V.X))
+    np.testing.assert_array_equal(again.history_["value"], ranker.history_["value"])
+    assert again.alpha_ == ranker.alpha_
+
+
+WITH_VAL = {"X_val": V.X, "y_val": V.y}
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "message"),
+    [
+        ({"alpha": 0}, {}, "`alpha` must be a finite number above 0: got 0"),
+        ({"alpha": -1, "early_stopping": True}, {}, "`alpha` must be a finite number not below 0"),
+        ({"alpha": True}, {}, "`alpha` must be"),
+        ({"alphas": []}, {}, "`alphas` must hold at least one"),
+        ({"alphas": [1, np.inf]}, {}, "`alphas` must be a finite number above 0: got inf"),
+        ({"alphas": [1, 2], "warm_start": True}, {}, "`warm_start` must be used with a single"),
+        ({"tol": -1}, {}, "`tol` must be"),
+        ({"max_iter": 0}, {}, "`max_iter` must be"),
+        ({"early_stopping": True, "n_iter_no_change": 0.5}, {}, "`n_iter_no_change` must be"),
+        ({"early_stopping": True, "validation_fraction": 1}, {}, "`validation_fraction` must lie"),
+        ({"dtype": "int32"}, {}, "`dtype` must be one of"),
+        ({"measure": "NDGC"}, WITH_VAL, "Unknown measure"),
+        ({}, {"X_val": V.X}, "`X_val` must come with `y_val`"),
+        ({}, {**WITH_VAL, "qid": P.qid}, "`X_val` must come with `qid_val`"),
+        ({}, {"X_val": V.X, "y_val": V.y[:-1]}, "y_val has"),
+        ({}, {"X_val": V.X, "y_val": np.ones(len(V.y))}, "must define Concordance"),
+        ({}, {"y": np.column_stack([P.y, P.y])}, "`y` must have shape"),
+        ({}, {"y": P.y[:-1]}, "y has 90"),
+        ({"alphas": [1, 2]}, {"qid": P.qid[:-1]}, "qid has 90"),
+        ({}, {"y": None}, "requires y to be passed"),
+        ({}, {"pairs": [[0, 1]]}, "got both"),
+    ],
+)
+def test_bad_input_is_refused(options, data, message):
+    with pytest.raises(InvalidInputError, match=message):
+        LinearRankRLS(**options).fit(P.X, **({"y": P.y} | data))
+
+
+def test_other_refusals():
+    with pytest.raises(NothingToLearnError):
+        LinearRankRLS().fit(P.X, np.ones(len(P.y)))
+    ranker = LinearRankRLS(warm_start=True).fit(P.X, P.y)
+    with pytest.raises(InvalidInputError, match="`warm_start` must go on with the features"):
+        ranker.fit(P.X[:, :2], P.y)
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter or alpha"):
+        LinearRankRLS(1e-9, max_iter=1).fit(P.X, P.y)

@@ -1,0 +1,189 @@
+"""Held-out scores equal those of a model fitted without the fold."""
+
+import numpy as np
+import pytest
+
+from problems import problem
+from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
+from rankwise.rankers.rls import leave_query_out as module
+from rankwise.rankers.rls.leave_query_out import leave_out
+from rankwise.selection.folds import Folds
+from rankwise.selection.spaces import smallest_space
+
+ALPHAS = np.array([1e-3, 1.0, 1e6])
+CONVENTIONS = [
+    ("magnitude", "drop"),
+    ("magnitude", "keep"),
+    ("unit", "drop"),
+    ("relative", "drop"),
+]
+SIZES = (6, 1, 5, 9, 2, 3)
+
+
+def held_out(p, kernel, folds, basis=None, alphas=ALPHAS, y=None, **options):
+    y = p.y if y is None else y
+    graph = PreferenceGraph.from_scores(y, p.qid, **options)
+    rng = np.random.default_rng(0)
+    space = smallest_space(p.X, kernel, basis, graph.laplacian.rank(), rng)
+    return leave_out(space, graph, folds, alphas)
+
+
+def refitted(p, kernel, folds, basis=None, alphas=ALPHAS, y=None, **options):
+    y = p.y if y is None else y
+    out = np.empty((len(alphas), len(p.y), *y.shape[1:]))
+    for q in range(folds.n_folds):
+        test, train = folds.fold == q, folds.fold != q
+        for a, alpha in enumerate(alphas):
+            ranker = RankRLS(alpha, kernel=kernel, basis=basis, **options)
+            ranker.fit(p.X[train], y[train], p.qid[train])
+            out[a, test] = ranker.predict(p.X[test])
+    return out.reshape(len(alphas), len(p.y), -1)
+
+
+def centred(scores, qid):
+    means = np.stack([scores[:, qid == q].mean(axis=1) for q in qid], axis=1)
+    return scores - means
+
+
+def assert_same(p, found, expected, rtol=1e-8):
+    found, expected = centred(found, p.qid), centred(expected, p.qid)
+    scale = np.abs(expected).max(axis=(1, 2), keepdims=True)
+    np.testing.assert_allclose(found / scale, expected / scale, atol=rtol)
+
+
+@pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
+@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
+@pytest.mark.parametrize("grades", [None, 3])
+@pytest.mark.parametrize("form", ["direct", "woodbury", "dual", "linear dual", "basis"])
+def test_leave_query_out_equals_refit(monkeypatch, form, grades, cost, ties, query_weight):
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: form != "woodbury")
+    p = problem(seed=1, sizes=SIZES, grades=grades, n_features=60 if form == "linear dual" else 3)
+    kernel = Gaussian(0.3) if form in ("dual", "basis") else Linear()
+    basis = p.X[::4] if form == "basis" else None
+    options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    found = held_out(p, kernel, folds, basis, **options)
+    assert_same(p, found.scores, refitted(p, kernel, folds, basis, **options))
+    assert found.error.max() < 1e-8
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("direct", [True, False])
+def test_folds_of_several_queries_equal_refit(monkeypatch, kernel, direct):
+    from sklearn.model_selection import GroupKFold
+
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+    p = problem(seed=2, sizes=SIZES)
+    folds = Folds.from_lists(GroupKFold(3).split(p.X, p.y, p.qid), len(p.y))
+    assert_same(p, held_out(p, kernel, folds).scores, refitted(p, kernel, folds))
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("direct", [True, False])
+def test_several_outputs_at_once_equal_refit(monkeypatch, kernel, direct):
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+    p = problem(seed=3, sizes=SIZES, grades=None)
+    Y = np.column_stack([p.y, np.sin(5 * p.y)])
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    assert_same(p, held_out(p, kernel, folds, y=Y).scores, refitted(p, kernel, folds, y=Y))
+
+
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.5)], ids=repr)
+def test_random_problems_equal_refit(seed, kernel):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 40, size=rng.integers(3, 7))
+    p = problem(seed, sizes=np.append(sizes, 4), grades=rng.choice([2, 5, 50]))
+    cost, ties = CONVENTIONS[seed % 4]
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    options = {"cost": cost, "ties": ties}
+    assert_same(
+        p,
+        held_out(p, kernel, folds, **options).scores,
+        refitted(p, kernel, folds, **options),
+        1e-7 if cost == "relative" else 1e-8,
+    )
+
+
+@pytest.mark.parametrize("alpha", [1e-7, 1e-9])
+def test_a_query_that_carries_a_direction_alone_is_refitted(monkeypatch, alpha):
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: False)
+    p = problem(seed=4, sizes=SIZES)
+    X = np.hstack([p.X, (p.qid == p.qid[0])[:, None] * np.arange(len(p.y))[:, None]])
+    p = type(p)(X, p.y, p.qid)
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    alphas = np.array([alpha])
+    found = held_out(p, Linear(), folds, alphas=alphas)
+    assert_same(p, found.scores, refitted(p, Linear(), folds, alphas=alphas), 1e-7)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_lost_precision_is_admitted(monkeypatch, direct):
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+    p = problem(seed=5, sizes=SIZES)
+    X = np.hstack([p.X, p.X @ np.ones((3, 1)), 1e3 * p.X])
+    p = type(p)(X, p.y, p.qid)
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    found = held_out(p, Linear(), folds, alphas=np.array([1e-10, 1.0]))
+    assert found.error[0] > 1e-3 > found.error[1]
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_constant_features_cost_no_precision(monkeypatch, direct):
+    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+    p = problem(seed=5, sizes=SIZES)
+    X = np.hstack([p.X, np.full((len(p.y), 1), 1e5), 1e5 * np.cos(p.qid)[:, None]])
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    alphas = np.array([1e-12, 1.0])
+    found = held_out(type(p)(X, p.y, p.qid), Linear(), folds, alphas=alphas)
+    assert found.error.max() < 1e-10
+    assert_same(p, found.scores, held_out(p, Linear(), folds, alphas=alphas).scores)
+
+
+def test_vanishing_alpha_in_the_dual_of_a_singular_kernel_is_admitted():
+    p = problem(seed=6, sizes=SIZES)
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    from rankwise.features.maps import Identity
+    from rankwise.selection.spaces import KernelSpace
+
+    space = KernelSpace(Linear(), p.X, Identity())
+    found = leave_out(space, graph, folds, np.array([1e-17, 1e-3]))
+    assert found.error[0] > 1e-3 > found.error[1]
+
+
+def test_items_in_no_fold_have_no_score():
+    p = problem(seed=7, sizes=SIZES)
+    ids = np.unique(p.qid)
+    folds = Folds.from_lists([np.flatnonzero(p.qid == q) for q in ids[[0, 2, 3]]], len(p.y))
+    for kernel in (Linear(), Gaussian(0.3)):
+        scores = held_out(p, kernel, folds).scores
+        assert np.isnan(scores[:, folds.fold < 0]).all()
+        kept = folds.fold >= 0
+        expected = refitted(p, kernel, folds)
+        assert_same(type(p)(p.X, p.y, p.qid[kept]), scores[:, kept], expected[:, kept])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Folds.from_lists([], 3), "at least one fold"),
+        (lambda: Folds.from_lists([[0, 1], [1]], 3), "row 1 is in folds 0 and 1"),
+        (lambda: Folds.from_lists([[5]], 3), "rows 0 to 2"),
+        (lambda: Folds.from_lists([[0.5]], 3), "row numbers"),
+        (
+            lambda: Folds.from_lists([[0], [1, 2]], 3).of_components(np.zeros(3, int)),
+            "items 0 and 1 belong together",
+        ),
+    ],
+)
+def test_bad_folds_are_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_one_fold_alone_leaves_nothing_to_learn_from():
+    p = problem(seed=8, sizes=(9, 1))
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    with pytest.raises(InvalidInputError, match="at least two folds"):
+        held_out(p, Linear(), folds)

@@ -1,0 +1,249 @@
+"""RankRLSCV chooses what brute-force cross-validation would choose."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GroupKFold
+
+from problems import problem
+from rankwise import (
+    AP,
+    NDCG,
+    Concordance,
+    ConvergenceWarning,
+    Disagreement,
+    Gaussian,
+    InvalidInputError,
+    Linear,
+    NumericalError,
+    Queries,
+    RankRLS,
+    RankRLSCV,
+    evaluate,
+)
+from rankwise.rankers.rls import rank_rls_cv as rankrls_cv
+
+ALPHAS = [0.01, 1.0, 100.0]
+SIZES = (6, 1, 5, 9, 2, 3)
+
+
+def brute_force(p, measure, alpha, folds, **options):
+    scores = np.empty(len(p.y))
+    for fold in folds:
+        train = np.setdiff1d(np.arange(len(p.y)), fold)
+        ranker = RankRLS(alpha, **options).fit(p.X[train], p.y[train], p.qid[train])
+        scores[fold] = ranker.predict(p.X[fold])
+    return evaluate(p.y, scores, p.qid, [measure])[measure]
+
+
+def queries_of(p):
+    return [np.flatnonzero(p.qid == q) for q in np.unique(p.qid)]
+
+
+@pytest.mark.parametrize("measure", [NDCG @ 3, AP, Disagreement(average="pooled"), Concordance])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+def test_values_equal_brute_force(measure, kernel):
+    p = problem(seed=1, sizes=SIZES)
+    ranker = RankRLSCV(ALPHAS, measure=measure, kernel=kernel).fit(p.X, p.y, p.qid)
+    expected = [brute_force(p, measure, a, queries_of(p), kernel=kernel) for a in ALPHAS]
+    np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
+    assert ranker.cv_value_ == ranker.path_.values[ALPHAS.index(ranker.alpha_)]
+
+
+def test_splitters_and_lists_of_folds_equal_brute_force():
+    p = problem(seed=2, sizes=SIZES)
+    split = list(GroupKFold(3).split(p.X, p.y, p.qid))
+    folds = [test for _, test in split]
+    expected = [brute_force(p, Concordance, a, folds) for a in ALPHAS]
+    for cv in (GroupKFold(3), split, folds):
+        ranker = RankRLSCV(ALPHAS, cv=cv).fit(p.X, p.y, p.qid)
+        np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
+
+
+def test_chosen_model_is_the_plain_fit():
+    p = problem(seed=3, sizes=SIZES)
+    for kernel in ("linear", "gaussian"):
+        ranker = RankRLSCV(ALPHAS, kernel=kernel).fit(p.X, p.y, p.qid)
+        plain = RankRLS(ranker.alpha_, kernel=kernel).fit(p.X, p.y, p.qid)
+        np.testing.assert_allclose(ranker.predict(p.X), plain.predict(p.X))
+        assert ranker.score(p.X, p.y, p.qid) == plain.score(p.X, p.y, p.qid)
+
+
+def test_held_out_scores_give_the_cross_validated_value():
+    p = problem(seed=4, sizes=SIZES)
+    ranker = RankRLSCV(ALPHAS, measure="NDCG @ 5", kernel="gaussian").fit(p.X, p.y, p.qid)
+    found = evaluate(p.y, ranker.cv_scores_, p.qid, ["NDCG @ 5"])
+    assert found["NDCG @ 5"] == pytest.approx(ranker.cv_value_)
+    per_query = ranker.path_.per_query[ALPHAS.index(ranker.alpha_)]
+    np.testing.assert_allclose(found.values[:, 0], per_query)
+
+
+def test_standard_error_is_that_of_the_mean_over_queries():
+    p = problem(seed=5, sizes=SIZES)
+    path = RankRLSCV(ALPHAS).fit(p.X, p.y, p.qid).path_
+    known = path.per_query[0][~np.isnan(path.per_query[0])]
+    expected = np.std(known, ddof=1) / np.sqrt(len(known))
+    assert path.standard_errors[0] == pytest.approx(expected)
+
+
+def test_kernels_costs_and_ties_are_searched():
+    p = problem(seed=6, sizes=SIZES)
+    kernels = [Linear(), Gaussian(0.1), Gaussian(1.0)]
+    options = {"kernel": kernels, "cost": ["magnitude", "unit"], "ties": ["drop", "keep"]}
+    ranker = RankRLSCV(ALPHAS, **options).fit(p.X, p.y, p.qid)
+    assert len(ranker.search_) == 3 * 3  # ties are kept with the magnitude cost only
+    top = max(np.nanmax(c.path.values) for c in ranker.search_)
+    assert ranker.cv_value_ == top
+    alone = RankRLSCV(ALPHAS, kernel=ranker.kernel_, cost=ranker.cost_, ties=ranker.ties_)
+    assert alone.fit(p.X, p.y, p.qid).cv_value_ == top
+
+
+def test_an_interrupted_search_keeps_what_is_done(monkeypatch):
+    p = problem(seed=7, sizes=SIZES)
+    calls = []
+
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return leave_out(*args)
+
+    leave_out = rankrls_cv.leave_out
+    monkeypatch.setattr(rankrls_cv, "leave_out", interrupted)
+    ranker = RankRLSCV(ALPHAS, kernel=[Gaussian(g) for g in (0.1, 0.2, 0.4, 0.8)])
+    with pytest.warns(ConvergenceWarning, match="after 2 of 4 settings"):
+        ranker.fit(p.X, p.y, p.qid)
+    assert len(ranker.search_) == 2
+    assert ranker.kernel_ in (Gaussian(0.1), Gaussian(0.2))
+    calls[:] = [None] * 2
+    with pytest.raises(KeyboardInterrupt):
+        ranker.fit(p.X, p.y, p.qid)
+
+
+def test_equal_values_choose_the_largest_alpha():
+    p = problem(seed=9, sizes=SIZES, n_features=1)
+    ranker = RankRLSCV([1.0, 2.0, 4.0]).fit(p.X, p.y, p.qid)
+    assert len(np.unique(ranker.path_.values)) == 1
+    assert ranker.alpha_ == 4.0
+
+
+def test_one_standard_error_rule_never_regularises_less():
+    p = problem(seed=9, sizes=SIZES)
+    best = RankRLSCV().fit(p.X, p.y, p.qid)
+    simple = RankRLSCV(rule="one_standard_error").fit(p.X, p.y, p.qid)
+    assert simple.alpha_ >= best.alpha_
+    limit = best.cv_value_ - best.path_.standard_errors[best.path_.best()]
+    assert simple.cv_value_ >= limit
+
+
+def test_several_outputs_are_averaged():
+    p = problem(seed=10, sizes=SIZES)
+    Y = np.column_stack([p.y, np.where(p.qid == p.qid[0], 0.0, p.y)])
+    together = RankRLSCV(ALPHAS).fit(p.X, Y, p.qid)
+    alone = [RankRLSCV(ALPHAS).fit(p.X, y, p.qid) for y in Y.T]
+    values = np.array([r.path_.per_query for r in alone])
+    some = ~np.isnan(values).all(axis=0)  # a query may be defined for one output only
+    assert np.isnan(values[:, some]).any()
+    np.testing.assert_allclose(together.path_.per_query[some], np.nanmean(values[:, some], axis=0))
+    assert together.cv_scores_.shape == Y.shape
+
+
+def test_items_of_weight_zero_are_as_good_as_absent():
+    p = problem(seed=11, sizes=SIZES)
+    weight = np.ones(len(p.y))
+    weight[::5] = 0
+    kept = weight > 0
+    for kernel in ("linear", Gaussian(0.3)):
+        weighted = RankRLSCV(ALPHAS, kernel=kernel).fit(p.X, p.y, p.qid, sample_weight=weight)
+        absent = RankRLSCV(ALPHAS, kernel=kernel).fit(p.X[kept], p.y[kept], p.qid[kept])
+        np.testing.assert_allclose(weighted.path_.values, absent.path_.values)
+
+
+@pytest.mark.parametrize("grades", [None, 2, 4])
+def test_one_global_ranking_leaves_out_pairs(grades):
+    p = problem(seed=12, sizes=(12,), grades=grades)
+    ranker = RankRLSCV(ALPHAS, kernel="gaussian").fit(p.X, p.y)
+    right = total = 0.0
+    for i in range(len(p.y)):
+        for j in range(i):
+            rest = np.delete(np.arange(len(p.y)), [i, j])
+            if p.y[i] == p.y[j] or len(set(p.y[rest])) < 2:
+                continue
+            fit = RankRLS(ranker.alpha_, kernel=ranker.kernel_).fit(p.X[rest], p.y[rest])
+            gap = np.subtract(*fit.predict(p.X[[i, j]]))
+            right += (gap > 0) == (p.y[i] > p.y[j])
+            total += 1
+    assert ranker.cv_value_ == pytest.approx(right / total)
+    assert ranker.cv_scores_ is None
+    assert (ranker.path_.standard_errors > 0).all()
+
+
+def test_comparisons_are_left_out_one_by_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(15, 3))
+    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(40)])
+    pairs = np.where((X[pairs[:, 0], 0] > X[pairs[:, 1], 0])[:, None], pairs, pairs[:, ::-1])
+    ranker = RankRLSCV(ALPHAS).fit(X, pairs=pairs)
+    right = []
+    for e in range(len(pairs)):
+        fit = RankRLS(ranker.alpha_).fit(X, pairs=np.delete(pairs, e, axis=0))
+        right.append(np.subtract(*fit.predict(X[pairs[e]])))
+    assert ranker.cv_value_ == pytest.approx(np.mean(np.array(right) > 0))
+    np.testing.assert_allclose(ranker.cv_scores_, right, atol=1e-9)
+
+
+def test_an_alpha_lost_in_rounding_is_never_chosen():
+    p = problem(seed=13, sizes=SIZES)
+    X = np.hstack([p.X, p.X[:, :1] * (1 + 1e-15), 1e4 * p.X])
+    ranker = RankRLSCV([1e-14, 1.0, 1e3]).fit(X, p.y, p.qid)
+    assert np.isnan(ranker.path_.values[0])
+    assert ranker.alpha_ >= 1.0
+    with pytest.raises(NumericalError, match="No alpha of the grid"):
+        RankRLSCV([1e-14]).fit(X, p.y, p.qid)
+
+
+def test_path_is_drawn():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    p = problem(seed=14, sizes=SIZES)
+    ranker = RankRLSCV(ALPHAS).fit(p.X, p.y, p.qid)
+    ax = ranker.plot_path()
+    assert ax.get_xlabel() == "alpha"
+    assert "Concordance" in ax.get_ylabel()
+    mpl.pyplot.close("all")
+
+
+P = problem(seed=0, sizes=SIZES)
+PAIRS = [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RankRLSCV([]).fit(P.X, P.y, P.qid), "`alphas` must be"),
+        (lambda: RankRLSCV([0.0]).fit(P.X, P.y, P.qid), "`alphas` must be"),
+        (lambda: RankRLSCV(cv="loo").fit(P.X, P.y, P.qid), "`cv` must be"),
+        (lambda: RankRLSCV(cv="leave_pair_out").fit(P.X, P.y, P.qid), "one global ranking"),
+        (lambda: RankRLSCV(cv="leave_edge_out").fit(P.X, P.y, P.qid), "is for comparisons"),
+        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, pairs=PAIRS), "left out one by one"),
+        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "at least two folds"),
+        (lambda: RankRLSCV(measure="NDCG").fit(P.X, P.y), "judges pairs"),
+        (lambda: RankRLSCV(measure="nonsense").fit(P.X, P.y, P.qid), "nonsense"),
+        (lambda: RankRLSCV(rule="median").fit(P.X, P.y, P.qid), "`rule` must be one of"),
+        (lambda: RankRLSCV(query_weight=[1.0]).fit(P.X, P.y), "named `query_weight`"),
+        (lambda: RankRLSCV(cv=[[0, 1], [2, 3]]).fit(P.X, P.y, P.qid), "whole queries"),
+        (lambda: RankRLSCV(cost="unit", ties="keep").fit(P.X, P.y, P.qid), "ties='keep'"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_queries_of_any_kind_and_order():
+    names = np.array([f"query {q}" for q in P.qid])
+    order = np.random.default_rng(0).permutation(len(names))
+    first = RankRLSCV(ALPHAS).fit(P.X, P.y, P.qid)
+    other = RankRLSCV(ALPHAS).fit(P.X[order], P.y[order], names[order])
+    np.testing.assert_allclose(first.path_.values, other.path_.values)
+    assert Queries.from_qid(names).n_queries == other.n_queries_

@@ -1,0 +1,281 @@
+"""Sums over violated pairs, the losses made of them, and the solver with its certificate."""
+
+import signal
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import reference
+from problems import problem
+from rankwise.graph.preference_graph import weighted_levels
+from rankwise.rankers.svm import newton as hinge_newton
+from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
+from rankwise.rankers.svm.newton import (
+    NewtonSystems,
+    Problem,
+    Rule,
+    conjugate_gradients,
+    hessian,
+    solve,
+)
+from rankwise.rankers.svm.pair_sums import LevelPairs, ListedPairs
+from rankwise.solve.iteration import Interrupts
+
+COSTS = ["unit", "magnitude"]
+LOSSES = ["hinge", "squared_hinge"]
+
+
+def scored(seed, cost="unit", grades=3, query_weight="items", sizes=(5, 1, 7, 2, 40), n_features=3):
+    """Return a problem, its pairs as a set and as a list."""
+    P = problem(seed, sizes, n_features, grades)
+    weight = np.random.default_rng(seed).integers(0, 4, len(P.y)) / 2.0
+    levels, omega = weighted_levels(P.y, P.qid, query_weight, weight, keep_ties=False)
+    listed = reference.score_pairs(P.y, P.qid, cost, "drop", query_weight, weight)
+    return P, LevelPairs.of(levels, omega, P.y, cost), reference.winners_first(listed)
+
+
+def compared(seed, n_items=12, n_pairs=40, n_features=3):
+    """Return rows, comparisons with any margin and weight as a set and as a list."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array([rng.choice(n_items, 2, replace=False) for _ in range(n_pairs)])
+    margin, weight = rng.normal(1.0, 1.0, n_pairs), rng.integers(0, 3, n_pairs).astype(float)
+    listed = [(i, j, m, c) for (i, j), m, c in zip(pairs.tolist(), margin, weight, strict=True)]
+    X = rng.normal(size=(n_items, n_features))
+    return X, ListedPairs.of(pairs, margin, weight, n_items), listed
+
+
+def assert_same_sums(slacks, listed, scores, low, high, Z):
+    total, squares, total_slope, slope, L = reference.violations(listed, scores, low)
+    active = slacks.above(low)
+    np.testing.assert_allclose(active.total, total, atol=1e-10)
+    np.testing.assert_allclose(active.squares, squares, atol=1e-10)
+    np.testing.assert_allclose(active.squares_slope, slope, atol=1e-10)
+    np.testing.assert_allclose(active.total_slope, total_slope, atol=1e-10)
+    L -= reference.violations(listed, scores, high)[-1]
+    band = slacks.between(low, high)
+    np.testing.assert_allclose(band @ Z[:, 0], L @ Z[:, 0], atol=1e-10)
+    np.testing.assert_allclose(band.gram(Z), Z.T @ L @ Z, atol=1e-9)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("grades", [2, 3, None])
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_over_scored_pairs_equal_those_pair_by_pair(cost, grades, seed):
+    rng = np.random.default_rng(seed)
+    query_weight = ["items", "pairs", "equal", {3: 1.0, 10: 2.0, 17: 0.0, 24: 3.0, 31: 0.5}][seed]
+    P, pairs, listed = scored(seed, cost, grades, query_weight)
+    scores = rng.normal(size=len(P.y)) if seed % 2 else rng.integers(-2, 3, len(P.y)) / 2.0
+    Z = rng.normal(size=(len(P.y), 4))
+    slacks = pairs.slacks(scores)
+    for low, high in [(0.0, 0.5), (0.5, 2.0), (-1.0, np.inf), (0.0, np.inf)]:
+        assert_same_sums(slacks, listed, scores, low, high, Z)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_over_comparisons_equal_those_pair_by_pair(seed):
+    rng = np.random.default_rng(seed)
+    _, pairs, listed = compared(seed)
+    scores, Z = rng.normal(size=12), rng.normal(size=(12, 2))
+    slacks = pairs.slacks(scores)
+    for low, high in [(0.0, 0.7), (0.7, np.inf)]:
+        assert_same_sums(slacks, listed, scores, low, high, Z)
+
+
+def test_large_queries_are_summed_in_blocks_of_columns(monkeypatch):
+    P, pairs, _ = scored(2, grades=None, n_features=7)
+    expected = pairs.slacks(P.y).between(0.0, np.inf).gram(P.X)
+    monkeypatch.setattr("rankwise.rankers.svm.pair_sums.BLOCK_ENTRIES", 64)
+    monkeypatch.setattr("rankwise.rankers.svm.pair_sums.BLOCK_ROWS", 8)
+    np.testing.assert_allclose(pairs.slacks(P.y).between(0.0, np.inf).gram(P.X), expected)
+
+
+def test_an_offset_of_a_query_changes_nothing():
+    P, pairs, _ = scored(0)
+    scores = np.random.default_rng(0).integers(-9, 9, len(P.y)) / 8.0
+    near = pairs.slacks(scores).above(0.25)
+    far = pairs.slacks(scores + 2.0**40 * P.qid).above(0.25)
+    assert near.squares == far.squares
+    np.testing.assert_array_equal(near.squares_slope, far.squares_slope)
+
+
+@pytest.mark.parametrize("width", [0.1, 1.0, 3.0])
+def test_the_hinge_is_rounded_off_below_the_width(width):
+    P, pairs, listed = scored(1, grades=None)
+    scores = np.random.default_rng(1).normal(size=len(P.y))
+    loss = smoothed_hinge(pairs, scores, width)
+    t = np.array([max(0.0, m - (scores[i] - scores[j])) for i, j, m, _ in listed])
+    c = np.array([c for *_, c in listed])
+    share = np.minimum(1.0, t / width)
+    np.testing.assert_allclose(loss.exact, c @ t)
+    np.testing.assert_allclose(loss.smooth, c @ np.where(t < width, t * share / 2, t - width / 2))
+    np.testing.assert_allclose(loss.excess, c @ (t - share * t), atol=1e-12)
+    slope = np.zeros(len(scores))
+    for (i, j, *_), push in zip(listed, c * share, strict=True):
+        slope[i] -= push
+        slope[j] += push
+    np.testing.assert_allclose(loss.slope, slope, atol=1e-10)
+    step = 1e-6 * width
+    wider, narrower = (smoothed_hinge(pairs, scores, width + s).slope for s in (step, -step))
+    np.testing.assert_allclose(loss.drift, (wider - narrower) / (2 * step), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["scored", "compared"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gap_is_that_to_the_dual_objective(kind, loss):
+    C, rng = 0.3, np.random.default_rng(3)
+    if kind == "scored":
+        P, pairs, listed = scored(3)
+        X = P.X
+    else:
+        X, pairs, listed = compared(3)
+    used = [p for p in listed if p[3] > 0]
+    w = rng.normal(size=3)
+    at, power = (lambda f: smoothed_hinge(pairs, f, 0.4), 1) if loss == "hinge" else (None, 2)
+    at = at or (lambda f: squared_hinge(pairs, f))
+    point = Problem.of(X, C).point(w, X @ w, at(X @ w))
+    f = X @ w
+    t = np.maximum(0.0, [m - (f[i] - f[j]) for i, j, m, _ in used])
+    share = np.minimum(1.0, t / 0.4) if loss == "hinge" else 2 * t
+    duals = C * np.array([c for *_, c in used]) * share
+    dual = reference.svm_dual_objective(used, X, duals, C, power)
+    np.testing.assert_allclose(point.objective, reference.svm_objective(used, X, w, C, power))
+    np.testing.assert_allclose(point.objective - point.gap, dual)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_hessian_equals_the_dense_one(dtype):
+    P, pairs, listed = scored(4, n_features=40)
+    Z = (P.X + 5.0).astype(dtype)
+    scores = P.X[:, 0]
+    L = reference.violations(listed, scores, 0.0)[-1]
+    expected = np.eye(40) + 0.7 * 2 * Z.T.astype(float) @ L @ Z
+    H = hessian(Z, squared_hinge(pairs, scores), 0.7)
+    np.testing.assert_allclose(H, expected, atol=1e-9)
+
+
+def test_cholesky_and_conjugate_gradients_solve_the_same_system():
+    P, pairs, _ = scored(5)
+    dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
+    rows_only = Problem(dense.C, dense.rows, None)
+    x = NewtonSystems.of(rows_only).solve(loss, b, 1e-12, Interrupts())
+    np.testing.assert_allclose(
+        NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts()), x, rtol=1e-9
+    )
+    np.testing.assert_allclose(hessian(P.X, loss, 0.5) @ x, b, rtol=1e-9)
+
+
+def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
+    P, pairs, _ = scored(5)
+    dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
+    expected = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
+    rounded = np.diag([1.0, -1.0, 1.0])
+    monkeypatch.setattr("rankwise.rankers.svm.newton.hessian", lambda *_: rounded)
+    x = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
+    np.testing.assert_allclose(x, expected, rtol=1e-9)
+
+
+def test_an_interrupt_ends_conjugate_gradients_after_a_product():
+    A = np.diag(np.arange(1.0, 9.0))
+    x, is_solved = conjugate_gradients(
+        lambda v: A @ v, np.ones(8), 1e-12, 250, Interrupts(pending=True)
+    )
+    assert is_solved
+    np.testing.assert_allclose(x, np.full(8, 8 / 36))
+
+
+@pytest.mark.parametrize("per_feature", [0.0, 0.05, 10.0])
+def test_the_hessian_is_formed_when_products_have_not_sufficed(per_feature, monkeypatch):
+    P, pairs, _ = scored(5, n_features=40)
+    loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
+    expected = np.linalg.solve(hessian(P.X, loss, 500.0), b)
+    formed = []
+    monkeypatch.setattr(hinge_newton, "FEW_FEATURES", 10)
+    monkeypatch.setattr(hinge_newton, "PRODUCTS_PER_FEATURE", per_feature)
+    monkeypatch.setattr(hinge_newton, "hessian", lambda *a: formed.append(1) or hessian(*a))
+    systems = NewtonSystems.of(Problem.of(P.X, 500.0))
+    for n_systems in (1, 2):
+        x = systems.solve(loss, b, 1e-12, Interrupts())
+        np.testing.assert_allclose(x, expected, rtol=1e-6)
+        assert len(formed) == (n_systems if per_feature < 1.0 else 0)
+    assert (systems.max_products == 0) == (per_feature < 1.0)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_optimum_lies_between_bound_and_objective(C, loss, cost):
+    P, pairs, listed = scored(6, cost, grades=None if cost == "magnitude" else 3)
+    power = 1 if loss == "hinge" else 2
+    rough = solve(P.X, pairs, loss, C, Rule(0.05))
+    tight = solve(P.X, pairs, loss, C, Rule(1e-7))
+    assert rough.converged
+    assert tight.converged
+    assert rough.gap <= 0.05
+    assert tight.gap <= 1e-7
+    assert rough.bound <= tight.objective * (1 + 1e-9)
+    assert tight.bound <= rough.objective
+    expected = reference.svm_objective(listed, P.X, tight.point, C, power)
+    np.testing.assert_allclose(tight.objective, expected)
+    for nearby in 1e-3 * np.random.default_rng(0).normal(size=(20, 3)):
+        value = reference.svm_objective(listed, P.X, tight.point + nearby, C, power)
+        assert value >= tight.bound
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_many_sparse_features_give_what_few_dense_ones_would(loss):
+    rng = np.random.default_rng(7)
+    P, pairs, _ = scored(7)
+    X = np.zeros((len(P.y), 700))
+    X[:, rng.choice(700, 30, replace=False)] = rng.normal(size=(len(P.y), 30))
+    sparse = solve(csr_array(X), pairs, loss, 0.1, Rule(1e-8))
+    dense = solve(X[:, X.any(axis=0)], pairs, loss, 0.1, Rule(1e-8))
+    assert sparse.converged
+    np.testing.assert_allclose(sparse.point[X.any(axis=0)], dense.point, atol=1e-4)
+    assert not sparse.point[~X.any(axis=0)].any()
+    np.testing.assert_allclose(sparse.objective, dense.objective, rtol=2e-8)
+
+
+def test_a_start_at_the_optimum_needs_no_step():
+    P, pairs, _ = scored(8)
+    first = solve(P.X, pairs, "squared_hinge", 1.0, Rule(1e-9))
+    assert solve(P.X, pairs, "squared_hinge", 1.0, Rule(1e-9), first.point).n_iter == 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_without_positive_margins_zero_is_optimal(loss):
+    pairs = ListedPairs.of(np.array([[0, 1], [1, 2]]), np.array([0.0, -1.0]), np.ones(2), 3)
+    solution = solve(np.eye(3), pairs, loss, 1.0)
+    assert not solution.point.any()
+    assert (solution.objective, solution.gap, solution.ending) == (0.0, 0.0, "converged")
+
+
+def test_runs_end_for_the_reason_they_give():
+    P, pairs, _ = scored(9)
+
+    def run(rule, on_step=None):
+        return solve(P.X, pairs, "hinge", 10.0, rule, on_step=on_step)
+
+    assert run(Rule(1e-6, max_iter=2)).ending == "max_iter"
+    assert run(Rule(1e-6), lambda step: step.iteration == 3).n_iter == 3
+    assert run(Rule(1e-6), lambda step: step.iteration == 3).ending == "callback"
+    interrupted = run(Rule(1e-6), lambda _: signal.raise_signal(signal.SIGINT))
+    assert (interrupted.ending, interrupted.n_iter) == ("interrupted", 1)
+    assert np.isfinite(interrupted.gap)
+
+
+def test_a_run_ends_where_rounding_errors_begin():
+    P, pairs, _ = scored(9, grades=None, n_features=60)
+    solution = solve(P.X, pairs, "hinge", 1.0, Rule(1e-14))
+    assert solution.ending == "precision"
+    assert 1e-14 < solution.gap < 1e-5
+
+
+def test_steps_tell_the_best_so_far():
+    P, pairs, _ = scored(10)
+    steps = []
+    solution = solve(P.X, pairs, "hinge", 1.0, Rule(1e-5), on_step=steps.append)
+    assert [step.iteration for step in steps] == list(range(1, solution.n_iter + 1))
+    assert (np.diff([step.objective for step in steps]) <= 0).all()
+    assert (np.diff([step.gap * step.objective for step in steps]) <= 1e-12).all()
+    assert steps[-1].gap == pytest.approx(solution.gap)

@@ -1,0 +1,286 @@
+"""Conjugate gradients reach the exact solution, and stop where they are told to."""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from problems import problem
+from rankwise import InvalidInputError, PreferenceGraph
+from rankwise.solve.conjugate_gradients import Hooks, Problem, Rule, Validation, descend
+from rankwise.solve.operators import NormalOperator, normal_operator
+from rankwise.solve.rows import Rows, as_rows
+
+ALPHAS = 10.0 ** np.arange(-3, 4)
+EXACT = Rule(tol=1e-13, max_iter=200)
+P = problem(1, sizes=(8, 1, 6, 9, 2), n_features=6)
+HELD_OUT = problem(2, sizes=(30,), n_features=6)
+GRAPH = PreferenceGraph.from_scores(P.y, P.qid)
+OPERATOR = normal_operator(as_rows(P.X), GRAPH)
+G, H = P.X.T @ (GRAPH @ P.X), P.X.T @ GRAPH.rhs
+
+
+def exact(alpha):
+    return np.linalg.solve(G + alpha * np.eye(6), H)
+
+
+def squared_error(scores):
+    return np.mean((scores - scores.mean(axis=1, keepdims=True) - HELD_OUT.y) ** 2, axis=1)
+
+
+VALIDATION = Validation(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
+
+
+@pytest.mark.parametrize("precondition", [False, True])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_one_alpha_equals_the_exact_solution(alpha, precondition):
+    equations = Problem.of(OPERATOR, np.array([alpha]), precondition=precondition)
+    found = descend(equations, EXACT)
+    np.testing.assert_allclose(found.best.coef, exact(alpha), rtol=1e-9)
+    assert found.ending == "converged"
+    assert found.best.residual <= 1e-13
+
+
+def test_all_alphas_of_one_run_equal_their_exact_solutions():
+    found = descend(Problem.of(OPERATOR, np.random.default_rng(0).permutation(ALPHAS)), EXACT)
+    for alpha, coef in zip(found.alphas, found.coefs, strict=True):
+        np.testing.assert_allclose(coef, exact(alpha), rtol=1e-9)
+
+
+def test_iterates_of_every_alpha_are_those_of_a_run_of_its_own():
+    rule = Rule(tol=0.0, max_iter=3)
+    together = descend(Problem.of(OPERATOR, ALPHAS), rule)
+    for k, alpha in enumerate(ALPHAS):
+        alone = descend(Problem.of(OPERATOR, np.array([alpha])), rule)
+        np.testing.assert_allclose(together.coefs[k], alone.coefs[0], rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(together.residuals[:, k], alone.residuals[:, 0], rtol=1e-8)
+
+
+def test_residuals_are_true_ones():
+    for precondition in (False, True):
+        equations = Problem.of(OPERATOR, np.array([0.1]), precondition=precondition)
+        for n_iter in (1, 2, 4):
+            found = descend(equations, Rule(0.0, n_iter))
+            left = H - (G + 0.1 * np.eye(6)) @ found.best.coef
+            relative = np.linalg.norm(left) / np.linalg.norm(H)
+            assert found.residuals[-1, 0] == pytest.approx(relative, rel=1e-9)
+
+
+def test_preconditioning_pays_when_features_differ_in_size():
+    scaled = as_rows(P.X * 100.0 ** np.arange(6))
+    operator = normal_operator(scaled, GRAPH)
+    runs = [
+        descend(Problem.of(operator, np.ones(1), precondition=precondition), Rule(1e-10, 1000))
+        for precondition in (False, True)
+    ]
+    assert runs[1].n_iter < runs[0].n_iter / 2
+
+
+def test_preconditioning_is_for_more_preferences_than_features():
+    assert OPERATOR.is_determined()  # 8 + 6 + 9 + 2 items less a query each, at most
+    wide = np.hstack([P.X] * 4)
+    assert not normal_operator(as_rows(wide), GRAPH).is_determined()
+
+
+def test_validation_scores_ride_along():
+    seen = []
+    validation = Validation(
+        as_rows(HELD_OUT.X), lambda scores: seen.append(scores.copy()) or scores[:, 0]
+    )
+    for n_iter in (1, 3):
+        equations = Problem.of(OPERATOR, ALPHAS, validation=validation)
+        found = descend(equations, Rule(0.0, n_iter))
+        expected = found.coefs @ (HELD_OUT.X - HELD_OUT.X[0]).T
+        np.testing.assert_allclose(seen[-1], expected, atol=1e-12)
+
+
+def test_validation_scores_ride_along_from_a_warm_start():
+    start = np.random.default_rng(0).normal(size=6)
+    validation = Validation(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
+    equations = Problem.of(OPERATOR, np.ones(1), start=start, validation=validation)
+    found = descend(equations, Rule(0.0, 2))
+    scores = found.coefs @ (HELD_OUT.X - HELD_OUT.X[0]).T
+    np.testing.assert_allclose(found.values[-1], squared_error(scores))
+
+
+@pytest.mark.parametrize("alphas", [np.zeros(1), ALPHAS])
+def test_early_stopping_returns_the_best_iterate_seen_and_not_the_last(alphas):
+    equations = Problem.of(OPERATOR, alphas, validation=VALIDATION)
+    stopped = descend(equations, Rule(tol=1e-14, max_iter=50, patience=2))
+    full = descend(equations, Rule(tol=1e-14, max_iter=50))
+    assert stopped.best.value == pytest.approx(np.nanmin(stopped.values))
+    where = np.argwhere(stopped.values == stopped.best.value)[-1]
+    assert (stopped.best.iteration, stopped.best.alpha) == (where[0] + 1, alphas[where[1]])
+    again = descend(
+        Problem.of(OPERATOR, np.array([stopped.best.alpha])), Rule(0.0, stopped.best.iteration)
+    )
+    np.testing.assert_allclose(stopped.best.coef, again.best.coef, rtol=1e-8, atol=1e-12)
+    assert np.any(stopped.coefs != stopped.best.coef)
+    assert stopped.n_iter <= full.n_iter
+
+
+def test_an_alpha_rests_after_iterations_without_improvement():
+    rising = iter(range(100))
+    worse = Validation(as_rows(HELD_OUT.X), lambda scores: np.full(len(scores), -next(rising)))
+    found = descend(Problem.of(OPERATOR, np.zeros(1), validation=worse), Rule(0.0, 50, patience=3))
+    assert found.n_iter == 4
+    assert found.best.iteration == 1
+    assert found.ending == "no improvement"
+
+
+def test_without_patience_the_converged_alpha_that_validates_best_is_chosen():
+    found = descend(Problem.of(OPERATOR, ALPHAS, validation=VALIDATION), EXACT)
+    scores = np.stack([exact(a) for a in ALPHAS]) @ HELD_OUT.X.T
+    best = ALPHAS[np.argmin(squared_error(scores - (HELD_OUT.X[0] @ found.coefs.T)[:, None]))]
+    assert found.best.alpha == best
+    np.testing.assert_allclose(found.best.coef, exact(best), rtol=1e-9)
+
+
+def test_equal_merit_goes_to_the_largest_alpha():
+    same = Validation(as_rows(HELD_OUT.X), lambda scores: np.ones(len(scores)))
+    equations = Problem.of(OPERATOR, ALPHAS, validation=same)
+    assert descend(equations, EXACT).best.alpha == ALPHAS.max()
+    assert descend(equations, Rule(1e-13, 50, patience=2)).best.alpha == ALPHAS.max()
+
+
+def test_warm_start_reaches_the_same_solution_sooner():
+    near = exact(1.0) * (1 + 1e-6)
+    cold = descend(Problem.of(OPERATOR, np.ones(1)), Rule(1e-5, 100))
+    warm = descend(Problem.of(OPERATOR, np.ones(1), start=near), Rule(1e-5, 100))
+    assert warm.n_iter < cold.n_iter
+    there = descend(Problem.of(OPERATOR, np.ones(1), start=near), EXACT)
+    np.testing.assert_allclose(there.best.coef, exact(1.0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("patience", [None, 4])
+@pytest.mark.parametrize("cut", [1, 3])
+def test_a_resumed_run_ends_as_if_never_cut(cut, patience):
+    rule = Rule(1e-12, 40, patience)
+    equations = Problem.of(OPERATOR, ALPHAS, validation=VALIDATION)
+    whole = descend(equations, rule)
+    saved = []
+    descend(equations, Rule(1e-12, cut, patience), Hooks(save=saved.append))
+    resumed = descend(equations, rule, saved=saved[-1])
+    np.testing.assert_array_equal(resumed.coefs, whole.coefs)
+    np.testing.assert_array_equal(resumed.best.coef, whole.best.coef)
+    np.testing.assert_array_equal(resumed.values, whole.values)
+    assert resumed.best.iteration == whole.best.iteration
+
+
+def test_state_is_saved_as_often_as_wanted():
+    often, seldom = [], []
+    equations = Problem.of(OPERATOR, ALPHAS)
+    found = descend(equations, EXACT, Hooks(save=often.append, seconds=0.0))
+    descend(equations, EXACT, Hooks(save=seldom.append, seconds=1e9))
+    assert len(often) == found.n_iter + 1
+    assert len(seldom) == 1
+
+
+def saved_run(alphas, rule):
+    states = []
+    descend(Problem.of(OPERATOR, alphas), rule, Hooks(save=states.append))
+    return states[-1]
+
+
+def test_one_alpha_goes_on_to_a_smaller_tolerance():
+    one = ALPHAS[:1]
+    state = saved_run(one, Rule(1e-2, 200))
+    found = descend(Problem.of(OPERATOR, one), EXACT, saved=state)
+    whole = descend(Problem.of(OPERATOR, one), EXACT)
+    assert found.converged
+    assert found.n_iter == whole.n_iter > len(state["residuals"])
+    np.testing.assert_array_equal(found.best.coef, whole.best.coef)
+
+
+def test_alphas_left_behind_do_not_go_on_to_a_smaller_tolerance():
+    state = saved_run(ALPHAS, Rule(1e-2, 200))
+    with pytest.raises(InvalidInputError, match="`tol` must not be smaller .* Start anew"):
+        descend(Problem.of(OPERATOR, ALPHAS), EXACT, saved=state)
+    done = descend(Problem.of(OPERATOR, ALPHAS), Rule(1e-1, 200), saved=state)
+    assert done.n_iter == len(state["residuals"])
+
+
+def test_a_callback_sees_every_step_and_may_stop():
+    steps = []
+    equations = Problem.of(OPERATOR, ALPHAS, validation=VALIDATION)
+    found = descend(
+        equations, EXACT, Hooks(on_step=lambda step: steps.append(step) or np.equal(len(steps), 3))
+    )
+    assert found.ending == "callback"
+    assert not found.converged
+    assert [step.iteration for step in steps] == [1, 2, 3]
+    np.testing.assert_array_equal([step.values for step in steps], found.values)
+    np.testing.assert_array_equal([step.residuals for step in steps], found.residuals)
+
+
+def test_ctrl_c_ends_the_run_after_the_iteration_at_hand():
+    def press(step):
+        if step.iteration == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    found = descend(Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
+    assert found.ending == "interrupted"
+    assert found.n_iter == 2
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_ends_at_once():
+    def press(step):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        descend(Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
+
+
+def test_a_run_in_another_thread_leaves_signals_alone():
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def look(step):
+        seen.append(signal.getsignal(signal.SIGINT) is before)
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(descend, Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=look))
+    assert run.result().converged
+    assert all(seen)
+
+
+def test_too_few_iterations_do_not_count_as_converged():
+    found = descend(Problem.of(OPERATOR, ALPHAS), Rule(1e-13, 1))
+    assert found.ending == "max_iter"
+    assert not found.converged
+
+
+def test_contradicting_preferences_give_weights_of_zero():
+    graph = PreferenceGraph.from_pairs([[0, 1], [1, 0]], n_items=len(P.y))
+    found = descend(Problem.of(normal_operator(as_rows(P.X), graph), ALPHAS), EXACT)
+    assert found.converged
+    assert not found.coefs.any()
+    assert found.n_iter == 0
+
+
+def test_alpha_zero_ends_before_rounding_errors_take_over():
+    graph = PreferenceGraph.from_pairs([[0, 1]], n_items=len(P.y))
+    found = descend(Problem.of(normal_operator(as_rows(P.X), graph), np.zeros(1)), Rule(0.0, 50))
+    assert found.converged
+    gap = P.X[0] - P.X[1]
+    np.testing.assert_allclose(found.best.coef, gap / (gap @ gap), rtol=1e-9)
+
+
+def test_a_direction_without_curvature_exhausts_the_krylov_space():
+    @dataclass
+    class Flat(NormalOperator):
+        rows: Rows
+        graph: PreferenceGraph
+
+        def apply(self, w):
+            return np.zeros_like(w)
+
+    found = descend(Problem.of(Flat(as_rows(P.X), GRAPH), np.zeros(1)), EXACT)
+    assert found.ending == "exhausted"
+    assert not found.best.coef.any()

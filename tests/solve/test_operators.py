@@ -1,0 +1,203 @@
+"""The operator X'LX of every graph, in every form, equals the dense product."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import reference
+from problems import problem
+from rankwise import PreferenceGraph
+from rankwise.core import threads
+from rankwise.core import threads as _cg_threads
+from rankwise.solve import rows as cg_columns
+from rankwise.solve.operators import (
+    KnownMeans,
+    QueryByQuery,
+    TwoPasses,
+    normal_operator,
+    query_blocks,
+)
+from rankwise.solve.rows import DenseRows, SparseRows, as_rows
+
+SIZES = (5, 1, 7, 2, 4, 1, 1, 9)
+OPTIONS = [
+    {"cost": "magnitude", "ties": "drop", "query_weight": "items"},
+    {"cost": "magnitude", "ties": "keep", "query_weight": "pairs"},
+    {"cost": "unit", "ties": "drop", "query_weight": "equal"},
+    {"cost": "relative", "ties": "drop", "query_weight": "items"},
+]
+
+
+@pytest.fixture(autouse=True)
+def several_threads(monkeypatch):
+    """Cut even small passes into parts, so that the parts are tested."""
+    monkeypatch.setattr(_cg_threads, "WORK_PER_THREAD", 20)
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
+
+
+@pytest.fixture(params=["own names", "renamed"])
+def names(request, monkeypatch):
+    """Leave columns their names, or rename even few."""
+    if request.param == "renamed":
+        monkeypatch.setattr(cg_columns, "IN_CACHE", 2)
+    return request.param
+
+
+def sparse_problem(seed, n_features=9, **options):
+    p = problem(seed, sizes=SIZES, n_features=n_features, **options)
+    p.X[np.random.default_rng(seed).random(p.X.shape) < 0.6] = 0.0
+    return p
+
+
+def forms(X, graph):
+    """Return all forms of the operator that a graph allows."""
+    sparse = SparseRows.of(csr_array(X))
+    small = SparseRows.of(csr_array(X), np.float32)
+    wide = csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    all_rows = [sparse, small, SparseRows.of(wide), DenseRows.of(X), DenseRows.of(X, np.float32)]
+    found = [TwoPasses(rows, graph) for rows in all_rows]
+    if type(graph.laplacian).__name__ == "Edges":
+        return found
+    found += [KnownMeans.of(rows, graph, graph.laplacian) for rows in all_rows]
+    blocks = query_blocks(graph.laplacian)
+    if blocks is not None:
+        found += [QueryByQuery(rows, graph, blocks) for rows in all_rows]
+    return found
+
+
+def single(operator):
+    stored = operator.rows.X if isinstance(operator.rows, DenseRows) else operator.rows.data
+    return stored.dtype == np.float32
+
+
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("grades", [3, None])
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o.values()))
+def test_every_form_equals_the_dense_operator(options, grades, shuffle):
+    p = sparse_problem(1, grades=grades, shuffle=shuffle)
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 3, len(p.y)).astype(float)
+    pairs = reference.score_pairs(p.y, p.qid, **options, sample_weight=s)
+    L, r = reference.laplacian(pairs, len(p.y))
+    w = rng.normal(size=p.X.shape[1])
+    graph = PreferenceGraph.from_scores(p.y, p.qid, **options, sample_weight=s)
+    expected, scale = p.X.T @ L @ p.X @ w, np.abs(L).max()
+    operators = forms(p.X, graph)
+    for operator in operators:
+        tolerance = scale * (1e-5 if single(operator) else 1e-12)
+        np.testing.assert_allclose(operator.apply(w), expected, atol=tolerance)
+        np.testing.assert_allclose(operator.rhs(), p.X.T @ r, atol=tolerance)
+    by_query = [operator for operator in operators if isinstance(operator, QueryByQuery)]
+    assert bool(by_query) == (not shuffle and options["cost"] != "relative")
+
+
+@pytest.mark.usefixtures("names")
+def test_pairs_equal_the_dense_operator():
+    p = sparse_problem(2)
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, len(p.y), size=(40, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    margin, weight = rng.normal(size=len(pairs)), rng.uniform(0, 2, len(pairs))
+    L, r = reference.laplacian(zip(*pairs.T, margin, weight, strict=True), len(p.y))
+    graph = PreferenceGraph.from_pairs(pairs, margin, weight, len(p.y))
+    w = rng.normal(size=p.X.shape[1])
+    for operator in forms(p.X, graph):
+        tolerance = 1e-4 if single(operator) else 1e-11
+        np.testing.assert_allclose(operator.apply(w), p.X.T @ L @ p.X @ w, atol=tolerance)
+        np.testing.assert_allclose(operator.rhs(), p.X.T @ r, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n_features", "shuffle", "form"),
+    [
+        ((200,), 4, True, KnownMeans),
+        ((3,) * 60, 60, False, QueryByQuery),
+        ((3,) * 60, 60, True, TwoPasses),
+    ],
+)
+def test_the_form_is_chosen_by_what_it_costs(sizes, n_features, shuffle, form):
+    p = problem(3, sizes=sizes, n_features=n_features, shuffle=shuffle)
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    assert type(normal_operator(as_rows(csr_array(p.X)), graph)) is form
+
+
+def test_large_queries_are_not_visited_twice_in_cache(monkeypatch):
+    p = problem(3, sizes=(12,) * 20, n_features=60, shuffle=False)
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    rows = as_rows(csr_array(p.X))
+    assert type(normal_operator(rows, graph)) is QueryByQuery
+    monkeypatch.setattr("rankwise.solve.operators.LARGEST_BLOCK", 100)
+    assert type(normal_operator(rows, graph)) is TwoPasses
+
+
+@pytest.mark.parametrize("n_features", [3, 70_001])
+def test_sparse_arrays_are_used_as_they_are(n_features):
+    X = csr_array(([1.0], ([0], [n_features - 1])), shape=(3, n_features))
+    rows = SparseRows.of(X)
+    assert rows.data is X.data
+    assert rows.indices is X.indices
+
+
+def test_names_go_by_use_and_values_are_not_copied():
+    p = sparse_problem(6, n_features=3000)
+    X = csr_array(p.X)
+    rows = SparseRows.of(X)
+    assert rows.data is X.data
+    assert rows.indices.dtype == np.uint16
+    used = np.bincount(X.indices, minlength=3000)
+    assert (np.diff(used[rows.columns.order]) <= 0).all()
+    np.testing.assert_array_equal(rows.columns.order[rows.indices], X.indices)
+
+
+def test_values_that_are_copied_stand_by_use_in_their_row(monkeypatch):
+    monkeypatch.setattr(cg_columns, "IN_CACHE", 3)
+    p = sparse_problem(7)
+    X = csr_array(p.X)
+    rows = SparseRows.of(X, np.float32)
+    for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        is_near = rows.indices[begin:end] < 3
+        assert (np.diff(is_near.astype(int)) <= 0).all()
+        columns = rows.columns.order[rows.indices[begin:end]]
+        assert sorted(columns) == sorted(X.indices[begin:end])
+        found = dict(zip(columns, rows.data[begin:end], strict=True))
+        given = dict(zip(X.indices[begin:end], X.data[begin:end].astype(np.float32), strict=True))
+        assert found == given
+
+
+def test_entries_by_name_come_back_by_column():
+    columns = cg_columns.Columns(np.array([2, 0, 1]))
+    w = np.array([[5.0, 6.0, 7.0]])
+    np.testing.assert_array_equal(columns.inwards(w[0]), [7.0, 5.0, 6.0])
+    np.testing.assert_array_equal(columns.outwards(columns.inwards(w[0])[None]), w)
+
+
+def test_single_precision_takes_half_the_memory():
+    X = csr_array(np.eye(3))
+    rows = SparseRows.of(X, np.float32)
+    assert rows.data.dtype == np.float32
+    assert rows.indices.dtype == np.uint16
+    wide = csr_array(([1.0], ([0], [70_000])), shape=(1, 70_001))
+    stored = SparseRows.of(wide, np.float32)
+    assert stored.indices is wide.indices
+    assert stored.data.dtype == np.float32
+
+
+def test_large_offsets_cost_dense_rows_no_digits():
+    p = problem(4, n_features=5)
+    X = np.round(p.X * 2**20) / 2**20
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    w = np.random.default_rng(0).normal(size=5)
+    expected = X.T @ (graph @ (X @ w))
+    for operator in forms(X + 2.0**20, graph)[3::5]:
+        np.testing.assert_allclose(operator.apply(w), expected, atol=1e-12)
+
+
+@pytest.mark.usefixtures("names")
+def test_squares_are_those_of_the_columns():
+    p = sparse_problem(5)
+    weight = np.random.default_rng(0).random(len(p.y))
+    for rows in (as_rows(csr_array(p.X)), as_rows(p.X)):
+        offset = p.X[0] if isinstance(rows, DenseRows) else 0.0
+        np.testing.assert_allclose(rows.squares(weight), weight @ (p.X - offset) ** 2)
