@@ -25,7 +25,7 @@ from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.inference.prior import factorise
 from rankwise.rankers.rls.leave_pair_out import pairs_held_out
 from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.folds import Folds
+from rankwise.selection.holdouts import Folds
 from rankwise.selection.spaces import smallest_space
 
 Job = Callable[[], object]

@@ -11,7 +11,7 @@ from benchmarks.harness import Row, markdown, medians, peak_megabytes, within
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out_complete
 from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.folds import Folds
+from rankwise.selection.holdouts import Folds
 from rankwise.selection.spaces import KernelSpace, smallest_space
 
 ALPHAS = 2.0 ** np.arange(-15, 16)

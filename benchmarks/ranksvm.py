@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, markdown, medians, within
 from rankwise import RankSVM
-from rankwise.graph.preference_graph import weighted_levels
+from rankwise.graph.preference_graph import weighted_grades
 from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
 from rankwise.rankers.svm.pair_sums import LevelPairs
 
@@ -87,7 +87,7 @@ def growth_rows() -> list[Row]:
 
     def pass_over(n_items: int):
         y, scores = rng.normal(size=(2, n_items))
-        levels, omega = weighted_levels(y, None, "pairs", None, keep_ties=False)
+        levels, omega = weighted_grades(y, None, "pairs", None, keep_ties=False)
         pairs = LevelPairs.of(levels, omega, y, "unit")
         return lambda: smoothed_hinge(pairs, scores, 0.1).laplacian @ scores
 

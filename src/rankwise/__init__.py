@@ -30,10 +30,11 @@ _HOMES = {
     "rankwise.rankers.kpcrank.kpc_rank": ["KPCRank"],
     "rankwise.rankers.kpcrank.kpc_rank_cv": ["KPCRankCV"],
     "rankwise.rankers.linear.linear_rank_rls": ["LinearRankRLS"],
-    "rankwise.rankers.rls.rank_rls": ["RankRLS", "RankRLSPath"],
+    "rankwise.rankers.base": ["RankerPath"],
+    "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],
-    "rankwise.rankers.registry": ["load"],
+    "rankwise.rankers.storage": ["load"],
     "rankwise.rankers.scorer": ["make_ranking_scorer"],
     "rankwise.rankers.rls.small_samples": [
         "AUCEstimate",
@@ -58,9 +59,8 @@ _HOMES = {
     "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
-    "rankwise.selection.c_path": ["CPath"],
-    "rankwise.selection.component_path": ["ComponentPath"],
-    "rankwise.selection.path": ["Path"],
+    "rankwise.selection.path": ["Candidate", "SelectionPath"],
+    "rankwise.solve.iteration": ["Certificate", "CertifiedSolution", "Ending", "Step"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -34,6 +34,7 @@ from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
+from rankwise.rankers.base import RankerPath as RankerPath
 from rankwise.rankers.dorm.dorm import DORM as DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV as DORMCV
 from rankwise.rankers.dorm.factorization.ranking_factorization import (
@@ -46,18 +47,21 @@ from rankwise.rankers.gp.questions import RankDistribution as RankDistribution
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank as KPCRank
 from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV as KPCRankCV
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
-from rankwise.rankers.registry import load as load
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
-from rankwise.rankers.rls.rank_rls import RankRLSPath as RankRLSPath
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
 from rankwise.rankers.rls.small_samples import PermutationTest as PermutationTest
 from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
+from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
-from rankwise.selection.c_path import CPath as CPath
-from rankwise.selection.component_path import ComponentPath as ComponentPath
-from rankwise.selection.path import Path as Path
+from rankwise.selection.path import Candidate as Candidate
+from rankwise.selection.path import SelectionPath as SelectionPath
+from rankwise.solve.iteration import Certificate as Certificate
+from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
+from rankwise.solve.iteration import Ending as Ending
+from rankwise.solve.iteration import Step as Step
 
+__all__: list[str]
 __version__: str

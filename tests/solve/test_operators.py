@@ -57,7 +57,7 @@ def forms(X, graph):
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     all_rows = [sparse, small, SparseRows.of(wide), DenseRows.of(X), DenseRows.of(X, np.float32)]
     found = [TwoPasses(rows, graph) for rows in all_rows]
-    if type(graph.laplacian).__name__ == "Edges":
+    if type(graph.laplacian).__name__ == "EdgeLaplacian":
         return found
     found += [KnownMeans.of(rows, graph, graph.laplacian) for rows in all_rows]
     blocks = query_blocks(graph.laplacian)

@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
@@ -37,3 +38,13 @@ def first_equal(X: FloatArray) -> IntArray:
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]
+
+
+def as_columns(values: FloatArray) -> FloatArray:
+    """Return values of shape (n,) or (n, k) as a matrix of columns."""
+    return values.reshape(len(values), -1)
+
+
+def dense_rows(Z: Matrix) -> FloatArray:
+    """Return rows as a dense array of double precision, without a copy where they are one."""
+    return Z.toarray() if sparse.issparse(Z) else np.asarray(Z, dtype=float)

@@ -116,5 +116,5 @@ def check_count(name: str, value: object) -> int:
     """Return a whole number above 0."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < 1:  # type: ignore[call-overload]
-        raise InvalidInputError(f"`{name}` must be a whole number of at least 1: got {value!r}.")
+        raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")
     return int(value)  # type: ignore[call-overload]

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.kernels import Kernel, Linear
+from rankwise.features.kernels import Kernel, refuse_sparse
 from rankwise.features.maps import Expansion, FeatureMap, Identity
 
 Solver: TypeAlias = Literal["auto", "full", "truncated"]
@@ -65,6 +65,11 @@ class Components(FeatureMap):
         """Number of components."""
         return len(self.variances)
 
+    @property
+    def is_dual(self) -> bool:  # type: ignore[override]
+        """Whether folded weights belong to rows: the base decides."""
+        return self.base.is_dual
+
     def map(self, X: Matrix) -> Matrix:
         """Return the components of rows X."""
         rows = self.base.map(X)
@@ -108,13 +113,9 @@ def find_components(
         Weights of the rows; an integer weight equals repetition.
     """
     check_choice("solver", solver, get_args(Solver))
-    if sparse.issparse(X) and not kernel.accepts_sparse:
-        raise InvalidInputError(
-            f"The kernel {kernel!r} must have dense rows: got a sparse X. "
-            "Use X.toarray(), or a kernel that takes sparse rows."
-        )
+    refuse_sparse(X, kernel)
     s = np.ones(X.shape[0]) if weight is None else weight
-    if isinstance(kernel, Linear) and not sparse.issparse(X):
+    if kernel.is_linear and not sparse.issparse(X):
         components = _of_features(X, n_components, s)
         return components, components.map(X)
     K = np.asarray(kernel(X, X), dtype=float)
@@ -126,7 +127,7 @@ def find_components(
     values, vectors = values[:n_kept], vectors[:, :n_kept]
     root, scale = np.sqrt(s)[:, None], np.sqrt(values)
     directions = root * vectors / scale
-    if isinstance(kernel, Linear):
+    if kernel.is_linear:
         mean = np.asarray(s @ X).ravel() / s.sum()
         components = Components(Identity(), X.T @ directions, mean, values)
     else:

@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix, first_equal
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.storable import storable
 from rankwise.features.kernels import Gaussian, Kernel
 
 ROWS_AT_ONCE = 64
@@ -131,6 +132,7 @@ NEIGHBOUR_ROWS = 500
 """Rows whose nearest neighbours are looked for."""
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class SquaredExponential(ParametricKernel):
@@ -311,6 +313,7 @@ class SquaredExponential(ParametricKernel):
         return gradient[: len(self.theta)]
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Scaled(ParametricKernel):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy import sparse
@@ -12,11 +12,16 @@ from scipy.spatial.distance import cdist
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.storable import storable
 
 Gamma: TypeAlias = float | Literal["scale"]
 
 EXP_ROWS = 64
-"""Matrix whose exponentials are taken together, so that they stay in cache."""
+"""Rows whose exponentials are taken together, so that they stay in cache."""
+
+
+KERNELS: dict[str, "type[Kernel]"] = {}
+"""The kernels that can be chosen by name; each enters itself."""
 
 
 class Kernel(ABC):
@@ -32,11 +37,24 @@ class Kernel(ABC):
     array([1., 1.])
     """
 
-    accepts_sparse: bool = True
+    name: ClassVar[str | None] = None
+    """What ``kernel="..."`` calls it; a kernel that sets one can be chosen by it."""
+
+    accepts_sparse: ClassVar[bool] = True
     """Whether sparse rows are understood."""
 
-    is_trusted: bool = True
+    is_trusted: ClassVar[bool] = True
     """Whether positive semidefinite by construction; other kernels are checked when fitted."""
+
+    is_linear: ClassVar[bool] = False
+    """Whether the rows themselves are its features."""
+
+    is_function: ClassVar[bool] = True
+    """Whether it can be computed between any two rows."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.name is not None:
+            KERNELS[cls.name] = cls
 
     @abstractmethod
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
@@ -51,6 +69,7 @@ class Kernel(ABC):
         """Return this kernel with parameters that depend on the data replaced by numbers."""
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -63,6 +82,9 @@ class Linear(Kernel):
     >>> Linear()(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
     array([[11.]])
     """
+
+    name = "linear"
+    is_linear = True
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return all inner products."""
@@ -77,6 +99,7 @@ class Linear(Kernel):
         return self
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Gaussian(Kernel):
@@ -94,6 +117,8 @@ class Gaussian(Kernel):
     >>> Gaussian(gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 1.0]])).round(3)
     array([[1.   , 0.368]])
     """
+
+    name = "gaussian"
 
     gamma: Gamma = "scale"
 
@@ -127,6 +152,7 @@ class Gaussian(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X))
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Laplacian(Kernel):
@@ -144,6 +170,8 @@ class Laplacian(Kernel):
     >>> Laplacian(gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]])).round(3)
     array([[0.368]])
     """
+
+    name = "laplacian"
 
     gamma: Gamma = "scale"
     accepts_sparse = False
@@ -169,6 +197,7 @@ class Laplacian(Kernel):
         return replace(self, gamma=float(np.sqrt(squared / X.shape[1])))
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Polynomial(Kernel):
@@ -190,6 +219,8 @@ class Polynomial(Kernel):
     >>> Polynomial(degree=2, gamma=1.0, coef0=1.0)(np.array([[1.0]]), np.array([[2.0]]))
     array([[9.]])
     """
+
+    name = "polynomial"
 
     degree: int = 3
     gamma: Gamma = "scale"
@@ -223,6 +254,7 @@ class Polynomial(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X))
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Precomputed(Kernel):
@@ -237,6 +269,9 @@ class Precomputed(Kernel):
     >>> bool(np.allclose(ranker.predict(X @ X.T), RankRLS().fit(X, [0, 1, 2]).predict(X)))
     True
     """
+
+    name = "precomputed"
+    is_function = False
 
     accepts_sparse = False
     is_trusted = False
@@ -288,27 +323,27 @@ class Custom(Kernel):
         return self
 
 
-_BY_NAME: dict[str, Callable[[], Kernel]] = {
-    "linear": Linear,
-    "gaussian": Gaussian,
-    "laplacian": Laplacian,
-    "polynomial": Polynomial,
-    "precomputed": Precomputed,
-}
-
-
 def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
     """Return the kernel that a name, a kernel or a function stands for."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        check_choice("kernel", kernel, tuple(_BY_NAME))
-        return _BY_NAME[kernel]()
+        check_choice("kernel", kernel, tuple(KERNELS))
+        return KERNELS[kernel]()
     if callable(kernel):
         return Custom(kernel)
     raise InvalidInputError(
         f"`kernel` must be a name, a kernel or a function of two sets of rows: got {kernel!r}."
     )
+
+
+def refuse_sparse(X: Matrix, kernel: Kernel) -> None:
+    """Refuse sparse rows where a kernel does not understand them."""
+    if sparse.issparse(X) and not kernel.accepts_sparse:
+        raise InvalidInputError(
+            f"The kernel {kernel!r} must have dense rows: got a sparse X. "
+            "Use X.toarray(), or a kernel that takes sparse rows."
+        )
 
 
 def _products(A: Matrix, B: Matrix) -> FloatArray:

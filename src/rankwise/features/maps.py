@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +10,11 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.storable import storable
 from rankwise.features.kernels import Kernel
 
 BLOCK_ROWS = 2048
-"""Matrix whose kernel values are formed together when predicting."""
+"""Rows whose kernel values are formed together when predicting."""
 
 WELL_CONDITIONED = 1e-6
 """Smallest ratio of Cholesky pivots at which a kernel of basis rows is whitened by Cholesky."""
@@ -24,6 +25,14 @@ RANK_TOLERANCE = 1e-12
 
 class FeatureMap(ABC):
     """Explicit features of rows, in which a ranking function is linear."""
+
+    is_dual: ClassVar[bool] = False
+    """Whether folded weights belong to rows (`dual_coef_`) rather than features (`coef_`)."""
+
+    @property
+    def expansion_rows(self) -> Matrix | None:
+        """The rows whose kernel functions folded weights belong to, None for features."""
+        return None
 
     @abstractmethod
     def map(self, X: Matrix) -> Matrix:
@@ -38,6 +47,7 @@ class FeatureMap(ABC):
         """Return the scores of rows X from folded weights: one product."""
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class Identity(FeatureMap):
@@ -56,6 +66,7 @@ class Identity(FeatureMap):
         return X @ weights
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Expansion(FeatureMap):
@@ -63,6 +74,12 @@ class Expansion(FeatureMap):
 
     kernel: Kernel
     rows: Matrix
+    is_dual: ClassVar[bool] = True
+
+    @property
+    def expansion_rows(self) -> Matrix | None:
+        """The rows."""
+        return self.rows
 
     def map(self, X: Matrix) -> Matrix:
         """Return the kernel of X with every row."""
@@ -97,6 +114,7 @@ class Basis(FeatureMap):
     expansion: Expansion
     whitening: FloatArray
     is_triangular: bool
+    is_dual: ClassVar[bool] = True
 
     @classmethod
     def of(cls, kernel: Kernel, rows: Matrix) -> Self:

@@ -25,7 +25,7 @@ SPARSE_BLOCK_BYTES = 1 << 26
 
 @final
 @dataclass(frozen=True, eq=False)
-class Scatter(GraphLaplacian):
+class CliqueLaplacian(GraphLaplacian):
     r"""Measure how far items lie from the weighted mean of their group.
 
     .. math:: p^\top L p = \sum_g d_g \sum_{i \in g} s_i (p_i - \bar p_g)^2
@@ -159,15 +159,15 @@ class Scatter(GraphLaplacian):
                 G += H.T @ H
         return G
 
-    def root(self) -> "ScatterRoot":
+    def root(self) -> "CliqueRoot":
         """Return the root made of one Householder reflection per group."""
-        return ScatterRoot.of(self)
+        return CliqueRoot.of(self)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ScatterRoot(Root):
-    """The square root of a `Scatter`: a Householder reflection per group, one column dropped.
+class CliqueRoot(Root):
+    """The root of a `CliqueLaplacian`: a Householder reflection per group, one column dropped.
 
     The reflection sends the unit vector e with entries sqrt(s_i / S_g) to the first axis, so the
     other axes span what is left when the mean is taken out (docs/theory/rankrls.rst, eq.
@@ -184,7 +184,7 @@ class ScatterRoot(Root):
     component: IntArray
 
     @classmethod
-    def of(cls, scatter: Scatter) -> Self:
+    def of(cls, scatter: CliqueLaplacian) -> Self:
         """Build from a scatter; groups of one item or of degree 0 have no coordinates."""
         joined = (scatter.degree > 0) & (scatter.size > 1)
         rows = np.flatnonzero(np.append(joined, False)[scatter.group])

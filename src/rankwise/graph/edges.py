@@ -15,7 +15,7 @@ from rankwise.graph.laplacian import GraphLaplacian, Root
 
 @final
 @dataclass(frozen=True, eq=False)
-class Edges(GraphLaplacian):
+class EdgeLaplacian(GraphLaplacian):
     r"""Join items by explicit edges; repeated edges add up.
 
     .. math:: p^\top L p = \sum_e w_e (p_{i(e)} - p_{j(e)})^2
@@ -72,7 +72,7 @@ class Edges(GraphLaplacian):
 @final
 @dataclass(frozen=True, eq=False)
 class EdgeRoot(Root):
-    """The square root of `Edges`: per component, ground the last item and factorise the rest.
+    """The root of an `EdgeLaplacian`: per component, ground the last item, factorise the rest.
 
     With ``L = [I; -1'] L11 [I, -1]`` and ``L11 = C C'`` the root is ``[C; -1' C]``
     (docs/theory/rankrls.rst, "The factor R").
@@ -84,7 +84,7 @@ class EdgeRoot(Root):
     component: IntArray
 
     @classmethod
-    def of(cls, edges: Edges) -> Self:
+    def of(cls, edges: EdgeLaplacian) -> Self:
         """Factorise every component."""
         active = np.flatnonzero(edges.component >= 0)
         active = active[np.argsort(edges.component[active], kind="stable")]

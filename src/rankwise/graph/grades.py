@@ -1,19 +1,19 @@
-"""Items sorted into queries and, inside a query, into levels of equal score."""
+"""Items sorted into queries and, inside a query, into grades of equal score."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self, final
+from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.graph.cliques import Scatter
-from rankwise.graph.edges import Edges
+from rankwise.graph.cliques import CliqueLaplacian
+from rankwise.graph.edges import EdgeLaplacian
 from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.nested_cliques import Nested
+from rankwise.graph.nested_cliques import NestedCliqueLaplacian
+from rankwise.graph.query_weights import given_query_weight, standard_query_weight
 
 MIN_GAP = 1e-6
 """Score gaps below this share of a query's range count as that in the relative cost."""
@@ -21,27 +21,31 @@ MIN_GAP = 1e-6
 
 @final
 @dataclass(frozen=True, eq=False)
-class Levels:
-    """The levels of every query: groups of items with one score (or, with ties kept, one group).
+class Grades:
+    """The grades of every query: groups of items with one score.
 
-    Levels are numbered query by query and, inside a query, by rising score.
+    Grades are numbered query by query and, inside a query, by rising score. With ties kept, a query
+    is one group, whatever the scores of its items.
 
     Parameters
     ----------
     queries : Queries
         The queries.
-    level : (n_items,)
-        The level of each item.
-    query : (n_levels,)
-        The query of each level.
+    grade : (n_items,)
+        The grade of each item.
+    query : (n_grades,)
+        The query of each grade.
     weight : (n_items,)
         Sample weights.
+    ties_kept : bool
+        Whether items of one grade form pairs, too.
     """
 
     queries: Queries
-    level: IntArray
+    grade: IntArray
     query: IntArray
     weight: FloatArray
+    ties_kept: bool
 
     @classmethod
     def of(
@@ -49,56 +53,54 @@ class Levels:
     ) -> Self:
         """Sort the items of each query by score; O(n log n)."""
         if keep_ties:
-            return cls(queries, queries.index, np.arange(queries.n_queries), weight)
+            return cls(queries, queries.index, np.arange(queries.n_queries), weight, ties_kept=True)
         columns = scores.reshape(len(scores), -1)
-        level, query = _levels(queries, columns[:, 0])
+        grade, query = _number_grades(queries, columns[:, 0])
         for k in range(1, columns.shape[1]):
-            _refuse_other_ties(level, _levels(queries, columns[:, k])[0], k)
-        return cls(queries, level, query, weight)
+            _refuse_other_ties(grade, _number_grades(queries, columns[:, k])[0], k)
+        return cls(queries, grade, query, weight, ties_kept=False)
 
     def of_output(self, scores: FloatArray) -> Self:
-        """Return the levels of another output of the same items, with ties dropped."""
+        """Return the grades of another output of the same items, with ties dropped."""
         return type(self).of(self.queries, scores, self.weight, keep_ties=False)
 
     @property
-    def n_levels(self) -> int:
-        """Number of levels."""
+    def n_grades(self) -> int:
+        """Number of grades."""
         return len(self.query)
 
     @cached_property
     def mass(self) -> FloatArray:
-        """Total weight of each level."""
-        return sum_by(self.level, self.weight, self.n_levels)
+        """Total weight of each grade."""
+        return sum_by(self.grade, self.weight, self.n_grades)
 
     @cached_property
     def query_mass(self) -> FloatArray:
         """Total weight of each query."""
         return sum_by(self.query, self.mass, self.queries.n_queries)
 
-    def standard_weight(self, kind: Literal["items", "pairs", "equal"] | str) -> FloatArray:
-        """Return omega of each query by name; 0 where it would be infinite (nothing to weigh)."""
-        if kind == "pairs":
-            return np.ones(self.queries.n_queries)
-        if kind == "items":
-            return _inverse(self.query_mass)
-        tied = sum_by(self.query, self.mass**2, self.queries.n_queries)
-        if self._ties_kept:
-            tied = self.queries.sum(self.weight**2)
-        return _inverse((self.query_mass**2 - tied) / 2)
+    @cached_property
+    def square_mass(self) -> FloatArray:
+        """Sum of squared weights of each query over what does not pair with itself."""
+        if self.ties_kept:
+            return self.queries.sum(self.weight**2)
+        return sum_by(self.query, self.mass**2, self.queries.n_queries)
 
-    @property
-    def _ties_kept(self) -> bool:
-        return self.level is self.queries.index
+    def query_weights(self, query_weight: Any) -> FloatArray:
+        """Return omega of each query; ``query_weight`` is that of `PreferenceGraph.from_scores`."""
+        if isinstance(query_weight, str):
+            return standard_query_weight(query_weight, self.query_mass, self.square_mass)
+        return given_query_weight(query_weight, self.queries)
 
     def clique(self, omega: FloatArray) -> GraphLaplacian:
         """Return the Laplacian that joins all items of a query, or all of different score."""
-        single = self._ties_kept or self.n_levels == self.queries.n_items
+        single = self.ties_kept or self.n_grades == self.queries.n_items
         if single:  # without any tied pair, dropping and keeping ties are the same
             degree = omega * self.query_mass
             label = np.arange(self.queries.n_queries)
-            return Scatter.of_groups(self.queries.index, self.weight, degree, label)
+            return CliqueLaplacian.of_groups(self.queries.index, self.weight, degree, label)
         within = omega[self.query] * (self.query_mass[self.query] - self.mass)  # eq. graph-ties
-        between = Scatter.of_groups(
+        between = CliqueLaplacian.of_groups(
             self.query, self.mass, omega * self.query_mass, np.arange(self.queries.n_queries)
         )
         return self._nested(within, between)
@@ -110,21 +112,21 @@ class Levels:
                 "cost='relative' must have one output per graph, since the scores weigh the pairs: "
                 f"got {scores.shape[1]}. Build one graph per output, as RankRLS does."
             )
-        value = np.zeros(self.n_levels)
-        value[self.level] = scores.reshape(-1)
-        first, second = self._level_pairs()
+        value = np.zeros(self.n_grades)
+        value[self.grade] = scores.reshape(-1)
+        first, second = self._grade_pairs()
         gap = value[second] - value[first]
         weight = 1.0 / np.maximum(gap, self._smallest_gap(value)[self.query[first]]) ** 2
         weight *= omega[self.query[first]]
-        degree = sum_by(first, weight * self.mass[second], self.n_levels)
-        degree += sum_by(second, weight * self.mass[first], self.n_levels)
-        pull = sum_by(second, weight * gap * self.mass[first], self.n_levels)
-        pull -= sum_by(first, weight * gap * self.mass[second], self.n_levels)
+        degree = sum_by(first, weight * self.mass[second], self.n_grades)
+        degree += sum_by(second, weight * self.mass[first], self.n_grades)
+        pull = sum_by(second, weight * gap * self.mass[first], self.n_grades)
+        pull -= sum_by(first, weight * gap * self.mass[second], self.n_grades)
         edge = weight * self.mass[first] * self.mass[second]
-        between = Edges.of_pairs(np.column_stack([first, second]), edge, self.n_levels)
+        between = EdgeLaplacian.of_pairs(np.column_stack([first, second]), edge, self.n_grades)
         component = np.where(between.component >= 0, self.query, -1)
-        rhs = (self.weight * pull[self.level]).reshape(scores.shape)
-        return self._nested(degree, Edges(between.matrix, component)), rhs
+        rhs = (self.weight * pull[self.grade]).reshape(scores.shape)
+        return self._nested(degree, EdgeLaplacian(between.matrix, component)), rhs
 
     def wins_minus_losses(self, omega: FloatArray) -> FloatArray:
         """Return, for each item, the weight below it minus the weight above it, [PTA09] (20)."""
@@ -132,15 +134,15 @@ class Levels:
         start = np.searchsorted(self.query, np.arange(self.queries.n_queries))
         below = before - before[start][self.query]
         above = self.query_mass[self.query] - self.mass - below
-        return omega[self.queries.index] * self.weight * (below - above)[self.level]
+        return omega[self.queries.index] * self.weight * (below - above)[self.grade]
 
-    def _nested(self, degree: FloatArray, between: GraphLaplacian) -> Nested:
-        within = Scatter.of_groups(self.level, self.weight, degree, self.query)
+    def _nested(self, degree: FloatArray, between: GraphLaplacian) -> NestedCliqueLaplacian:
+        within = CliqueLaplacian.of_groups(self.grade, self.weight, degree, self.query)
         component = np.where(within.group >= 0, between.component[within.group], -1)
-        return Nested(within, between, component)
+        return NestedCliqueLaplacian(within, between, component)
 
-    def _level_pairs(self) -> tuple[IntArray, IntArray]:
-        """Return all pairs of levels of one query, the lower one first."""
+    def _grade_pairs(self) -> tuple[IntArray, IntArray]:
+        """Return all pairs of grades of one query, the lower one first."""
         counts = np.bincount(self.query, minlength=self.queries.n_queries)
         starts = np.cumsum(counts) - counts
         triangles = {k: np.triu_indices(k, 1) for k in np.unique(counts).tolist()}
@@ -157,32 +159,28 @@ class Levels:
         return MIN_GAP * span
 
 
-def _levels(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the level of each item, numbered query by query and by rising score."""
+def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the grade of each item, numbered query by query and by rising score."""
     order = np.lexsort((scores, queries.index))
     q, s = queries.index[order], scores[order]
     new = np.r_[True, (q[1:] != q[:-1]) | (s[1:] != s[:-1])]
-    level = np.empty(len(order), dtype=np.intp)
-    level[order] = np.cumsum(new) - 1
-    return level, q[new]
+    grade = np.empty(len(order), dtype=np.intp)
+    grade[order] = np.cumsum(new) - 1
+    return grade, q[new]
 
 
-def _refuse_other_ties(level: IntArray, other: IntArray, output: int) -> None:
-    n_levels = len(np.unique(level))
-    both = np.unique(np.stack([level, other]), axis=1).shape[1]
-    if not both == n_levels == len(np.unique(other)):
+def _refuse_other_ties(grade: IntArray, other: IntArray, output: int) -> None:
+    n_grades = len(np.unique(grade))
+    both = np.unique(np.stack([grade, other]), axis=1).shape[1]
+    if not both == n_grades == len(np.unique(other)):
         raise InvalidInputError(
             f"Outputs of one graph must tie the same items when ties are dropped: output {output} "
             "ties others than output 0. Build one graph per output, as RankRLS does."
         )
 
 
-def _inverse(values: FloatArray) -> FloatArray:
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
-
-
 def outputs_by_ties(
-    scores: FloatArray, qid: ArrayLike | None, cost: str, ties: str
+    scores: FloatArray, queries: Queries, cost: str, ties: str
 ) -> tuple[list[int], ...]:
     """Group outputs, columns of ``scores``, that can share one graph."""
     n_outputs = scores.shape[1]
@@ -190,10 +188,9 @@ def outputs_by_ties(
         return (list(range(n_outputs)),)
     if cost == "relative":
         return tuple([k] for k in range(n_outputs))
-    queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
     groups: dict[bytes, list[int]] = {}
     for k in range(n_outputs):
-        level, _ = _levels(queries, scores[:, k])
-        pattern = Queries.from_qid(level).index  # numbered by first appearance
+        grade, _ = _number_grades(queries, scores[:, k])
+        pattern = Queries.from_qid(grade).index  # numbered by first appearance
         groups.setdefault(pattern.tobytes(), []).append(k)
     return tuple(groups.values())

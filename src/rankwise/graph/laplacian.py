@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.threads import in_threads
+from rankwise.graph._kernels import anchored_product
 
 BLOCK = 32
 """Columns that are brought into coordinates together."""
@@ -102,3 +104,10 @@ class GraphLaplacian(ABC):
         """Return, for each item, the first item of its component."""
         _, first, inverse = np.unique(self.component, return_index=True, return_inverse=True)
         return first[inverse]
+
+
+def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
+    """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
+    if sparse.issparse(Z):
+        return Z.T @ R
+    return anchored_product(Z, R, anchor)

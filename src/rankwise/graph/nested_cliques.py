@@ -6,13 +6,13 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.graph.cliques import Scatter, ScatterRoot
+from rankwise.graph.cliques import CliqueLaplacian, CliqueRoot
 from rankwise.graph.laplacian import GraphLaplacian, Root
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Nested(GraphLaplacian):
+class NestedCliqueLaplacian(GraphLaplacian):
     r"""Add to the scatter of items in their groups a Laplacian over the group means.
 
     .. math:: p^\top L p = p^\top L_{\text{within}} p + (Ap)^\top L_{\text{between}} (Ap)
@@ -23,7 +23,7 @@ class Nested(GraphLaplacian):
 
     Parameters
     ----------
-    within : Scatter
+    within : CliqueLaplacian
         Over the items, grouped by query and label.
     between : GraphLaplacian
         Over the groups.
@@ -31,7 +31,7 @@ class Nested(GraphLaplacian):
         The component of each item, -1 for items without a preference.
     """
 
-    within: Scatter
+    within: CliqueLaplacian
     between: GraphLaplacian
     component: IntArray
 
@@ -54,23 +54,23 @@ class Nested(GraphLaplacian):
         """Return ``Z.T @ L @ Z``."""
         return self.within.gram(Z) + self.between.gram(self.within.means(Z))
 
-    def root(self) -> "NestedRoot":
+    def root(self) -> "NestedCliqueRoot":
         """Return the two roots side by side."""
-        return NestedRoot.of(self)
+        return NestedCliqueRoot.of(self)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class NestedRoot(Root):
-    """The square root of a `Nested`: coordinates within the groups, then between them."""
+class NestedCliqueRoot(Root):
+    """The root of a `NestedCliqueLaplacian`: coordinates within groups, then between them."""
 
-    scatter: Scatter
-    within: ScatterRoot
+    scatter: CliqueLaplacian
+    within: CliqueRoot
     between: Root
     component: IntArray
 
     @classmethod
-    def of(cls, nested: Nested) -> Self:
+    def of(cls, nested: NestedCliqueLaplacian) -> Self:
         """Build both roots."""
         within, between = nested.within.root(), nested.between.root()
         component = np.concatenate([within.component, between.component])

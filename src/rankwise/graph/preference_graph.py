@@ -1,9 +1,9 @@
 """The preference graph: who is preferred to whom, by how much, and how much it counts."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias, final, get_args
+from typing import Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,20 +12,20 @@ from rankwise.core.arrays import FloatArray, freeze, sum_by
 from rankwise.core.checks import (
     check_choice,
     check_finite,
-    check_length,
     check_pairs,
     check_scores,
     check_weight,
 )
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
-from rankwise.graph.edges import Edges
-from rankwise.graph.grades import Levels
+from rankwise.core.training_data import TrainingData
+from rankwise.graph.edges import EdgeLaplacian
+from rankwise.graph.grades import MIN_GAP, Grades, outputs_by_ties
 from rankwise.graph.laplacian import GraphLaplacian
+from rankwise.graph.query_weights import QueryWeight
 
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
-QueryWeight: TypeAlias = Literal["items", "pairs", "equal"] | ArrayLike | Mapping[Hashable, float]
 
 
 @final
@@ -65,7 +65,7 @@ class PreferenceGraph:
     def from_scores(
         cls,
         y: ArrayLike,
-        qid: ArrayLike | None = None,
+        qid: ArrayLike | Queries | None = None,
         *,
         cost: Cost = "magnitude",
         ties: Ties = "drop",
@@ -84,7 +84,7 @@ class PreferenceGraph:
         y : (n_items,) or (n_items, n_outputs)
             Scores, higher is better. Several outputs must tie the same items wherever ties
             matter.
-        qid : (n_items,), optional
+        qid : (n_items,) or Queries, optional
             The query of each item; all items form one query when it is left out.
         cost : {"magnitude", "unit", "relative"}
             The target z and weight w of a pair: (y_i - y_j, 1), (sign(y_i - y_j), 1) or
@@ -114,11 +114,10 @@ class PreferenceGraph:
                 "Use ties='drop', which leaves tied pairs out."
             )
         scores = check_scores(y)
-        levels, omega = weighted_levels(
-            scores, qid, query_weight, sample_weight, keep_ties=ties == "keep"
-        )
-        queries = levels.queries
-        laplacian, rhs = _COSTS[cost](levels, scores, omega)
+        queries = Queries.of(qid, len(scores))
+        weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
+        grades = Grades.of(queries, scores, weight, keep_ties=ties == "keep")
+        laplacian, rhs = _COSTS[cost](grades, scores, grades.query_weights(query_weight))
         if not (laplacian.component >= 0).any():
             raise NothingToLearnError(
                 "The data must hold at least one preference: all scores inside every query are "
@@ -133,6 +132,8 @@ class PreferenceGraph:
         margin: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         n_items: int | None = None,
+        *,
+        cost: Cost = "magnitude",
     ) -> Self:
         """Build from comparisons; the same pair may come often and in both directions.
 
@@ -146,11 +147,17 @@ class PreferenceGraph:
             How much each comparison counts; 1 when left out.
         n_items : int, optional
             Number of items; one more than the largest index when left out.
+        cost : {"magnitude", "unit", "relative"}
+            The target and weight of a pair with margin z: (z, 1), (sign z, 1) or (z, 1 / z^2); the
+            weight times that given.
 
         Notes
         -----
-        The preference graph of [PTA09] Sect. 2.1; (12) and (13) are its matrices M and N.
+        The preference graph of [PTA09] Sect. 2.1; (12) and (13) are its matrices M and N. The costs
+        are (21), (20) and (22). For the relative cost, margins below 1e-6 of the largest count as
+        that.
         """
+        check_choice("cost", cost, get_args(Cost))
         checked = check_pairs(pairs, n_items)
         n_pairs = len(checked)
         n_items = int(checked.max()) + 1 if n_items is None else n_items
@@ -162,11 +169,34 @@ class PreferenceGraph:
                 f"got shape {z.shape}."
             )
         check_finite("pair_margin", z)
+        z, w = _pair_costs(cost, z, w)
         winner, loser = checked.T
         rhs = sum_by(winner, w * z, n_items)  # [PTA09] (17): M N
         rhs -= sum_by(loser, w * z, n_items)
-        laplacian = Edges.of_pairs(checked, w, n_items)
+        laplacian = EdgeLaplacian.of_pairs(checked, w, n_items)
         return cls(laplacian, freeze(rhs), Queries.single(n_items))
+
+    @classmethod
+    def of(
+        cls,
+        data: TrainingData,
+        *,
+        cost: Cost = "magnitude",
+        ties: Ties = "drop",
+        query_weight: QueryWeight = "items",
+    ) -> Self:
+        """Build from what ``fit`` was given; several outputs must be able to share a graph."""
+        if data.is_scored:
+            return cls.from_scores(
+                data.scores,
+                data.queries,
+                cost=cost,
+                ties=ties,
+                query_weight=query_weight,
+                sample_weight=data.sample_weight,
+            )
+        pairs, margin, weight = data.comparisons
+        return cls.from_pairs(pairs, margin, weight, data.n_items, cost=cost)
 
     @property
     def n_items(self) -> int:
@@ -192,61 +222,86 @@ class PreferenceGraph:
         return f"PreferenceGraph({self.n_items} items, {self.queries.n_queries} queries, {kind})"
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class OutputGraphs:
+    """Hold one graph per set of outputs that can share it; several only where ties differ."""
+
+    graphs: tuple[PreferenceGraph, ...]
+    outputs: tuple[list[int], ...]
+    is_multi_output: bool
+
+    @classmethod
+    def of(cls, data: TrainingData, *, cost: Cost, ties: Ties, query_weight: QueryWeight) -> Self:
+        """Build from what ``fit`` was given, with the options of `PreferenceGraph.of`."""
+        if not data.is_multi_output:
+            graph = PreferenceGraph.of(data, cost=cost, ties=ties, query_weight=query_weight)
+            return cls((graph,), ([0],), is_multi_output=False)
+        outputs = outputs_by_ties(data.scores, data.queries, cost, ties)
+        graphs = tuple(
+            PreferenceGraph.from_scores(
+                data.scores[:, columns],
+                data.queries,
+                cost=cost,
+                ties=ties,
+                query_weight=query_weight,
+                sample_weight=data.sample_weight,
+            )
+            for columns in outputs
+        )
+        return cls(graphs, outputs, is_multi_output=True)
+
+    @property
+    def rank(self) -> int:
+        """Smallest rank of the graphs."""
+        return min(graph.laplacian.rank() for graph in self.graphs)
+
+    @property
+    def first(self) -> PreferenceGraph:
+        """The graph of the first output."""
+        return self.graphs[0]
+
+    def __iter__(self) -> Iterator[PreferenceGraph]:
+        return iter(self.graphs)
+
+    def gather(self, solve: Callable[[PreferenceGraph], FloatArray]) -> FloatArray:
+        """Solve for every graph and put the outputs, the last axis, in their order."""
+        parts = [solve(graph) for graph in self.graphs]
+        order = np.argsort(np.concatenate(self.outputs))
+        return np.concatenate(parts, axis=-1)[..., order]
+
+
 def _magnitude(
-    levels: Levels, scores: FloatArray, omega: FloatArray
+    grades: Grades, scores: FloatArray, omega: FloatArray
 ) -> tuple[GraphLaplacian, FloatArray]:
-    laplacian = levels.clique(omega)
+    laplacian = grades.clique(omega)
     return laplacian, laplacian @ scores  # [PTA09] (23): N = M' S
 
 
 def _unit(
-    levels: Levels, scores: FloatArray, omega: FloatArray
+    grades: Grades, scores: FloatArray, omega: FloatArray
 ) -> tuple[GraphLaplacian, FloatArray]:
     columns = scores.reshape(len(scores), -1).T
-    wins = [levels.of_output(column).wins_minus_losses(omega) for column in columns]
-    return levels.clique(omega), np.stack(wins, axis=-1).reshape(scores.shape)
+    wins = [grades.of_output(column).wins_minus_losses(omega) for column in columns]
+    return grades.clique(omega), np.stack(wins, axis=-1).reshape(scores.shape)
 
 
-_COSTS = {"magnitude": _magnitude, "unit": _unit, "relative": Levels.relative}
-
-
-def weighted_levels(
-    scores: FloatArray,
-    qid: ArrayLike | None,
-    query_weight: QueryWeight,
-    sample_weight: ArrayLike | None,
-    *,
-    keep_ties: bool,
-) -> tuple[Levels, FloatArray]:
-    """Sort items into queries and levels; return these and omega of each query.
-
-    The arguments are those of `PreferenceGraph.from_scores`, the scores checked.
-    """
-    queries = _queries(qid, len(scores))
-    weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
-    levels = Levels.of(queries, scores, weight, keep_ties=keep_ties)
-    return levels, _query_weights(query_weight, levels)
-
-
-def _queries(qid: ArrayLike | None, n_items: int) -> Queries:
-    if qid is None:
-        return Queries.single(n_items)
-    queries = Queries.from_qid(qid)
-    check_length("qid", queries.index, n_items)
-    return queries
-
-
-def _query_weights(query_weight: Any, levels: Levels) -> FloatArray:
-    """Return omega of each query (docs/guide/alpha.rst)."""
-    if isinstance(query_weight, str):
-        check_choice("query_weight", query_weight, ("items", "pairs", "equal"))
-        return levels.standard_weight(query_weight)
-    queries = levels.queries
-    if isinstance(query_weight, Mapping):
-        missing = [q for q in queries.ids.tolist() if q not in query_weight]
-        if missing:
+def _pair_costs(
+    cost: Cost, margin: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the target and the weight of comparisons with these margins and weights."""
+    if cost == "unit":
+        return np.sign(margin), weight  # [PTA09] (20)
+    if cost == "relative":
+        size = np.abs(margin)
+        least = MIN_GAP * size.max(initial=0.0)
+        if least == 0.0:
             raise InvalidInputError(
-                f"`query_weight` must have an entry for every query id: {missing[0]!r} has none."
+                "cost='relative' must have a margin other than 0: every `pair_margin` is 0. "
+                "Use cost='magnitude'."
             )
-        query_weight = [query_weight[q] for q in queries.ids.tolist()]
-    return check_weight("query_weight", query_weight, queries.n_queries, "query")
+        return margin, weight / np.maximum(size, least) ** 2  # [PTA09] (22)
+    return margin, weight  # [PTA09] (21)
+
+
+_COSTS = {"magnitude": _magnitude, "unit": _unit, "relative": Grades.relative}

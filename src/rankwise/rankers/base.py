@@ -1,18 +1,21 @@
 """What every ranker shares: scores, orders, the default measure, saving."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length, check_scores
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.maps import FeatureMap
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.storage import save
 
@@ -67,8 +70,7 @@ class Ranker(BaseEstimator, ABC):
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
                 "Rank each column of `predict` instead."
             )
-        queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
-        check_length("qid", queries.index, len(scores))
+        queries = Queries.of(qid, len(scores))
         order = np.lexsort((-scores, queries.index))
         if k is None:
             return order
@@ -115,8 +117,7 @@ class Ranker(BaseEstimator, ABC):
             raise InvalidInputError(
                 f"`y` must have the shape of the prediction {scores.shape}: got {truth.shape}."
             )
-        queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
-        check_length("qid", queries.index, len(scores))
+        queries = Queries.of(qid, len(scores))
         columns = zip(np.atleast_2d(truth.T), np.atleast_2d(scores.T), strict=True)
         values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
         return float(np.mean(values))
@@ -134,7 +135,9 @@ class Ranker(BaseEstimator, ABC):
 
 
 class PointRanker(Ranker, ABC):
-    """A ranker whose prediction is the scores and nothing else."""
+    """A ranker whose prediction is the scores and nothing else: a map of rows, and weights."""
+
+    predictor_: FeatureMap
 
     def predict(self, X: Any) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only.
@@ -149,5 +152,120 @@ class PointRanker(Ranker, ABC):
         scores : (n_items,) or (n_items, n_outputs)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return self._scores(X)
+        return self._scores(self._check_rows(X, reset=False))
+
+    def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
+        """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C" if reset else None,
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _keep(
+        self, predictor: FeatureMap, weights: FloatArray, data: TrainingData, n_ignored_queries: int
+    ) -> Self:
+        """Store the solution: `coef_` or `dual_coef_`, whichever the predictor has.
+
+        Parameters
+        ----------
+        predictor : FeatureMap
+            What takes the weights.
+        weights : (n_weights,) or (n_weights, n_outputs)
+            The folded weights.
+        data : TrainingData
+            What was learned from.
+        n_ignored_queries : int
+            Number of queries that hold no preference.
+        """
+        self.predictor_ = predictor
+        if predictor.is_dual:
+            self.dual_coef_ = weights
+        else:
+            self.coef_ = weights.T
+        self.n_queries_ = data.queries.n_queries
+        self.n_ignored_queries_ = n_ignored_queries
+        self.fitted_with_qid_ = data.has_qid
+        return self
+
+    @property
+    def _weights(self) -> FloatArray:
+        """The weights that the predictor takes."""
+        return self.dual_coef_ if self.predictor_.is_dual else self.coef_.T
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        return self.predictor_.product(X, self._weights)
+
+    def _at(self, parameter: str, value: float) -> Self:
+        """Return an unfitted copy with another value of a parameter that knows the features."""
+        other = clone(self).set_params(**{parameter: value})
+        for name in ("kernel_", "n_features_in_", "feature_names_in_"):
+            if name in vars(self):
+                setattr(other, name, vars(self)[name])
+        return other
+
+
+@final
+class RankerPath(Sequence[PointRanker]):
+    """Hold fitted rankers that differ in one parameter, in the order of its values.
+
+    Parameters
+    ----------
+    rankers : sequence of rankers
+        One fitted ranker per value.
+    parameter : str
+        The name of the parameter: ``"alpha"`` or ``"C"``.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> path = RankRLS().fit_path([[0.0], [1.0]], [0, 1], alphas=[1.0, 2.0, 4.0])
+    >>> len(path), path.grid.tolist(), path[1].alpha
+    (3, [1.0, 2.0, 4.0], 2.0)
+    >>> path.predict([[0.0], [1.0]]).shape
+    (3, 2)
+    """
+
+    def __init__(self, rankers: Sequence[PointRanker], parameter: str) -> None:
+        self.rankers = tuple(rankers)
+        self.parameter = parameter
+
+    @property
+    def grid(self) -> FloatArray:
+        """The values of the parameter."""
+        return np.array([getattr(ranker, self.parameter) for ranker in self.rankers])
+
+    @overload
+    def __getitem__(self, index: int) -> PointRanker: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "RankerPath": ...
+
+    def __getitem__(self, index: int | slice) -> "PointRanker | RankerPath":
+        if isinstance(index, slice):
+            return RankerPath(self.rankers[index], self.parameter)
+        return self.rankers[index]
+
+    def __len__(self) -> int:
+        return len(self.rankers)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the scores of every row under every ranker; kernels are evaluated once.
+
+        Returns
+        -------
+        scores : (n_values, n_items) or (n_values, n_items, n_outputs)
+        """
+        first = self.rankers[0]
+        X = first._check_rows(X, reset=False)
+        weights = [as_columns(ranker._weights) for ranker in self.rankers]
+        scores = first.predictor_.product(X, np.concatenate(weights, axis=1))
+        stacked = scores.reshape(X.shape[0], len(self), -1).transpose(1, 0, 2)
+        return stacked[:, :, 0] if first._weights.ndim == 1 else stacked
+
+    def __repr__(self) -> str:
+        return f"RankerPath({len(self)} rankers, {self.parameter}={self.grid.tolist()})"

@@ -1,5 +1,6 @@
 """Turn fitted rankers into plain metadata and arrays, and back, without pickle."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from os import PathLike
 from typing import Any
@@ -8,53 +9,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+import rankwise
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError, ModelFileError
-from rankwise.features.covariances import Scaled, SquaredExponential
-from rankwise.features.kernels import Gaussian, Laplacian, Linear, Polynomial, Precomputed
-from rankwise.features.maps import Expansion, Identity
+from rankwise.core.storable import STORABLE
 from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
-from rankwise.rankers.dorm.cutting_planes import Solution
-from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihoods import Flip, GaussianMargin, Probit, Ties
-from rankwise.rankers.gp.inference.posterior import Posterior
-from rankwise.rankers.gp.inference.prior import Prior
-from rankwise.rankers.svm.newton import HingeSolution
-from rankwise.selection.c_path import CCandidate, CPath
-from rankwise.selection.component_path import ComponentPath
-from rankwise.selection.path import Candidate, Path
-
-VALUES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        CCandidate,
-        CPath,
-        Candidate,
-        Comparisons,
-        ComponentPath,
-        Expansion,
-        Flip,
-        Gaussian,
-        GaussianMargin,
-        HingeSolution,
-        Identity,
-        Laplacian,
-        Linear,
-        Path,
-        Polynomial,
-        Posterior,
-        Precomputed,
-        Prior,
-        Probit,
-        Scaled,
-        Solution,
-        SquaredExponential,
-        Ties,
-    )
-}
-"""The frozen values a model file may hold; their fields are stored one by one."""
 
 PROBE_ROWS = 2
 PROBE_TOLERANCE = 1e-9
@@ -74,21 +35,45 @@ def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
     write_model(path, metadata, arrays)
 
 
-def load(path: str | PathLike[str], classes: dict[str, type]) -> Any:
-    """Read a ranker of one of the given classes and check that it still gives its scores."""
+def load(path: str | PathLike[str]) -> Any:
+    """Read a ranker or factorisation that `save` wrote: same class, parameters and scores.
+
+    No code from the file is run. Two rows saved with their scores are scored again; a file that
+    does not give the same scores, or is damaged or foreign, is refused.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import rankwise
+    >>> ranker = rankwise.RankRLS(alpha=0.5).fit([[0.0], [1.0]], [0, 1])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ranker.rankwise"
+    >>> ranker.save(path)
+    >>> rankwise.load(path)
+    RankRLS(alpha=0.5)
+    """
     metadata, arrays = read_model(path)
-    name = metadata.get("class")
-    if name not in classes:
-        raise ModelFileError(
-            f"{path} must hold one of {', '.join(sorted(classes))}: it holds {name!r}. "
-            "A later version of rankwise may have written it."
-        )
-    reader = _Reader(arrays)
-    ranker = classes[name](**reader.decode(metadata["params"]))
+    reader = _Reader(path, arrays)
+    ranker = _ranker_class(path, metadata.get("class"))(**reader.decode(metadata["params"]))
     for key, value in reader.decode(metadata["state"]).items():
         setattr(ranker, key, value)
     _check_probe(path, ranker, arrays)
     return ranker
+
+
+def _ranker_class(path: str | PathLike[str], name: Any) -> Any:
+    """Return a public estimator by its name; nothing else is ever built from a file."""
+    cls = getattr(rankwise, name) if name in rankwise.__all__ else None
+    if isinstance(cls, type) and issubclass(cls, BaseEstimator):
+        return cls
+    raise ModelFileError(
+        f"{path} must hold a ranker of rankwise: it holds {name!r}. A later version of rankwise "
+        "may have written it."
+    )
 
 
 def _probe_rows(ranker: Any) -> FloatArray:
@@ -130,13 +115,14 @@ class _Writer:
             return {"csr": parts, "shape": list(rows.shape)}
         if isinstance(value, list | tuple):
             return {"list": [self.encode(v) for v in value], "tuple": isinstance(value, tuple)}
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return {"dict": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
         if isinstance(value, Measure):
             return {"measure": repr(value)}
-        if type(value).__name__ in VALUES:
+        name = type(value).__name__
+        if isinstance(value, STORABLE.get(name, ())):
             content = {f.name: self.encode(getattr(value, f.name)) for f in fields(value)}
-            return {"value": type(value).__name__, "fields": content}
+            return {"value": name, "fields": content}
         raise InvalidInputError(
             f"Only built-in values can be saved: got {value!r}. A ranker with a kernel that is a "
             "Python function cannot be written to a file; use a precomputed kernel instead."
@@ -157,7 +143,8 @@ class _Writer:
 class _Reader:
     """Decode what `_Writer` encoded."""
 
-    def __init__(self, arrays: dict[str, Any]) -> None:
+    def __init__(self, path: str | PathLike[str], arrays: dict[str, Any]) -> None:
+        self.path = path
         self.arrays = arrays
 
     def decode(self, value: Any) -> Any:
@@ -176,4 +163,13 @@ class _Reader:
             return {self.decode(k): self.decode(v) for k, v in value["dict"]}
         if "measure" in value:
             return parse_measure(value["measure"])
-        return VALUES[value["value"]](**{k: self.decode(v) for k, v in value["fields"].items()})
+        return self._value(value)
+
+    def _value(self, value: dict[str, Any]) -> Any:
+        name = value.get("value")
+        if name not in STORABLE:
+            raise ModelFileError(
+                f"{self.path} must hold values that this version of rankwise knows: it holds a "
+                f"{name!r}. A later version may have written it."
+            )
+        return STORABLE[name](**{k: self.decode(v) for k, v in value["fields"].items()})

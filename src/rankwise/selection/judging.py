@@ -1,6 +1,9 @@
 """Measure what was held out: from held-out scores to a path."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
@@ -9,10 +12,8 @@ from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure, weighted_mean
-from rankwise.rankers.rls.leave_edge_out import EdgesHeldOut
-from rankwise.rankers.rls.leave_pair_out import PairsHeldOut
-from rankwise.selection.folds import HeldOut
-from rankwise.selection.path import TRUSTED, Path
+from rankwise.selection.holdouts import EdgesHeldOut, HeldOut, PairsHeldOut
+from rankwise.selection.path import TRUSTED, SelectionPath, Simplest
 
 PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
 
@@ -30,14 +31,16 @@ def judge_scores(
     queries: Queries,
     rows: IntArray,
     measure: Measure,
-    alphas: FloatArray,
-) -> Path:
+    grid: NDArray[Any],
+    parameter: str = "alpha",
+    simplest: Simplest = "largest",
+) -> SelectionPath:
     """Measure held-out scores query by query.
 
     Parameters
     ----------
     held_out : HeldOut
-        Scores for every alpha, item and output.
+        Scores for every value of the grid, item and output.
     Y : (n_items, n_outputs)
         True scores; the values of several outputs are averaged.
     queries : Queries
@@ -46,8 +49,12 @@ def judge_scores(
         The items that are judged: held out, and of a weight above 0.
     measure : Measure
         What to measure.
-    alphas : (n_alphas,)
-        The grid.
+    grid : (n_values,)
+        The values of the parameter.
+    parameter : str
+        Its name.
+    simplest : {"largest", "smallest"}
+        Which end of the grid regularises most.
     """
     some = queries.take(rows)
     good = held_out.error <= TRUSTED
@@ -55,13 +62,16 @@ def judge_scores(
         measure.values_many(y[rows], held_out.scores[good][:, rows, k], some)
         for k, y in enumerate(Y.T)
     ]
-    per_query = np.full((len(alphas), some.n_queries), np.nan)
+    per_query = np.full((len(grid), some.n_queries), np.nan)
     per_query[good] = _mean_of_known(np.stack(per_output))
     counts = np.count_nonzero(~np.isnan(per_query), axis=1)
-    values = np.full(len(alphas), np.nan)
+    values = np.full(len(grid), np.nan)
     weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
     values[good] = weighted_mean(per_query[good], weight)
-    return Path(alphas, measure, values, _spread(per_query, counts), per_query, held_out.error)
+    spread = _spread(per_query, counts)
+    return SelectionPath(
+        parameter, grid, measure, values, spread, per_query, held_out.error, simplest
+    )
 
 
 def _mean_of_known(values: FloatArray) -> FloatArray:
@@ -81,7 +91,7 @@ def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:
     return np.where(counts > 1, np.sqrt(squares / np.maximum(counts - 1, 1) / n), np.nan)
 
 
-def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> Path:
+def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> SelectionPath:
     """Turn counts of left-out pairs into a path; several outputs are averaged.
 
     The standard error is that of a mean over pairs of items, which share items: the spread of the
@@ -97,7 +107,7 @@ def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) ->
 
 def judge_edges(
     held_out: EdgesHeldOut, weight: FloatArray, measure: Measure, alphas: FloatArray
-) -> Path:
+) -> SelectionPath:
     """Turn left-out comparisons into the weighted share of them that come out right."""
     refuse_listwise(measure, "leave_edge_out")
     right = (np.sign(held_out.differences) + 1) / 2
@@ -113,10 +123,11 @@ def _pair_path(
     rounding: FloatArray,
     measure: Measure,
     alphas: FloatArray,
-) -> Path:
+) -> SelectionPath:
     shown = values if measure.greater_is_better else 1.0 - values
     good = rounding <= TRUSTED
-    return Path(
+    return SelectionPath(
+        "alpha",
         alphas,
         measure,
         np.where(good, shown, np.nan),

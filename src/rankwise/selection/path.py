@@ -1,83 +1,113 @@
-"""The value of a measure along a grid of alphas, and the choice it leads to."""
+"""The value of a measure along a grid of one parameter, and the choice it leads to."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
-from rankwise.features.kernels import Kernel
+from rankwise.core.storable import storable
 from rankwise.measures.value import Measure
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
+Simplest: TypeAlias = Literal["largest", "smallest"]
 
 TRUSTED = 1e-3
 """A value whose scores may be off by more than this, by rounding alone, is not reported."""
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
-class Path:
-    """Hold the cross-validated values of a measure for every alpha.
+class SelectionPath:
+    """Hold the held-out values of a measure for every value of one parameter.
 
     Parameters
     ----------
-    alphas : (n_alphas,)
-        The grid.
+    parameter : str
+        Its name: ``"alpha"``, ``"C"``, ``"n_components"``.
+    grid : (n_values,)
+        Its values.
     measure : Measure
         What was measured.
-    values : (n_alphas,)
-        Its value, NaN where double precision cannot deliver one.
-    standard_errors : (n_alphas,)
+    values : (n_values,)
+        The measure, NaN where double precision cannot deliver it.
+    standard_errors : (n_values,)
         Its standard error over queries, items or comparisons, whichever were left out.
-    per_query : (n_alphas, n_queries) or None
+    per_query : (n_values, n_queries) or None
         Its value for each query, where queries were left out.
-    rounding_errors : (n_alphas,)
-        Estimates of the relative error that rounding has made in the scores behind a value.
+    errors : (n_values,)
+        The largest relative error in the scores behind a value: an estimate for rounding, a
+        duality gap for iterative solvers.
+    simplest : {"largest", "smallest"}
+        Which of several equally good values regularises most, and is taken.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import Concordance, Path
-    >>> path = Path(np.array([1.0, 2.0, 4.0]), Concordance, np.array([0.8, 0.9, 0.85]),
-    ...             np.array([0.1, 0.1, 0.1]), None, np.zeros(3))
+    >>> from rankwise import Concordance, SelectionPath
+    >>> path = SelectionPath("alpha", np.array([1.0, 2.0, 4.0]), Concordance,
+    ...                      np.array([0.8, 0.9, 0.85]), np.full(3, 0.1), None, np.zeros(3))
     >>> path.best("best"), path.best("one_standard_error")
     (1, 2)
     """
 
-    alphas: FloatArray
+    parameter: str
+    grid: NDArray[Any]
     measure: Measure
     values: FloatArray
     standard_errors: FloatArray
     per_query: FloatArray | None
-    rounding_errors: FloatArray
+    errors: FloatArray
+    simplest: Simplest = "largest"
 
     def best(self, rule: ChoiceRule = "best") -> int:
-        """Return the position of the chosen alpha; of equal values the largest alpha wins.
+        """Return the position of the chosen value; of equally good ones the simplest.
 
-        ``"one_standard_error"`` takes the largest alpha whose value is within one standard error of
-        the best.
+        ``"one_standard_error"`` takes the simplest whose value is within one standard error of the
+        best.
         """
+        check_choice("rule", rule, get_args(ChoiceRule))
         if np.isnan(self.values).all():
             raise NumericalError(
-                "No alpha of the grid can be judged in double precision: the estimated rounding "
-                f"error is at least {self.rounding_errors.min():.2g}. Use larger alphas, or scale "
-                "the features."
+                f"No value of `{self.parameter}` can be judged: the measure is undefined for "
+                "everything held out, or rounding spoils it (estimated error at least "
+                f"{self.errors.min():.2g}). Give queries with different scores, regularise more, "
+                "or scale the features."
             )
-        good = good_enough(self.values, self.standard_errors, self.measure, rule)
-        return int(good[np.argmax(self.alphas[good])])
+        goodness = np.where(np.isnan(self.values), -np.inf, self._sign * self.values)
+        top = int(np.argmax(goodness))
+        slack = 0.0 if rule == "best" else float(np.nan_to_num(self.standard_errors[top]))
+        good = np.flatnonzero(goodness >= goodness[top] - slack)
+        pick = np.argmax if self.simplest == "largest" else np.argmin
+        return int(good[pick(self.grid[good])])
+
+    def goodness(self, position: int) -> float:
+        """Return a value, negated for a measure that is better when lower."""
+        return float(self._sign * self.values[position])
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.measure.greater_is_better else -1.0
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
-        """Draw the values with their standard errors against alpha; return the axes."""
+        """Draw the values with their standard errors; return the axes. Needs matplotlib."""
         ax = ax if ax is not None else new_axes()
-        ax.errorbar(self.alphas, self.values, yerr=self.standard_errors, marker="o", capsize=2)
-        ax.set_xscale("log", base=2)
-        label_axes(ax, "alpha", self.measure, None if chosen is None else self.alphas[chosen])
+        ax.errorbar(self.grid, self.values, yerr=self.standard_errors, marker="o", capsize=2)
+        if self.grid.dtype.kind == "f":
+            ax.set_xscale("log")
+        ax.set_xlabel(self.parameter)
+        ax.set_ylabel(f"{self.measure!r}, held out")
+        if chosen is not None:
+            ax.axvline(self.grid[chosen], linestyle="--", color="grey")
         return ax
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -85,41 +115,28 @@ class Candidate:
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel, with all its parameters.
-    cost, ties : str
-        The cost and the treatment of ties.
-    path : Path
-        The cross-validated values for every alpha.
+    settings : mapping
+        The parameters of the ranker that were tried together.
+    path : SelectionPath
+        The held-out values along the grid.
     """
 
-    kernel: Kernel
-    cost: str
-    ties: str
-    path: Path
+    settings: Mapping[str, Any]
+    path: SelectionPath
 
 
-def good_enough(
-    values: FloatArray, standard_errors: FloatArray, measure: Measure, rule: ChoiceRule
-) -> IntArray:
-    """Return the positions of the best values, or of those within one standard error of the best.
+def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
+    """Return the candidate with the best value at its chosen place; the first of equals."""
+    goodness = [c.path.goodness(c.path.best(rule)) for c in candidates]
+    return int(np.argmax(goodness))
 
-    Values that are NaN are never good enough, and not all of them may be.
+
+def as_settings(value: Any) -> list[Any]:
+    """Return the settings to try: the entries of a list, or a single value.
+
+    Only a list means several: a tuple is a value, such as discounts or a decay by position.
     """
-    check_choice("rule", rule, get_args(ChoiceRule))
-    sign = 1.0 if measure.greater_is_better else -1.0
-    goodness = np.where(np.isnan(values), -np.inf, sign * values)
-    top = int(np.argmax(goodness))
-    slack = 0.0 if rule == "best" else float(np.nan_to_num(standard_errors[top]))
-    return np.flatnonzero(goodness >= goodness[top] - slack)
-
-
-def label_axes(ax: Any, name: str, measure: Measure, chosen: float | None) -> None:
-    """Name the axes of a plot of held-out values, and mark the chosen place."""
-    ax.set_xlabel(name)
-    ax.set_ylabel(f"{measure!r}, held out")
-    if chosen is not None:
-        ax.axvline(chosen, linestyle="--", color="grey")
+    return list(value) if isinstance(value, list) else [value]
 
 
 def new_axes() -> Any:

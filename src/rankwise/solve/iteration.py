@@ -1,11 +1,226 @@
-"""Ending a long loop by Ctrl-C without losing what it has found."""
+"""What iterative solvers share: when to stop, where they stand, why they ended, a certificate."""
 
 import signal
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any, Literal, Self, TypeAlias, final
+
+import numpy as np
+
+from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import check_count, check_positive
+from rankwise.core.errors import ConvergenceWarning
+from rankwise.core.storable import storable
+
+Reason: TypeAlias = Literal[
+    "converged", "no improvement", "exhausted", "max_iter", "precision", "callback", "interrupted"
+]
+"""Why an iteration ends.
+
+The error fell below the tolerance; validation stopped improving; there is nowhere left to go; the
+limit was reached; rounding errors forbid further steps; a callback asked for it; Ctrl-C.
+"""
+
+_FINISHED = ("converged", "no improvement", "exhausted")
+
+
+@final
+@dataclass(frozen=True)
+class StoppingRule:
+    """Say when to stop.
+
+    Parameters
+    ----------
+    tol : float
+        The relative error that counts as solved: a residual, a duality gap or a change.
+    max_iter : int
+        Number of iterations at most.
+    patience : int, optional
+        Stop when the validation value has not improved for so many iterations.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    patience: int | None = None
+
+    @classmethod
+    def of(cls, tol: object, max_iter: object, patience: object = None) -> Self:
+        """Check what a caller gave."""
+        share = check_positive("tol", tol, "It is the relative error that counts as solved.")
+        waits = None if patience is None else check_count("n_iter_no_change", patience)
+        return cls(share, check_count("max_iter", max_iter), waits)
+
+    def end(self, reason: Reason, n_iter: int, error: float, remedy: str = "") -> "Ending":
+        """Return the ending of an iteration, with its message.
+
+        Parameters
+        ----------
+        reason : str
+            Why it ended.
+        n_iter : int
+            Number of iterations made.
+        error : float
+            The relative error reached.
+        remedy : str
+            What a user can do if it ended too early.
+        """
+        reached = f"the relative error is {error:.1e}, tol is {self.tol:.1e}"
+        messages: dict[Reason, str] = {
+            "converged": f"Converged after {n_iter} iterations: {reached}.",
+            "no improvement": f"Stopped after {n_iter} iterations: validation stopped improving.",
+            "exhausted": f"Solved exactly after {n_iter} iterations.",
+            "max_iter": f"Not converged after max_iter={self.max_iter} iterations: {reached}. "
+            f"{remedy or 'Raise max_iter or tol.'}",
+            "precision": f"Not converged: rounding errors end the run after {n_iter} iterations; "
+            f"{reached}. {remedy or 'Raise tol.'}",
+            "callback": f"Stopped by the callback after {n_iter} iterations: {reached}.",
+            "interrupted": f"Stopped by Ctrl-C after {n_iter} iterations; the best so far is kept: "
+            f"{reached}.",
+        }
+        return Ending(reason, messages[reason])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Show where an iteration stands; callbacks get one after each iteration.
+
+    Parameters
+    ----------
+    iteration : int
+        Number of iterations made.
+    error : float
+        What is compared with the tolerance: a relative residual, duality gap or change.
+    objective : float
+        What is minimised, NaN where it is not known.
+    label : str
+        What is being solved, where there are several in turn.
+    alphas, residuals, values : (n_alphas,)
+        For a grid solved at once: each alpha's relative residual and validation value, NaN where
+        it is at rest or not validated.
+    """
+
+    iteration: int
+    error: float
+    objective: float = np.nan
+    label: str = ""
+    alphas: FloatArray = field(default_factory=lambda: np.zeros(0))
+    residuals: FloatArray = field(default_factory=lambda: np.zeros(0))
+    values: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __str__(self) -> str:
+        parts = [self.label] if self.label else []
+        parts.append(f"iteration {self.iteration}")
+        if np.isfinite(self.objective):
+            parts.append(f"objective {self.objective:.6g}")
+        if np.isfinite(self.error):
+            parts.append(f"error {self.error:.1e}")
+        return "  ".join(parts)
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Ending:
+    """Say why an iteration ended, and in words what to do about it."""
+
+    reason: Reason
+    message: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iteration came to its end by itself."""
+        return self.reason in _FINISHED
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback or Ctrl-C asked to stop."""
+        return self.reason in ("callback", "interrupted")
+
+    def warn(self, stacklevel: int = 2) -> None:
+        """Warn unless the iteration came to its end or a callback stopped it."""
+        if not self.converged and self.reason != "callback":
+            warnings.warn(self.message, ConvergenceWarning, stacklevel=stacklevel + 1)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """Prove how far an objective can be from its minimum.
+
+    Parameters
+    ----------
+    objective : float
+        The objective at the solution.
+    bound : float
+        What no point can go below: the dual objective.
+    """
+
+    objective: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How far the objective is from the bound, as a share of the objective."""
+        return (self.objective - self.bound) / self.objective if self.objective > 0 else 0.0
+
+
+@storable
+@final
+@dataclass(frozen=True, eq=False)
+class CertifiedSolution:
+    """Hold a solution with the proof of how far its objective can be from the smallest.
+
+    Parameters
+    ----------
+    C : float
+        What multiplies the loss.
+    point : (n_unknowns,)
+        The weights of features, or of items for a kernel.
+    certificate : Certificate
+        The objective at the point, and the bound.
+    n_iter : int
+        Number of iterations.
+    ending : Ending
+        Why the solver ended.
+    details : mapping
+        What else the solver tells: counts, seconds, slacks.
+    """
+
+    C: float
+    point: FloatArray
+    certificate: Certificate
+    n_iter: int
+    ending: Ending
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def objective(self) -> float:
+        """The objective at the point."""
+        return self.certificate.objective
+
+    @property
+    def bound(self) -> float:
+        """What no objective can go below."""
+        return self.certificate.bound
+
+    @property
+    def gap(self) -> float:
+        """How far the objective is from the bound, as a share of the objective."""
+        return self.certificate.gap
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap reached the tolerance."""
+        return self.ending.converged
 
 
 @dataclass
@@ -36,3 +251,8 @@ def deferred_interrupts() -> Iterator[Interrupts]:
         yield interrupts
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def wants_to_stop(answer: Any) -> bool:
+    """Tell whether a callback answered True; anything else lets the iteration go on."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
-from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.graph.laplacian import Root
+from rankwise.core.arrays import FloatArray, Matrix, as_columns
+from rankwise.graph.laplacian import Root, moment
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve._kernels import anchored_product
 from rankwise.solve.spectra import Spectrum, Tridiagonal, refuse_indefinite_matrix, solve_once
 
 
@@ -94,15 +92,3 @@ class Dual(System):
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
         return self.root.to_items(C)
-
-
-def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
-    """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
-    if sparse.issparse(Z):
-        return Z.T @ R
-    return anchored_product(Z, R, anchor)
-
-
-def as_columns(values: FloatArray) -> FloatArray:
-    """Return values of shape (n,) or (n, k) as a matrix of columns."""
-    return values.reshape(len(values), -1)

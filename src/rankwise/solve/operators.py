@@ -7,9 +7,9 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.graph.cliques import Scatter
+from rankwise.graph.cliques import CliqueLaplacian
 from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.nested_cliques import Nested
+from rankwise.graph.nested_cliques import NestedCliqueLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.rows import Affine, Blocks, Rows
 
@@ -60,12 +60,14 @@ class KnownMeans(NormalOperator):
 
     rows: Rows
     graph: PreferenceGraph
-    within: Scatter
+    within: CliqueLaplacian
     between: GraphLaplacian | None
     means: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, graph: PreferenceGraph, laplacian: Scatter | Nested) -> Self:
+    def of(
+        cls, rows: Rows, graph: PreferenceGraph, laplacian: CliqueLaplacian | NestedCliqueLaplacian
+    ) -> Self:
         """Average the rows of each group of the graph's Laplacian: one pass."""
         within, between = _levels(laplacian)
         means = rows.group_sums(within.group, within.share, within.n_groups)
@@ -112,7 +114,7 @@ class TwoPasses(NormalOperator):
 def normal_operator(rows: Rows, graph: PreferenceGraph) -> NormalOperator:
     """Choose the form of the operator that passes over the rows least often."""
     laplacian = graph.laplacian
-    if isinstance(laplacian, Scatter | Nested):
+    if isinstance(laplacian, CliqueLaplacian | NestedCliqueLaplacian):
         if means_are_few(rows, laplacian):
             return KnownMeans.of(rows, graph, laplacian)
         blocks = query_blocks(laplacian)
@@ -121,16 +123,16 @@ def normal_operator(rows: Rows, graph: PreferenceGraph) -> NormalOperator:
     return TwoPasses(rows, graph)
 
 
-def means_are_few(rows: Rows, laplacian: Scatter | Nested) -> bool:
+def means_are_few(rows: Rows, laplacian: CliqueLaplacian | NestedCliqueLaplacian) -> bool:
     """Tell whether the mean rows of all groups are small beside the rows themselves."""
     n_groups = _levels(laplacian)[0].n_groups
     return n_groups * rows.n_features <= MEANS_PER_ENTRY * rows.n_stored
 
 
-def query_blocks(laplacian: Scatter | Nested) -> Blocks | None:
+def query_blocks(laplacian: CliqueLaplacian | NestedCliqueLaplacian) -> Blocks | None:
     """Return the blocks of a Laplacian over rows that stand query by query, else None."""
     within, between = _levels(laplacian)
-    if not isinstance(between, Scatter | None):
+    if not isinstance(between, CliqueLaplacian | None):
         return None
     starts = _starts(laplacian.component)
     group = np.where(laplacian.component >= 0, within.group, -1)
@@ -145,9 +147,11 @@ def query_blocks(laplacian: Scatter | Nested) -> Blocks | None:
     return Blocks(starts, first_group, group, slope, share, across, across_share)
 
 
-def _levels(laplacian: Scatter | Nested) -> tuple[Scatter, GraphLaplacian | None]:
+def _levels(
+    laplacian: CliqueLaplacian | NestedCliqueLaplacian,
+) -> tuple[CliqueLaplacian, GraphLaplacian | None]:
     """Return the groups of items and, where there is one, the Laplacian over their means."""
-    if isinstance(laplacian, Nested):
+    if isinstance(laplacian, NestedCliqueLaplacian):
         return laplacian.within, laplacian.between
     return laplacian, None
 

@@ -1,14 +1,16 @@
 """Progress bars on standard error, shown only when asked for."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
+from rankwise.solve.iteration import Step
+
 T = TypeVar("T")
-Step = TypeVar("Step")
+StepCallback: TypeAlias = Callable[[Step], object]
 
 
 def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iterator[T]:
@@ -18,23 +20,23 @@ def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iter
 
 @contextmanager
 def steps_shown(
-    progress: bool | Callable[[Step], object],
-    update: Callable[[Step], Mapping[str, Any]],
+    progress: bool | StepCallback,
     label: str = "fit",
     total: int | None = None,
-) -> Iterator[Callable[[Step], object] | None]:
+    describe: Callable[[Step], str] = str,
+) -> Iterator[StepCallback | None]:
     """Yield what to call after each step: nothing, the caller's function, or a bar on stderr.
 
     Parameters
     ----------
     progress
         Whether to show a bar; or what to call instead.
-    update
-        What a step changes in the bar: its ``description``, and how far it has come.
     label
         The description before the first step.
     total : int, optional
-        Where the bar ends.
+        Number of iterations at which the bar ends; without one it only tells the time.
+    describe
+        A step in words.
     """
     if callable(progress):
         yield progress
@@ -45,4 +47,9 @@ def steps_shown(
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda step: bar.update(task, **update(step))
+
+        def show(step: Step) -> None:
+            completed = None if total is None else step.iteration
+            bar.update(task, description=describe(step), completed=completed)
+
+        yield show

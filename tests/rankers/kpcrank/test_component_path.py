@@ -9,7 +9,7 @@ from problems import problem
 from rankwise import Concordance, Disagreement, InvalidInputError, NumericalError, PreferenceGraph
 from rankwise.rankers.kpcrank.component_fit import leave_out_components
 from rankwise.selection.component_path import ComponentPath
-from rankwise.selection.folds import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut
 
 CONVENTIONS = [
     ("magnitude", "drop"),

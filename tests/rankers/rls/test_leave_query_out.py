@@ -7,7 +7,7 @@ from problems import problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.rankers.rls import leave_query_out as module
 from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.folds import Folds
+from rankwise.selection.holdouts import Folds
 from rankwise.selection.spaces import smallest_space
 
 ALPHAS = np.array([1e-3, 1.0, 1e6])

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import reference
 from problems import problem
-from rankwise.graph.preference_graph import weighted_levels
+from rankwise.graph.preference_graph import weighted_grades
 from rankwise.rankers.svm import newton as hinge_newton
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import (
@@ -30,7 +30,7 @@ def scored(seed, cost="unit", grades=3, query_weight="items", sizes=(5, 1, 7, 2,
     """Return a problem, its pairs as a set and as a list."""
     P = problem(seed, sizes, n_features, grades)
     weight = np.random.default_rng(seed).integers(0, 4, len(P.y)) / 2.0
-    levels, omega = weighted_levels(P.y, P.qid, query_weight, weight, keep_ties=False)
+    levels, omega = weighted_grades(P.y, P.qid, query_weight, weight, keep_ties=False)
     listed = reference.score_pairs(P.y, P.qid, cost, "drop", query_weight, weight)
     return P, LevelPairs.of(levels, omega, P.y, cost), reference.winners_first(listed)
 

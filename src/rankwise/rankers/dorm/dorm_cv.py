@@ -30,7 +30,7 @@ from rankwise.rankers.dorm.training import (
 )
 from rankwise.rankers.randomness import generator
 from rankwise.selection.c_path import CCandidate, CPath
-from rankwise.selection.folds import Folds
+from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import ChoiceRule
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_weight
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
@@ -17,9 +17,8 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.kpcrank.nested_cholesky import Moments, NestedSolutions
 from rankwise.rankers.preferences import Preferences
-from rankwise.selection.folds import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.spaces import FeatureSpace
-from rankwise.solve.normal_equations import as_columns
 
 
 def leave_out_components(

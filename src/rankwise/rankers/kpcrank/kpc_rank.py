@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel
-from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.closed_form import ClosedFormRanker
 from rankwise.rankers.kpcrank.component_fit import (
     ComponentFit,

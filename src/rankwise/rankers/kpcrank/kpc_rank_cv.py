@@ -14,7 +14,8 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.features.components import Components, Solver
 from rankwise.features.kernels import Kernel
-from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -27,7 +28,7 @@ from rankwise.rankers.kpcrank.component_fit import (
 )
 from rankwise.rankers.preferences import Given, Preferences
 from rankwise.selection.component_path import ComponentPath
-from rankwise.selection.folds import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.path import ChoiceRule
 
 ITEM_FOLDS = 5

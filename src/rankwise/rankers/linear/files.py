@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
-from rankwise.graph.cliques import Scatter
-from rankwise.graph.nested_cliques import Nested
+from rankwise.graph.cliques import CliqueLaplacian
+from rankwise.graph.nested_cliques import NestedCliqueLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.data import RankingData
 from rankwise.io.streams import DataStream, RowStore
@@ -148,7 +148,7 @@ def streamed_operator(source: Source, graph: PreferenceGraph, memory: int) -> No
     laplacian, work, most = graph.laplacian, source.row_bytes, memory // 2
     part = min(most, PART_BYTES)
     anywhere = StreamedRows(source, cut(work, np.arange(len(work)), part))
-    if not isinstance(laplacian, Scatter | Nested):
+    if not isinstance(laplacian, CliqueLaplacian | NestedCliqueLaplacian):
         return TwoPasses(anywhere, graph)
     if means_are_few(anywhere, laplacian):
         return KnownMeans.of(anywhere, graph, laplacian)

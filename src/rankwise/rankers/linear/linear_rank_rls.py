@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.io.streams import DataStream, open_stream
 from rankwise.io.svmlight.reader import ZeroBased
 from rankwise.measures.value import Measure

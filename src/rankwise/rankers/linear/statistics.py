@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.normal_equations import as_columns, moment
 from rankwise.solve.spectra import Tridiagonal, solve_once
 
 ROWS_AT_ONCE = 4096

@@ -6,31 +6,14 @@ from typing import final
 import numpy as np
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space
-from rankwise.solve.normal_equations import Dual, as_columns
+from rankwise.solve.normal_equations import Dual
 from rankwise.solve.spectra import Spectrum
 
 BLOCK_PAIRS = 4096
 """Comparisons that are projected together."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class EdgesHeldOut:
-    """Differences f_winner - f_loser of comparisons by models that did not see them.
-
-    Attributes
-    ----------
-    differences : (n_alphas, n_pairs)
-        Held-out differences: positive where the comparison comes out right.
-    error : (n_alphas,)
-        An estimate of the largest relative error that rounding has made.
-    """
-
-    differences: FloatArray
-    error: FloatArray
 
 
 def leave_edge_out(

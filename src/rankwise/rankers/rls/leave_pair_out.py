@@ -39,47 +39,6 @@ def refuse_endless(operations: float) -> None:
         )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PairsHeldOut:
-    """How many pairs come out in the right order when both their items are left out.
-
-    Attributes
-    ----------
-    right : (n_alphas, n_items, n_outputs)
-        For each item, its pairs in the right order; a tie counts one half.
-    total : (n_alphas, n_items, n_outputs)
-        Its pairs of different score; pairs after whose removal nothing is left to learn from do
-        not count.
-    error : (n_alphas,)
-        An estimate of the largest relative error that rounding has made.
-    """
-
-    right: FloatArray
-    total: FloatArray
-    error: FloatArray
-
-    @classmethod
-    def stack(cls, parts: list[tuple[FloatArray, FloatArray, float]]) -> Self:
-        """Build from the counts and error of each alpha."""
-        right, total, error = zip(*parts, strict=True)
-        return cls(np.stack(right), np.stack(total), np.array(error))
-
-    @property
-    def concordance(self) -> FloatArray:
-        """Share of pairs in the right order, (n_alphas, n_outputs)."""
-        return self.right.sum(axis=1) / self.total.sum(axis=1)
-
-    def beside(self, others: list[Self]) -> Self:
-        """Put the outputs of several results side by side."""
-        every: list[Self] = [self, *others]
-        return type(self)(
-            np.concatenate([part.right for part in every], axis=2),
-            np.concatenate([part.total for part in every], axis=2),
-            np.max([part.error for part in every], axis=0),
-        )
-
-
 def leave_pair_out_complete(
     space: Space,
     Y: FloatArray,

@@ -8,15 +8,14 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.rls._kernels import direct_chunk, row_products, solve_each, unpack
-from rankwise.selection.folds import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
-from rankwise.solve.normal_equations import as_columns
 from rankwise.solve.spectra import Spectrum, Tridiagonal, refuse_indefinite_matrix
 
 SMALL_BLOCK = 32

@@ -12,7 +12,8 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_positive
 from rankwise.features.kernels import Kernel
 from rankwise.features.maps import Expansion
-from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.rankers.preferences import Given
 from rankwise.selection.path import check_alphas

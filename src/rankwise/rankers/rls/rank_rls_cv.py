@@ -13,14 +13,14 @@ from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_scores, check_weight
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.graph.preference_graph import QueryWeight
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.closed_form import ClosedFormRanker
 from rankwise.rankers.preferences import Given, Preferences
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 from rankwise.rankers.rls.leave_pair_out import pairs_held_out
 from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.folds import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.judging import as_measure, judge_edges, judge_pairs, judge_scores
 from rankwise.selection.path import Candidate, ChoiceRule, Path, check_alphas
 from rankwise.selection.spaces import Space

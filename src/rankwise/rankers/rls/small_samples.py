@@ -20,7 +20,7 @@ from rankwise.measures.value import Measure
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.rls.leave_pair_out import pairs_held_out
 from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.folds import Folds
+from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
 from rankwise.selection.path import check_alphas
 from rankwise.selection.spaces import Space, smallest_space

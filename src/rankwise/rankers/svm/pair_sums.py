@@ -10,7 +10,6 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.threads import even_parts, sum_parts
-from rankwise.graph.grades import Levels
 from rankwise.rankers.svm._kernels import find_reach, sort_places, sum_partners
 
 BLOCK_ROWS = 2048

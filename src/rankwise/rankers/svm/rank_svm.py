@@ -21,7 +21,8 @@ from rankwise.core.checks import (
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.features.maps import Expansion, FeatureMap
-from rankwise.graph.preference_graph import PreferenceGraph, QueryWeight, weighted_levels
+from rankwise.graph.preference_graph import PreferenceGraph, weighted_grades
+from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.base import PointRanker
 from rankwise.rankers.linear.settings import check_count
 from rankwise.rankers.preferences import Given
@@ -59,7 +60,7 @@ class Oriented:
             )
         options: dict[str, Any] = {"cost": cost, "ties": "drop", "query_weight": query_weight}
         graph = given.preferences(n_items, **options).first
-        levels, omega = weighted_levels(
+        levels, omega = weighted_grades(
             y, given.qid, query_weight, given.sample_weight, keep_ties=False
         )
         return cls(graph, LevelPairs.of(levels, omega, y, cost))

@@ -1,0 +1,251 @@
+"""Where a ranking function lives: explicit features of the training rows, or their kernel."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
+from rankwise.core.errors import InvalidInputError
+from rankwise.features.kernels import Kernel, Precomputed, refuse_sparse
+from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
+from rankwise.graph.laplacian import moment
+
+N_APPROXIMATION_ROWS = 300
+"""Rows whose kernel functions span the approximate features of a full kernel."""
+
+
+class FunctionSpace(ABC):
+    """The ranking functions that a fit chooses from, over the rows of X.
+
+    Solvers see either explicit features or a kernel matrix, whichever has fewer unknowns, and give
+    back weights; `fold` and `predictor` turn these into scores of any rows.
+    """
+
+    is_explicit: ClassVar[bool]
+    """Whether the unknowns are weights of explicit features; of items otherwise."""
+
+    predictor: FeatureMap
+    """The map whose product with the folded weights gives scores."""
+
+    kernel_is_trusted: bool = True
+    """Whether the kernel matrix is positive semidefinite by construction."""
+
+    @abstractmethod
+    def features(self, rows: IntArray | None = None) -> Matrix:
+        """Return explicit features of some rows of X, or of all; approximate ones for a kernel."""
+
+    @abstractmethod
+    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
+        """Return the kernel between some rows of X, or all; the caller may overwrite it."""
+
+    @abstractmethod
+    def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Turn the weights that a solver found, over some rows or all, into the predictor's."""
+
+    @abstractmethod
+    def join(
+        self, weights: FloatArray, earlier: FeatureMap, earlier_weights: FloatArray
+    ) -> tuple[FeatureMap, FloatArray]:
+        """Return the predictor and weights of the sum of a new function and an earlier one."""
+
+    @abstractmethod
+    def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
+        """Return the scores of some rows under several solutions over others.
+
+        Parameters
+        ----------
+        points : (n_points, n_unknowns)
+            What a solver found over ``rows``.
+        rows : (n_rows,)
+            The rows of X it was found over.
+        of : (n_items,)
+            The rows of X to score.
+
+        Returns
+        -------
+        scores : (n_points, n_items)
+        """
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ExplicitSpace(FunctionSpace):
+    """Weights of explicit features: the rows themselves, or those that basis rows span.
+
+    Parameters
+    ----------
+    Z : (n_items, n_features)
+        The features of the training rows.
+    map : FeatureMap
+        How Z was made, and how its weights fold.
+    predictor : FeatureMap
+        What takes the folded weights.
+    """
+
+    Z: Matrix
+    map: FeatureMap
+    predictor: FeatureMap
+    is_explicit: ClassVar[bool] = True
+
+    def features(self, rows: IntArray | None = None) -> Matrix:
+        """Return rows of Z, without a copy where these are all of them."""
+        if rows is None or _are_all(rows, self.Z.shape[0]):
+            return self.Z
+        return self.Z[rows]
+
+    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
+        """Return ``Z Z'`` of rows centred over those asked for: no graph sees the difference."""
+        Z = dense_rows(self.features(rows))
+        Z = Z - Z.mean(axis=0)
+        return Z @ Z.T
+
+    def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:  # noqa: ARG002
+        """Return weights of features or of basis rows."""
+        return self.map.fold(weights)
+
+    def join(
+        self,
+        weights: FloatArray,
+        earlier: FeatureMap,  # noqa: ARG002
+        earlier_weights: FloatArray,  # noqa: ARG002
+    ) -> tuple[FeatureMap, FloatArray]:
+        """Return the weights as they are: the solver started from the earlier ones."""
+        return self.predictor, weights
+
+    def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:  # noqa: ARG002
+        """Return inner products."""
+        scores: FloatArray = (self.Z[of] @ points.T).T
+        return scores
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class KernelSpace(FunctionSpace):
+    """A weight for each item: the span of the kernel functions of the training rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numeric parameters.
+    X : (n_items, n_features)
+        The training rows.
+    predictor : FeatureMap
+        What takes the folded weights.
+    """
+
+    kernel: Kernel
+    X: Matrix
+    predictor: FeatureMap
+    is_explicit: ClassVar[bool] = False
+
+    @property
+    def kernel_is_trusted(self) -> bool:  # type: ignore[override]
+        """Whether the kernel is positive semidefinite by construction."""
+        return self.kernel.is_trusted
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        return self.kernel(self.X, self.X)
+
+    def features(self, rows: IntArray | None = None) -> Matrix:
+        """Return features that the kernel functions of some of the rows span."""
+        rows = np.arange(self.X.shape[0]) if rows is None else rows
+        spread = np.linspace(0, len(rows) - 1, min(N_APPROXIMATION_ROWS, len(rows)))
+        some = rows[spread.astype(np.intp)]
+        basis = Basis.of(Precomputed(), self._matrix[np.ix_(some, some)])
+        return basis.map(self._matrix[np.ix_(rows, some)])
+
+    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
+        """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
+        if rows is None:
+            return self.kernel(self.X, self.X)
+        return self._matrix[np.ix_(rows, rows)]
+
+    def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Return a weight for each row of X, 0 for those left out; of features where linear."""
+        if not self.predictor.is_dual:
+            return moment(self.X, weights, np.zeros(len(weights), dtype=np.intp))
+        if rows is None:
+            return weights
+        folded = np.zeros((self.X.shape[0], *weights.shape[1:]))
+        folded[rows] = weights
+        return folded
+
+    def join(
+        self, weights: FloatArray, earlier: FeatureMap, earlier_weights: FloatArray
+    ) -> tuple[FeatureMap, FloatArray]:
+        """Put the earlier rows before those of X."""
+        rows = earlier.expansion_rows
+        if rows is None or not self.kernel.is_function:
+            raise InvalidInputError(
+                "`partial_fit` must be able to compute the kernel of new items with earlier ones: "
+                f"got the kernel {self.kernel!r}. Use another, or fit to all items at once."
+            )
+        stack = sparse.vstack if sparse.issparse(self.X) else np.concatenate
+        joined = Expansion(self.kernel, stack([rows, self.X]))
+        return joined, np.concatenate([earlier_weights, weights])
+
+    def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
+        """Return sums of kernels."""
+        return (self._matrix[np.ix_(of, rows)] @ points.T).T
+
+
+def smallest_space(
+    X: Matrix,
+    kernel: Kernel,
+    basis: int | ArrayLike | None,
+    rank: int,
+    rng: np.random.Generator,
+) -> FunctionSpace:
+    """Return the space of the fewest unknowns: features, basis rows, or items minus queries."""
+    refuse_sparse(X, kernel)
+    if basis is not None:
+        return basis_space(X, Basis.of(kernel, choose_basis(basis, X, rng)))
+    if not kernel.is_linear:
+        return KernelSpace(kernel, X, Expansion(kernel, X))
+    if X.shape[1] <= rank:
+        return ExplicitSpace(X, Identity(), Identity())
+    centred = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=float)
+    return KernelSpace(kernel, centred, Identity())
+
+
+def function_space(
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+) -> FunctionSpace:
+    """Return explicit features where there are any: the rows, or those of a basis."""
+    refuse_sparse(X, kernel)
+    if basis is not None:
+        return basis_space(X, Basis.of(kernel, choose_basis(basis, X, rng)))
+    if kernel.is_linear:
+        return ExplicitSpace(X, Identity(), Identity())
+    return KernelSpace(kernel, X, Expansion(kernel, X))
+
+
+def explicit_space(
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+) -> ExplicitSpace:
+    """Return explicit features: the rows themselves, those of a basis, or the empirical kernel map.
+
+    Without a basis a kernel takes all rows for one, O(n^3): [PTA09] Sect. 4.2.
+    """
+    refuse_sparse(X, kernel)
+    if basis is not None:
+        return basis_space(X, Basis.of(kernel, choose_basis(basis, X, rng)))
+    if kernel.is_linear:
+        return ExplicitSpace(X, Identity(), Identity())
+    full = Basis.of(kernel, X)
+    return ExplicitSpace(full.own_features(), full, full.expansion)
+
+
+def basis_space(X: Matrix, basis: Basis) -> ExplicitSpace:
+    """Return the features that basis rows span."""
+    return ExplicitSpace(basis.map(X), basis, basis.expansion)
+
+
+def _are_all(rows: IntArray, n_items: int) -> bool:
+    return len(rows) == n_items and bool(np.all(np.diff(rows) == 1))

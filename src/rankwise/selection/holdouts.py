@@ -1,0 +1,276 @@
+"""What is held out, and what models that have not seen it say about it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.checks import check_length, check_scores
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """A partition of the items into folds, each left out in turn.
+
+    Parameters
+    ----------
+    fold : (n_items,)
+        The fold of each item, numbered from 0; -1 for items that are never left out.
+    n_folds : int
+        Number of folds.
+    """
+
+    fold: IntArray
+    n_folds: int
+
+    @classmethod
+    def by_query(cls, queries: Queries) -> Self:
+        """Leave out one query at a time."""
+        return cls(queries.index, queries.n_queries)
+
+    @classmethod
+    def random(cls, n_folds: int, groups: IntArray, rng: np.random.Generator) -> Self:
+        """Deal groups of items, numbered from 0, into folds of nearly equal numbers of groups."""
+        n_groups = int(groups.max()) + 1
+        if n_folds < 2:
+            raise InvalidInputError(f"`cv` as a number must be at least 2: got {n_folds}.")
+        if n_groups < 2:
+            raise InvalidInputError("`cv` needs at least 2 queries, or 2 items of one: got 1.")
+        n_folds = min(n_folds, n_groups)
+        of_group = rng.permutation(np.arange(n_groups) % n_folds)
+        return cls(of_group[groups], n_folds)
+
+    @classmethod
+    def from_lists(cls, folds: Iterable[Any], n_items: int) -> Self:
+        """Build from lists of held-out rows, or from (training rows, held-out rows) pairs."""
+        fold = np.full(n_items, -1)
+        n_folds = 0
+        for entry in folds:
+            rows = np.asarray(entry[1] if isinstance(entry, tuple) else entry)
+            _check_rows(rows, fold, n_folds)
+            fold[rows] = n_folds
+            n_folds += 1
+        if n_folds == 0:
+            raise InvalidInputError("`cv` must hold at least one fold: got none.")
+        return cls(fold, n_folds)
+
+    def of_components(self, component: IntArray) -> IntArray:
+        """Return the fold of each component; refuse a fold that cuts a component in two.
+
+        A component is a set of items that preferences join, directly or through others: leaving out
+        a part of it would leave preferences with one end only.
+        """
+        active = component >= 0
+        if not active.any():
+            return np.zeros(0, dtype=np.intp)
+        of_component = np.full(int(component.max()) + 1, -1)
+        of_component[component[active]] = self.fold[active]
+        torn = active & (of_component[component] != self.fold)
+        if torn.any():
+            item = int(np.argmax(torn))
+            apart = (component == component[item]) & (self.fold != self.fold[item])
+            other = int(np.argmax(apart))
+            raise InvalidInputError(
+                "A fold must hold out whole queries: items "
+                f"{min(item, other)} and {max(item, other)} belong together but not to one fold. "
+                "Split by query, for example with GroupKFold and groups=qid."
+            )
+        return of_component
+
+    def order(self, fold: IntArray) -> tuple[IntArray, IntArray]:
+        """Sort things by their fold, those of no fold last.
+
+        Returns
+        -------
+        order : (n_things,)
+        starts : (n_folds + 1,)
+            Where each fold begins in the order, and where the last one ends.
+        """
+        sizes = np.bincount(fold[fold >= 0], minlength=self.n_folds)
+        order = np.argsort(np.where(fold < 0, self.n_folds, fold), kind="stable")
+        return order, np.concatenate([[0], np.cumsum(sizes)])
+
+    @property
+    def items(self) -> tuple[IntArray, IntArray]:
+        """The items that are held out, fold by fold, and where each fold begins."""
+        order, starts = self.order(self.fold)
+        return order[: starts[-1]], starts
+
+
+def _check_rows(rows: IntArray, fold: IntArray, number: int) -> None:
+    if rows.dtype.kind not in "iu" or rows.ndim != 1:
+        raise InvalidInputError(
+            f"A fold must be a list of row numbers: fold {number} has dtype {rows.dtype}."
+        )
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(fold)):
+        raise InvalidInputError(f"A fold must name rows 0 to {len(fold) - 1}: see fold {number}.")
+    if (fold[rows] >= 0).any():
+        row = int(rows[np.argmax(fold[rows] >= 0)])
+        raise InvalidInputError(
+            f"Folds must not overlap: row {row} is in folds {fold[row]} and {number}."
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores of items by models that did not see their fold.
+
+    Attributes
+    ----------
+    scores : (n_alphas, n_items, n_outputs)
+        Held-out scores, meaningful inside a query only; NaN for items that no fold holds out.
+    error : (n_alphas,)
+        An estimate of the largest relative error that rounding has made.
+    """
+
+    scores: FloatArray
+    error: FloatArray
+
+    def output(self, k: int) -> Self:
+        """Return the scores of one output."""
+        return type(self)(self.scores[:, :, k : k + 1], self.error)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairsHeldOut:
+    """How many pairs come out in the right order when both their items are left out.
+
+    Attributes
+    ----------
+    right : (n_alphas, n_items, n_outputs)
+        For each item, its pairs in the right order; a tie counts one half.
+    total : (n_alphas, n_items, n_outputs)
+        Its pairs of different score; pairs after whose removal nothing is left to learn from do
+        not count.
+    error : (n_alphas,)
+        An estimate of the largest relative error that rounding has made.
+    """
+
+    right: FloatArray
+    total: FloatArray
+    error: FloatArray
+
+    @classmethod
+    def stack(cls, parts: list[tuple[FloatArray, FloatArray, float]]) -> Self:
+        """Build from the counts and error of each alpha."""
+        right, total, error = zip(*parts, strict=True)
+        return cls(np.stack(right), np.stack(total), np.array(error))
+
+    @property
+    def concordance(self) -> FloatArray:
+        """Share of pairs in the right order, (n_alphas, n_outputs)."""
+        return self.right.sum(axis=1) / self.total.sum(axis=1)
+
+    def join_outputs(self, others: list[Self]) -> Self:
+        """Return the outputs of several results together."""
+        every: list[Self] = [self, *others]
+        return type(self)(
+            np.concatenate([part.right for part in every], axis=2),
+            np.concatenate([part.total for part in every], axis=2),
+            np.max([part.error for part in every], axis=0),
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EdgesHeldOut:
+    """Differences f_winner - f_loser of comparisons by models that did not see them.
+
+    Attributes
+    ----------
+    differences : (n_alphas, n_pairs)
+        Held-out differences: positive where the comparison comes out right.
+    error : (n_alphas,)
+        An estimate of the largest relative error that rounding has made.
+    """
+
+    differences: FloatArray
+    error: FloatArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ValidationData:
+    """Hold scored items that decide and are not learned from."""
+
+    X: Matrix
+    y: FloatArray
+    queries: Queries
+
+    @classmethod
+    def of(
+        cls, X: Matrix, y_val: ArrayLike | None, qid_val: ArrayLike | None, *, has_qid: bool
+    ) -> Self:
+        """Check the scores and queries of rows already checked.
+
+        ``has_qid`` tells whether training named queries: validation then has to.
+        """
+        if y_val is None or (qid_val is None and has_qid):
+            raise InvalidInputError(
+                "Validation data must have `X_val` and `y_val`, and `qid_val` if `fit` is given "
+                "`qid`: scores compare inside a query only."
+            )
+        y = check_scores(y_val, "y_val")
+        check_length("y_val", y, X.shape[0])
+        return cls(X, y, Queries.of(qid_val, X.shape[0], "qid_val"))
+
+
+def refuse_partial_validation(X_val: object, y_val: object, qid_val: object) -> None:
+    """Refuse validation scores or queries without rows."""
+    if X_val is None and (y_val is not None or qid_val is not None):
+        raise InvalidInputError(
+            "Validation data must have `X_val` and `y_val`, and `qid_val` if `fit` is given "
+            "`qid`: got no `X_val`."
+        )
+
+
+def resolve_folds(
+    cv: Any, X: Matrix, data: TrainingData, rng: np.random.Generator, n_item_folds: int = 5
+) -> Folds:
+    """Return the folds that ``cv`` asks for: whole queries, or items of one global ranking.
+
+    Parameters
+    ----------
+    cv : str, int, splitter or list of folds
+        "leave_query_out"; "auto", which leaves out one query at a time, or of a single query every
+        fifth item; a number of random folds; a scikit-learn splitter; lists of rows.
+    X : (n_items, n_features)
+        The rows.
+    data : TrainingData
+        Scored items.
+    rng : Generator
+        Deals random folds.
+    n_item_folds : int
+        Number of folds of the items of a single query for ``cv="auto"``.
+    """
+    by_item = not data.has_qid
+    groups = np.arange(data.n_items) if by_item else data.queries.index
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        return Folds.random(int(cv), groups, rng)
+    if isinstance(cv, str):
+        if cv not in ("auto", "leave_query_out") or (by_item and cv != "auto"):
+            raise InvalidInputError(
+                "`cv` must be 'auto', 'leave_query_out' (with `qid`), a number of folds, a "
+                f"splitter or a list of folds: got {cv!r}{' without `qid`' if by_item else ''}."
+            )
+        if not by_item:
+            return Folds.by_query(data.queries)
+        n_folds = min(n_item_folds, data.n_items)
+        return Folds(np.arange(data.n_items) % n_folds, n_folds)
+    if callable(getattr(cv, "split", None)):
+        cv = cv.split(X, as_columns(data.scores)[:, 0], groups)
+    elif not isinstance(cv, Iterable):
+        raise InvalidInputError(
+            "`cv` must be 'auto', 'leave_query_out', a number of folds, a splitter or a list of "
+            f"folds: got {cv!r}."
+        )
+    return Folds.from_lists(cv, data.n_items)
