@@ -11,7 +11,7 @@ from scipy.linalg.blas import dsyrk
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
-from rankwise.graph.laplacian import GraphLaplacian, Root
+from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
 
 BLOCK_BYTES = 1 << 20
 """Rows are centred and squared in blocks of this size, which stay in a core's cache."""
@@ -94,6 +94,10 @@ class CliqueLaplacian(GraphLaplacian):
     def share(self) -> FloatArray:
         """Share of each item in the weight of its group, 0 for items that take no part."""
         return np.where(self.group >= 0, self.weight / self.mass[self.group], 0.0)
+
+    def clique_form(self) -> CliqueForm:
+        """Return the groups."""
+        return CliqueForm(self.group, self.weight, self.edge_weight, self.share, self.mass)
 
     def means(self, V: Matrix) -> Matrix:
         """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""

@@ -1,6 +1,8 @@
 """What every Laplacian of a preference graph can do, and what a root of one is."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from scipy import sparse
@@ -95,6 +97,10 @@ class GraphLaplacian(ABC):
     def root(self) -> Root:
         """Return a root of this Laplacian."""
 
+    def clique_form(self) -> "CliqueForm | None":
+        """Return the groups of items whose means decide, None where there are no such groups."""
+        return None
+
     def rank(self) -> int:
         """Return the rank of the Laplacian: active items minus components."""
         active = self.component[self.component >= 0]
@@ -104,6 +110,38 @@ class GraphLaplacian(ABC):
         """Return, for each item, the first item of its component."""
         _, first, inverse = np.unique(self.component, return_index=True, return_inverse=True)
         return first[inverse]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CliqueForm:
+    r"""A Laplacian by its groups of items: deviations from group means, and the means themselves.
+
+    .. math:: (Lp)_i = s_i \bigl( d_g (p_i - \bar p_g) + (L_{\text{between}} \bar p)_g / S_g \bigr)
+
+    Parameters
+    ----------
+    group : (n_items,)
+        The group of each item, -1 for items that take no part.
+    weight, edge_weight, share : (n_items,)
+        The weight s of each item; times the factor d of its group; as a share of the group's.
+    mass : (n_groups,)
+        The total weight S of each group.
+    between : GraphLaplacian, optional
+        What joins the means of the groups.
+    """
+
+    group: IntArray
+    weight: FloatArray
+    edge_weight: FloatArray
+    share: FloatArray
+    mass: FloatArray
+    between: GraphLaplacian | None = None
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.mass)
 
 
 def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:

@@ -1,13 +1,13 @@
 """Two levels of Laplacian: items within label groups, and group means between each other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.graph.cliques import CliqueLaplacian, CliqueRoot
-from rankwise.graph.laplacian import GraphLaplacian, Root
+from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
 
 
 @final
@@ -53,6 +53,10 @@ class NestedCliqueLaplacian(GraphLaplacian):
     def gram(self, Z: Matrix) -> FloatArray:
         """Return ``Z.T @ L @ Z``."""
         return self.within.gram(Z) + self.between.gram(self.within.means(Z))
+
+    def clique_form(self) -> CliqueForm:
+        """Return the groups, with what joins their means."""
+        return replace(self.within.clique_form(), between=self.between)
 
     def root(self) -> "NestedCliqueRoot":
         """Return the two roots side by side."""
