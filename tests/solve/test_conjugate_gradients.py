@@ -10,12 +10,13 @@ import pytest
 
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
-from rankwise.solve.conjugate_gradients import Hooks, Problem, Rule, Validation, descend
+from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, Validator, multishift_cg
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import NormalOperator, normal_operator
-from rankwise.solve.rows import Rows, as_rows
+from rankwise.solve.rows import ItemRows, as_rows
 
 ALPHAS = 10.0 ** np.arange(-3, 4)
-EXACT = Rule(tol=1e-13, max_iter=200)
+EXACT = StoppingRule(tol=1e-13, max_iter=200)
 P = problem(1, sizes=(8, 1, 6, 9, 2), n_features=6)
 HELD_OUT = problem(2, sizes=(30,), n_features=6)
 GRAPH = PreferenceGraph.from_scores(P.y, P.qid)
@@ -31,39 +32,41 @@ def squared_error(scores):
     return np.mean((scores - scores.mean(axis=1, keepdims=True) - HELD_OUT.y) ** 2, axis=1)
 
 
-VALIDATION = Validation(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
+VALIDATOR = Validator(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
 
 
 @pytest.mark.parametrize("precondition", [False, True])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_one_alpha_equals_the_exact_solution(alpha, precondition):
-    equations = Problem.of(OPERATOR, np.array([alpha]), precondition=precondition)
-    found = descend(equations, EXACT)
+    systems = ShiftedSystems.of(OPERATOR, np.array([alpha]), precondition=precondition)
+    found = multishift_cg(systems, EXACT)
     np.testing.assert_allclose(found.best.coef, exact(alpha), rtol=1e-9)
-    assert found.ending == "converged"
+    assert found.ending.reason == "converged"
     assert found.best.residual <= 1e-13
 
 
 def test_all_alphas_of_one_run_equal_their_exact_solutions():
-    found = descend(Problem.of(OPERATOR, np.random.default_rng(0).permutation(ALPHAS)), EXACT)
+    found = multishift_cg(
+        ShiftedSystems.of(OPERATOR, np.random.default_rng(0).permutation(ALPHAS)), EXACT
+    )
     for alpha, coef in zip(found.alphas, found.coefs, strict=True):
         np.testing.assert_allclose(coef, exact(alpha), rtol=1e-9)
 
 
 def test_iterates_of_every_alpha_are_those_of_a_run_of_its_own():
-    rule = Rule(tol=0.0, max_iter=3)
-    together = descend(Problem.of(OPERATOR, ALPHAS), rule)
+    rule = StoppingRule(tol=0.0, max_iter=3)
+    together = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), rule)
     for k, alpha in enumerate(ALPHAS):
-        alone = descend(Problem.of(OPERATOR, np.array([alpha])), rule)
+        alone = multishift_cg(ShiftedSystems.of(OPERATOR, np.array([alpha])), rule)
         np.testing.assert_allclose(together.coefs[k], alone.coefs[0], rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(together.residuals[:, k], alone.residuals[:, 0], rtol=1e-8)
 
 
 def test_residuals_are_true_ones():
     for precondition in (False, True):
-        equations = Problem.of(OPERATOR, np.array([0.1]), precondition=precondition)
+        systems = ShiftedSystems.of(OPERATOR, np.array([0.1]), precondition=precondition)
         for n_iter in (1, 2, 4):
-            found = descend(equations, Rule(0.0, n_iter))
+            found = multishift_cg(systems, StoppingRule(0.0, n_iter))
             left = H - (G + 0.1 * np.eye(6)) @ found.best.coef
             relative = np.linalg.norm(left) / np.linalg.norm(H)
             assert found.residuals[-1, 0] == pytest.approx(relative, rel=1e-9)
@@ -73,7 +76,10 @@ def test_preconditioning_pays_when_features_differ_in_size():
     scaled = as_rows(P.X * 100.0 ** np.arange(6))
     operator = normal_operator(scaled, GRAPH)
     runs = [
-        descend(Problem.of(operator, np.ones(1), precondition=precondition), Rule(1e-10, 1000))
+        multishift_cg(
+            ShiftedSystems.of(operator, np.ones(1), precondition=precondition),
+            StoppingRule(1e-10, 1000),
+        )
         for precondition in (False, True)
     ]
     assert runs[1].n_iter < runs[0].n_iter / 2
@@ -85,54 +91,57 @@ def test_preconditioning_is_for_more_preferences_than_features():
     assert not normal_operator(as_rows(wide), GRAPH).is_determined()
 
 
-def test_validation_scores_ride_along():
+def test_validation_scores_follow_the_recurrences():
     seen = []
-    validation = Validation(
+    validator = Validator(
         as_rows(HELD_OUT.X), lambda scores: seen.append(scores.copy()) or scores[:, 0]
     )
     for n_iter in (1, 3):
-        equations = Problem.of(OPERATOR, ALPHAS, validation=validation)
-        found = descend(equations, Rule(0.0, n_iter))
+        systems = ShiftedSystems.of(OPERATOR, ALPHAS, validator=validator)
+        found = multishift_cg(systems, StoppingRule(0.0, n_iter))
         expected = found.coefs @ (HELD_OUT.X - HELD_OUT.X[0]).T
         np.testing.assert_allclose(seen[-1], expected, atol=1e-12)
 
 
-def test_validation_scores_ride_along_from_a_warm_start():
+def test_validation_scores_follow_the_recurrences_from_a_warm_start():
     start = np.random.default_rng(0).normal(size=6)
-    validation = Validation(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
-    equations = Problem.of(OPERATOR, np.ones(1), start=start, validation=validation)
-    found = descend(equations, Rule(0.0, 2))
+    validator = Validator(as_rows(HELD_OUT.X), squared_error, greater_is_better=False)
+    systems = ShiftedSystems.of(OPERATOR, np.ones(1), start=start, validator=validator)
+    found = multishift_cg(systems, StoppingRule(0.0, 2))
     scores = found.coefs @ (HELD_OUT.X - HELD_OUT.X[0]).T
     np.testing.assert_allclose(found.values[-1], squared_error(scores))
 
 
 @pytest.mark.parametrize("alphas", [np.zeros(1), ALPHAS])
 def test_early_stopping_returns_the_best_iterate_seen_and_not_the_last(alphas):
-    equations = Problem.of(OPERATOR, alphas, validation=VALIDATION)
-    stopped = descend(equations, Rule(tol=1e-14, max_iter=50, patience=2))
-    full = descend(equations, Rule(tol=1e-14, max_iter=50))
+    systems = ShiftedSystems.of(OPERATOR, alphas, validator=VALIDATOR)
+    stopped = multishift_cg(systems, StoppingRule(tol=1e-14, max_iter=50, patience=2))
+    full = multishift_cg(systems, StoppingRule(tol=1e-14, max_iter=50))
     assert stopped.best.value == pytest.approx(np.nanmin(stopped.values))
     where = np.argwhere(stopped.values == stopped.best.value)[-1]
     assert (stopped.best.iteration, stopped.best.alpha) == (where[0] + 1, alphas[where[1]])
-    again = descend(
-        Problem.of(OPERATOR, np.array([stopped.best.alpha])), Rule(0.0, stopped.best.iteration)
+    again = multishift_cg(
+        ShiftedSystems.of(OPERATOR, np.array([stopped.best.alpha])),
+        StoppingRule(0.0, stopped.best.iteration),
     )
     np.testing.assert_allclose(stopped.best.coef, again.best.coef, rtol=1e-8, atol=1e-12)
     assert np.any(stopped.coefs != stopped.best.coef)
     assert stopped.n_iter <= full.n_iter
 
 
-def test_an_alpha_rests_after_iterations_without_improvement():
+def test_an_alpha_finishes_after_iterations_without_improvement():
     rising = iter(range(100))
-    worse = Validation(as_rows(HELD_OUT.X), lambda scores: np.full(len(scores), -next(rising)))
-    found = descend(Problem.of(OPERATOR, np.zeros(1), validation=worse), Rule(0.0, 50, patience=3))
+    worse = Validator(as_rows(HELD_OUT.X), lambda scores: np.full(len(scores), -next(rising)))
+    found = multishift_cg(
+        ShiftedSystems.of(OPERATOR, np.zeros(1), validator=worse), StoppingRule(0.0, 50, patience=3)
+    )
     assert found.n_iter == 4
     assert found.best.iteration == 1
-    assert found.ending == "no improvement"
+    assert found.ending.reason == "no improvement"
 
 
 def test_without_patience_the_converged_alpha_that_validates_best_is_chosen():
-    found = descend(Problem.of(OPERATOR, ALPHAS, validation=VALIDATION), EXACT)
+    found = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS, validator=VALIDATOR), EXACT)
     scores = np.stack([exact(a) for a in ALPHAS]) @ HELD_OUT.X.T
     best = ALPHAS[np.argmin(squared_error(scores - (HELD_OUT.X[0] @ found.coefs.T)[:, None]))]
     assert found.best.alpha == best
@@ -140,30 +149,32 @@ def test_without_patience_the_converged_alpha_that_validates_best_is_chosen():
 
 
 def test_equal_merit_goes_to_the_largest_alpha():
-    same = Validation(as_rows(HELD_OUT.X), lambda scores: np.ones(len(scores)))
-    equations = Problem.of(OPERATOR, ALPHAS, validation=same)
-    assert descend(equations, EXACT).best.alpha == ALPHAS.max()
-    assert descend(equations, Rule(1e-13, 50, patience=2)).best.alpha == ALPHAS.max()
+    same = Validator(as_rows(HELD_OUT.X), lambda scores: np.ones(len(scores)))
+    systems = ShiftedSystems.of(OPERATOR, ALPHAS, validator=same)
+    assert multishift_cg(systems, EXACT).best.alpha == ALPHAS.max()
+    assert multishift_cg(systems, StoppingRule(1e-13, 50, patience=2)).best.alpha == ALPHAS.max()
 
 
 def test_warm_start_reaches_the_same_solution_sooner():
     near = exact(1.0) * (1 + 1e-6)
-    cold = descend(Problem.of(OPERATOR, np.ones(1)), Rule(1e-5, 100))
-    warm = descend(Problem.of(OPERATOR, np.ones(1), start=near), Rule(1e-5, 100))
+    cold = multishift_cg(ShiftedSystems.of(OPERATOR, np.ones(1)), StoppingRule(1e-5, 100))
+    warm = multishift_cg(
+        ShiftedSystems.of(OPERATOR, np.ones(1), start=near), StoppingRule(1e-5, 100)
+    )
     assert warm.n_iter < cold.n_iter
-    there = descend(Problem.of(OPERATOR, np.ones(1), start=near), EXACT)
+    there = multishift_cg(ShiftedSystems.of(OPERATOR, np.ones(1), start=near), EXACT)
     np.testing.assert_allclose(there.best.coef, exact(1.0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("patience", [None, 4])
 @pytest.mark.parametrize("cut", [1, 3])
 def test_a_resumed_run_ends_as_if_never_cut(cut, patience):
-    rule = Rule(1e-12, 40, patience)
-    equations = Problem.of(OPERATOR, ALPHAS, validation=VALIDATION)
-    whole = descend(equations, rule)
+    rule = StoppingRule(1e-12, 40, patience)
+    systems = ShiftedSystems.of(OPERATOR, ALPHAS, validator=VALIDATOR)
+    whole = multishift_cg(systems, rule)
     saved = []
-    descend(equations, Rule(1e-12, cut, patience), Hooks(save=saved.append))
-    resumed = descend(equations, rule, saved=saved[-1])
+    multishift_cg(systems, StoppingRule(1e-12, cut, patience), Hooks(save=saved.append))
+    resumed = multishift_cg(systems, rule, saved=saved[-1])
     np.testing.assert_array_equal(resumed.coefs, whole.coefs)
     np.testing.assert_array_equal(resumed.best.coef, whole.best.coef)
     np.testing.assert_array_equal(resumed.values, whole.values)
@@ -172,58 +183,59 @@ def test_a_resumed_run_ends_as_if_never_cut(cut, patience):
 
 def test_state_is_saved_as_often_as_wanted():
     often, seldom = [], []
-    equations = Problem.of(OPERATOR, ALPHAS)
-    found = descend(equations, EXACT, Hooks(save=often.append, seconds=0.0))
-    descend(equations, EXACT, Hooks(save=seldom.append, seconds=1e9))
+    systems = ShiftedSystems.of(OPERATOR, ALPHAS)
+    found = multishift_cg(systems, EXACT, Hooks(save=often.append, seconds=0.0))
+    multishift_cg(systems, EXACT, Hooks(save=seldom.append, seconds=1e9))
     assert len(often) == found.n_iter + 1
     assert len(seldom) == 1
 
 
 def saved_run(alphas, rule):
     states = []
-    descend(Problem.of(OPERATOR, alphas), rule, Hooks(save=states.append))
+    multishift_cg(ShiftedSystems.of(OPERATOR, alphas), rule, Hooks(save=states.append))
     return states[-1]
 
 
 def test_one_alpha_goes_on_to_a_smaller_tolerance():
     one = ALPHAS[:1]
-    state = saved_run(one, Rule(1e-2, 200))
-    found = descend(Problem.of(OPERATOR, one), EXACT, saved=state)
-    whole = descend(Problem.of(OPERATOR, one), EXACT)
+    state = saved_run(one, StoppingRule(1e-2, 200))
+    found = multishift_cg(ShiftedSystems.of(OPERATOR, one), EXACT, saved=state)
+    whole = multishift_cg(ShiftedSystems.of(OPERATOR, one), EXACT)
     assert found.converged
     assert found.n_iter == whole.n_iter > len(state["residuals"])
     np.testing.assert_array_equal(found.best.coef, whole.best.coef)
 
 
-def test_alphas_left_behind_do_not_go_on_to_a_smaller_tolerance():
-    state = saved_run(ALPHAS, Rule(1e-2, 200))
+def test_alphas_that_finished_before_others_do_not_go_on_to_a_smaller_tolerance():
+    state = saved_run(ALPHAS, StoppingRule(1e-2, 200))
     with pytest.raises(InvalidInputError, match="`tol` must not be smaller .* Start anew"):
-        descend(Problem.of(OPERATOR, ALPHAS), EXACT, saved=state)
-    done = descend(Problem.of(OPERATOR, ALPHAS), Rule(1e-1, 200), saved=state)
+        multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, saved=state)
+    done = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), StoppingRule(1e-1, 200), saved=state)
     assert done.n_iter == len(state["residuals"])
 
 
 def test_a_callback_sees_every_step_and_may_stop():
     steps = []
-    equations = Problem.of(OPERATOR, ALPHAS, validation=VALIDATION)
-    found = descend(
-        equations, EXACT, Hooks(on_step=lambda step: steps.append(step) or np.equal(len(steps), 3))
+    systems = ShiftedSystems.of(OPERATOR, ALPHAS, validator=VALIDATOR)
+    found = multishift_cg(
+        systems, EXACT, Hooks(on_step=lambda step: steps.append(step) or np.equal(len(steps), 3))
     )
-    assert found.ending == "callback"
+    assert found.ending.reason == "callback"
     assert not found.converged
     assert [step.iteration for step in steps] == [1, 2, 3]
     np.testing.assert_array_equal([step.values for step in steps], found.values)
     np.testing.assert_array_equal([step.residuals for step in steps], found.residuals)
+    assert [step.error for step in steps] == found.residuals.max(axis=1).tolist()
 
 
-def test_ctrl_c_ends_the_run_after_the_iteration_at_hand():
+def test_ctrl_c_ends_the_run_after_the_current_iteration():
     def press(step):
         if step.iteration == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    found = descend(Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
-    assert found.ending == "interrupted"
+    found = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
+    assert found.ending.reason == "interrupted"
     assert found.n_iter == 2
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -234,7 +246,7 @@ def test_a_second_ctrl_c_ends_at_once():
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        descend(Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
+        multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
 
 
 def test_a_run_in_another_thread_leaves_signals_alone():
@@ -245,20 +257,25 @@ def test_a_run_in_another_thread_leaves_signals_alone():
         seen.append(signal.getsignal(signal.SIGINT) is before)
 
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(descend, Problem.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=look))
+        run = pool.submit(
+            multishift_cg, ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=look)
+        )
     assert run.result().converged
     assert all(seen)
 
 
 def test_too_few_iterations_do_not_count_as_converged():
-    found = descend(Problem.of(OPERATOR, ALPHAS), Rule(1e-13, 1))
-    assert found.ending == "max_iter"
+    found = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), StoppingRule(1e-13, 1))
+    assert found.ending.reason == "max_iter"
     assert not found.converged
+    reached = f"the relative error is {np.nanmax(found.residuals[-1]):.1e}, tol is 1.0e-13"
+    assert reached in found.ending.message
+    assert found.ending.message.endswith("Raise max_iter or alpha, or scale the features.")
 
 
 def test_contradicting_preferences_give_weights_of_zero():
     graph = PreferenceGraph.from_pairs([[0, 1], [1, 0]], n_items=len(P.y))
-    found = descend(Problem.of(normal_operator(as_rows(P.X), graph), ALPHAS), EXACT)
+    found = multishift_cg(ShiftedSystems.of(normal_operator(as_rows(P.X), graph), ALPHAS), EXACT)
     assert found.converged
     assert not found.coefs.any()
     assert found.n_iter == 0
@@ -266,7 +283,9 @@ def test_contradicting_preferences_give_weights_of_zero():
 
 def test_alpha_zero_ends_before_rounding_errors_take_over():
     graph = PreferenceGraph.from_pairs([[0, 1]], n_items=len(P.y))
-    found = descend(Problem.of(normal_operator(as_rows(P.X), graph), np.zeros(1)), Rule(0.0, 50))
+    found = multishift_cg(
+        ShiftedSystems.of(normal_operator(as_rows(P.X), graph), np.zeros(1)), StoppingRule(0.0, 50)
+    )
     assert found.converged
     gap = P.X[0] - P.X[1]
     np.testing.assert_allclose(found.best.coef, gap / (gap @ gap), rtol=1e-9)
@@ -275,12 +294,12 @@ def test_alpha_zero_ends_before_rounding_errors_take_over():
 def test_a_direction_without_curvature_exhausts_the_krylov_space():
     @dataclass
     class Flat(NormalOperator):
-        rows: Rows
+        rows: ItemRows
         graph: PreferenceGraph
 
         def apply(self, w):
             return np.zeros_like(w)
 
-    found = descend(Problem.of(Flat(as_rows(P.X), GRAPH), np.zeros(1)), EXACT)
-    assert found.ending == "exhausted"
+    found = multishift_cg(ShiftedSystems.of(Flat(as_rows(P.X), GRAPH), np.zeros(1)), EXACT)
+    assert found.ending.reason == "exhausted"
     assert not found.best.coef.any()

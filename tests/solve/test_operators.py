@@ -8,8 +8,6 @@ import reference
 from problems import problem
 from rankwise import PreferenceGraph
 from rankwise.core import threads
-from rankwise.core import threads as _cg_threads
-from rankwise.solve import rows as cg_columns
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
@@ -17,7 +15,7 @@ from rankwise.solve.operators import (
     normal_operator,
     query_blocks,
 )
-from rankwise.solve.rows import DenseRows, SparseRows, as_rows
+from rankwise.solve.rows import CACHED_COLUMNS, ColumnOrder, DenseRows, SparseRows, as_rows
 
 SIZES = (5, 1, 7, 2, 4, 1, 1, 9)
 OPTIONS = [
@@ -31,16 +29,12 @@ OPTIONS = [
 @pytest.fixture(autouse=True)
 def several_threads(monkeypatch):
     """Cut even small passes into parts, so that the parts are tested."""
-    monkeypatch.setattr(_cg_threads, "WORK_PER_THREAD", 20)
+    monkeypatch.setattr(threads, "WORK_PER_THREAD", 20)
     monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
 
 
-@pytest.fixture(params=["own names", "renamed"])
-def names(request, monkeypatch):
-    """Leave columns their names, or rename even few."""
-    if request.param == "renamed":
-        monkeypatch.setattr(cg_columns, "IN_CACHE", 2)
-    return request.param
+FEW = pytest.mark.parametrize("n_cached", [CACHED_COLUMNS, 2], ids=["given order", "reordered"])
+"""Leave columns in their order, or reorder even few."""
 
 
 def sparse_problem(seed, n_features=9, **options):
@@ -49,17 +43,19 @@ def sparse_problem(seed, n_features=9, **options):
     return p
 
 
-def forms(X, graph):
+def forms(X, graph, n_cached=CACHED_COLUMNS):
     """Return all forms of the operator that a graph allows."""
-    sparse = SparseRows.of(csr_array(X))
-    small = SparseRows.of(csr_array(X), np.float32)
+    sparse = SparseRows.of(csr_array(X), n_cached=n_cached)
+    small = SparseRows.of(csr_array(X), np.float32, n_cached)
     wide = csr_array(X)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    all_rows = [sparse, small, SparseRows.of(wide), DenseRows.of(X), DenseRows.of(X, np.float32)]
+    wide = SparseRows.of(wide, n_cached=n_cached)
+    all_rows = [sparse, small, wide, DenseRows.of(X), DenseRows.of(X, np.float32)]
     found = [TwoPasses(rows, graph) for rows in all_rows]
-    if type(graph.laplacian).__name__ == "EdgeLaplacian":
+    cliques = graph.laplacian.clique_form()
+    if cliques is None:
         return found
-    found += [KnownMeans.of(rows, graph, graph.laplacian) for rows in all_rows]
+    found += [KnownMeans.of(rows, graph, cliques) for rows in all_rows]
     blocks = query_blocks(graph.laplacian)
     if blocks is not None:
         found += [QueryByQuery(rows, graph, blocks) for rows in all_rows]
@@ -71,11 +67,11 @@ def single(operator):
     return stored.dtype == np.float32
 
 
-@pytest.mark.usefixtures("names")
+@FEW
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("grades", [3, None])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o.values()))
-def test_every_form_equals_the_dense_operator(options, grades, shuffle):
+def test_every_form_equals_the_dense_operator(options, grades, shuffle, n_cached):
     p = sparse_problem(1, grades=grades, shuffle=shuffle)
     rng = np.random.default_rng(0)
     s = rng.integers(0, 3, len(p.y)).astype(float)
@@ -84,7 +80,7 @@ def test_every_form_equals_the_dense_operator(options, grades, shuffle):
     w = rng.normal(size=p.X.shape[1])
     graph = PreferenceGraph.from_scores(p.y, p.qid, **options, sample_weight=s)
     expected, scale = p.X.T @ L @ p.X @ w, np.abs(L).max()
-    operators = forms(p.X, graph)
+    operators = forms(p.X, graph, n_cached)
     for operator in operators:
         tolerance = scale * (1e-5 if single(operator) else 1e-12)
         np.testing.assert_allclose(operator.apply(w), expected, atol=tolerance)
@@ -93,8 +89,8 @@ def test_every_form_equals_the_dense_operator(options, grades, shuffle):
     assert bool(by_query) == (not shuffle and options["cost"] != "relative")
 
 
-@pytest.mark.usefixtures("names")
-def test_pairs_equal_the_dense_operator():
+@FEW
+def test_pairs_equal_the_dense_operator(n_cached):
     p = sparse_problem(2)
     rng = np.random.default_rng(0)
     pairs = rng.integers(0, len(p.y), size=(40, 2))
@@ -103,7 +99,7 @@ def test_pairs_equal_the_dense_operator():
     L, r = reference.laplacian(zip(*pairs.T, margin, weight, strict=True), len(p.y))
     graph = PreferenceGraph.from_pairs(pairs, margin, weight, len(p.y))
     w = rng.normal(size=p.X.shape[1])
-    for operator in forms(p.X, graph):
+    for operator in forms(p.X, graph, n_cached):
         tolerance = 1e-4 if single(operator) else 1e-11
         np.testing.assert_allclose(operator.apply(w), p.X.T @ L @ p.X @ w, atol=tolerance)
         np.testing.assert_allclose(operator.rhs(), p.X.T @ r, atol=tolerance)
@@ -123,13 +119,12 @@ def test_the_form_is_chosen_by_what_it_costs(sizes, n_features, shuffle, form):
     assert type(normal_operator(as_rows(csr_array(p.X)), graph)) is form
 
 
-def test_large_queries_are_not_visited_twice_in_cache(monkeypatch):
+def test_large_queries_are_not_visited_twice_in_cache():
     p = problem(3, sizes=(12,) * 20, n_features=60, shuffle=False)
     graph = PreferenceGraph.from_scores(p.y, p.qid)
     rows = as_rows(csr_array(p.X))
     assert type(normal_operator(rows, graph)) is QueryByQuery
-    monkeypatch.setattr("rankwise.solve.operators.LARGEST_BLOCK", 100)
-    assert type(normal_operator(rows, graph)) is TwoPasses
+    assert type(normal_operator(rows, graph, largest_block=100)) is TwoPasses
 
 
 @pytest.mark.parametrize("n_features", [3, 70_001])
@@ -140,7 +135,7 @@ def test_sparse_arrays_are_used_as_they_are(n_features):
     assert rows.indices is X.indices
 
 
-def test_names_go_by_use_and_values_are_not_copied():
+def test_columns_are_numbered_by_use_and_values_are_not_copied():
     p = sparse_problem(6, n_features=3000)
     X = csr_array(p.X)
     rows = SparseRows.of(X)
@@ -151,11 +146,10 @@ def test_names_go_by_use_and_values_are_not_copied():
     np.testing.assert_array_equal(rows.columns.order[rows.indices], X.indices)
 
 
-def test_values_that_are_copied_stand_by_use_in_their_row(monkeypatch):
-    monkeypatch.setattr(cg_columns, "IN_CACHE", 3)
+def test_values_that_are_copied_stand_by_use_in_their_row():
     p = sparse_problem(7)
     X = csr_array(p.X)
-    rows = SparseRows.of(X, np.float32)
+    rows = SparseRows.of(X, np.float32, n_cached=3)
     for begin, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         is_near = rows.indices[begin:end] < 3
         assert (np.diff(is_near.astype(int)) <= 0).all()
@@ -166,11 +160,11 @@ def test_values_that_are_copied_stand_by_use_in_their_row(monkeypatch):
         assert found == given
 
 
-def test_entries_by_name_come_back_by_column():
-    columns = cg_columns.Columns(np.array([2, 0, 1]))
+def test_entries_in_stored_order_come_back_by_column():
+    columns = ColumnOrder(np.array([2, 0, 1]))
     w = np.array([[5.0, 6.0, 7.0]])
-    np.testing.assert_array_equal(columns.inwards(w[0]), [7.0, 5.0, 6.0])
-    np.testing.assert_array_equal(columns.outwards(columns.inwards(w[0])[None]), w)
+    np.testing.assert_array_equal(columns.to_stored(w[0]), [7.0, 5.0, 6.0])
+    np.testing.assert_array_equal(columns.to_given(columns.to_stored(w[0])[None]), w)
 
 
 def test_single_precision_takes_half_the_memory():
@@ -194,10 +188,10 @@ def test_large_offsets_cost_dense_rows_no_digits():
         np.testing.assert_allclose(operator.apply(w), expected, atol=1e-12)
 
 
-@pytest.mark.usefixtures("names")
-def test_squares_are_those_of_the_columns():
+@FEW
+def test_squares_are_those_of_the_columns(n_cached):
     p = sparse_problem(5)
     weight = np.random.default_rng(0).random(len(p.y))
-    for rows in (as_rows(csr_array(p.X)), as_rows(p.X)):
+    for rows in (SparseRows.of(csr_array(p.X), n_cached=n_cached), as_rows(p.X)):
         offset = p.X[0] if isinstance(rows, DenseRows) else 0.0
         np.testing.assert_allclose(rows.squares(weight), weight @ (p.X - offset) ** 2)

@@ -50,37 +50,39 @@ def count_columns(indices: NDArray, first: int, last: int, out: FloatArray) -> N
 
 
 @njit(cache=True, nogil=True)
-def rename_columns(indices: NDArray, names: NDArray, first: int, last: int, out: NDArray) -> None:
-    """Put the new name of the column of each of the entries first to last into ``out``."""
+def renumber_columns(
+    indices: NDArray, number: NDArray, first: int, last: int, out: NDArray
+) -> None:
+    """Put the new number of the column of each of the entries first to last into ``out``."""
     for k in range(first, last):
-        out[k] = names[np.uint64(indices[k])]
+        out[k] = number[np.uint64(indices[k])]
 
 
 @njit(cache=True, nogil=True)
 def pack_rows(
-    data: NDArray, indices: NDArray, indptr: NDArray, names: NDArray, n_near: int,
+    data: NDArray, indices: NDArray, indptr: NDArray, number: NDArray, n_near: int,
     first: int, last: int, out: NDArray, out_indices: NDArray,
 ) -> None:  # fmt: skip
-    """Copy the rows first to last under new names, in each row the names below n_near first.
+    """Copy the rows first to last under new column numbers, in each row those below n_near first.
 
     Every entry is written to both ends, of which one moves on: no branch has to be guessed.
     """
     longest = 0
     for i in range(first, last):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    far_values, far_names = np.empty(longest, out.dtype), np.empty(longest, out_indices.dtype)
+    far_values, far_columns = np.empty(longest, out.dtype), np.empty(longest, out_indices.dtype)
     for i in range(first, last):
         near, n_far = np.uint64(indptr[i]), np.uint64(0)
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            name = names[np.uint64(indices[k])]
+            column = number[np.uint64(indices[k])]
             out[near] = far_values[n_far] = data[k]
-            out_indices[near] = far_names[n_far] = name
-            is_near = np.uint64(name < n_near)
+            out_indices[near] = far_columns[n_far] = column
+            is_near = np.uint64(column < n_near)
             near += is_near
             n_far += _ONE - is_near
         for k in range(n_far):
             out[near + k] = far_values[k]
-            out_indices[near + k] = far_names[k]
+            out_indices[near + k] = far_columns[k]
 
 
 @njit(cache=True, nogil=True)
@@ -127,14 +129,14 @@ def add_group_rows(
 
 
 @njit(cache=True, nogil=True)
-def affine_pass(
+def groupwise_pass(
     data: NDArray, indices: NDArray, indptr: NDArray, group: IntArray, slope: FloatArray,
-    weight: FloatArray, centre: FloatArray, push: FloatArray, first: int, last: int,
+    weight: FloatArray, centre: FloatArray, pull: FloatArray, first: int, last: int,
     both: FloatArray,
 ) -> None:  # fmt: skip
     """Add ``X.T @ v`` for v affine in ``X @ w`` group by group, reading each row from memory once.
 
-    ``v_i = slope_i (x_i w - centre_g) + weight_i push_g``; rows of group -1 take no part. The
+    ``v_i = slope_i (x_i w - centre_g) + weight_i pull_g``; rows of group -1 take no part. The
     entries of ``both`` are w_0, sum_0, w_1, sum_1 and so on: what a product brings into the cache
     is what the way back adds to.
     """
@@ -143,7 +145,7 @@ def affine_pass(
         if g >= 0:
             begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
             product = _dot(data, indices, begin, end, both, _TWO)
-            v = slope[i] * (product - centre[g]) + weight[i] * push[g]
+            v = slope[i] * (product - centre[g]) + weight[i] * pull[g]
             for k in range(begin, end):
                 both[_TWO * np.uint64(indices[k]) + _ONE] += v * data[k]
 
@@ -152,17 +154,17 @@ def affine_pass(
 def block_pass(
     data: NDArray, indices: NDArray, indptr: NDArray, w: FloatArray, starts: IntArray,
     first_group: IntArray, group: IntArray, slope: FloatArray, share: FloatArray,
-    across: FloatArray, across_share: FloatArray, room: tuple[int, int], first: int, last: int,
-    out: FloatArray,
+    between_slope: FloatArray, between_share: FloatArray, max_sizes: tuple[int, int], first: int,
+    last: int, out: FloatArray,
 ) -> None:  # fmt: skip
     """Add ``X.T @ L @ X @ w`` block by block, so that the second look at a row finds it in cache.
 
     The rows of block b are ``starts[b]`` to ``starts[b + 1]``, its groups those from
     ``first_group[b]``. Rows are drawn to the mean m of their group with ``slope``, and these means
-    to their own mean, weighted by ``across_share``, with ``across``. ``room`` holds the largest
-    numbers of rows and of groups of a block.
+    to their own mean, weighted by ``between_share``, with ``between_slope``. ``max_sizes`` holds
+    the largest numbers of rows and of groups of a block.
     """
-    values, means = np.empty(room[0]), np.empty(room[1])
+    values, means = np.empty(max_sizes[0]), np.empty(max_sizes[1])
     for b in range(first, last):
         begin, end = starts[b], starts[b + 1]
         groups = first_group[b]
@@ -173,28 +175,31 @@ def block_pass(
                 product = _dot(data, indices, indptr[i], indptr[i + 1], w, _ONE)
                 values[i - begin] = product
                 means[group[i] - groups] += share[i] * product
-        top = 0.0
+        block_mean = 0.0
         for g in range(n_groups):
-            top += across_share[groups + g] * means[g]
+            block_mean += between_share[groups + g] * means[g]
         for i in range(begin, end):
             g = group[i]
             if g >= 0:
                 mean = means[g - groups]
-                v = slope[i] * (values[i - begin] - mean) + share[i] * across[g] * (mean - top)
+                v = slope[i] * (values[i - begin] - mean) + share[i] * between_slope[g] * (
+                    mean - block_mean
+                )
                 _add(data, indices, indptr[i], indptr[i + 1], v, out)
 
 
 @njit(cache=True, nogil=True)
-def advance(
-    X: FloatArray, P: FloatArray, r: FloatArray, active: IntArray, step: FloatArray,
-    zeta: FloatArray, turn: FloatArray, first: int, last: int,
+def update_shifts(
+    W: FloatArray, P: FloatArray, r: FloatArray, active: IntArray, step_length: FloatArray,
+    zeta: FloatArray, beta: FloatArray, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Move the active shifts, rows of X, along their directions P, and turn these, in one pass.
+    """Take the active shifts, rows of W, one step along their directions P, and renew these.
 
-    ``X_l += step_l P_l`` and then ``P_l = zeta_l r + turn_l P_l``, for the columns first to last.
+    ``W_l += step_length_l P_l`` and then ``P_l = zeta_l r + beta_l P_l``, in one pass over the
+    columns first to last.
     """
     for l in active:  # noqa: E741
         for j in range(first, last):
             direction = P[l, j]
-            X[l, j] += step[l] * direction
-            P[l, j] = zeta[l] * r[j] + turn[l] * direction
+            W[l, j] += step_length[l] * direction
+            P[l, j] = zeta[l] * r[j] + beta[l] * direction

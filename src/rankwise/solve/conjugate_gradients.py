@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,42 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import even_parts, run_parts, serial_blas
-from rankwise.solve._kernels import advance
-from rankwise.solve.iteration import Interrupts, deferred_interrupts
+from rankwise.solve._kernels import update_shifts
+from rankwise.solve.iteration import (
+    Ending,
+    Interrupts,
+    Reason,
+    Step,
+    StoppingRule,
+    deferred_interrupts,
+    wants_to_stop,
+)
 from rankwise.solve.operators import NormalOperator
-from rankwise.solve.rows import Rows
+from rankwise.solve.progress import StepCallback
+from rankwise.solve.rows import ItemRows
+
+ROUNDING = 1e-15
+"""Residuals below this share of the right-hand side are rounding errors, not worth a step."""
+
+REMEDY = "Raise max_iter or alpha, or scale the features."
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Validation:
-    """Rate iterates on rows of their own, whose scores follow the recurrences of the weights.
+class Validator:
+    """Rate iterates on rows that are not learned from.
 
     Parameters
     ----------
-    rows : Rows
-        The validation rows.
+    rows : ItemRows
+        The validation rows. Their scores follow the recurrences of the weights.
     rate : callable
         Gives the value of each row of scores (n_vectors, n_items).
     greater_is_better : bool
         Whether a high value is a good one.
     """
 
-    rows: Rows
+    rows: ItemRows
     rate: Callable[[FloatArray], FloatArray]
     greater_is_better: bool = True
 
@@ -40,10 +54,14 @@ class Validation:
         """Return values of which the highest is best."""
         return values if self.greater_is_better else -values
 
+    def best(self, values: FloatArray) -> float:
+        """Return the best of some values, NaN left out."""
+        return float(np.nanmax(values) if self.greater_is_better else np.nanmin(values))
+
 
 @final
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ShiftedSystems:
     """The equations ``(X' L X + alpha I) w = X' r`` for each alpha.
 
     Parameters
@@ -55,11 +73,11 @@ class Problem:
     alphas : (n_alphas,)
         The values of alpha.
     scale : (n_features,)
-        What the unknowns are multiplied with to make the weights: ones, or a preconditioner, which
-        only a single alpha allows.
+        What the unknowns are multiplied with to make the weights: ones, or the inverse square root
+        of a preconditioner, which only a single alpha allows.
     start : (n_features,)
         The weights from which to start; other than zeros for a single alpha only.
-    validation : Validation, optional
+    validator : Validator, optional
         Rates every iterate.
     """
 
@@ -68,7 +86,7 @@ class Problem:
     alphas: FloatArray
     scale: FloatArray
     start: FloatArray
-    validation: Validation | None
+    validator: Validator | None
 
     @classmethod
     def of(
@@ -77,99 +95,110 @@ class Problem:
         alphas: FloatArray,
         *,
         start: FloatArray | None = None,
-        validation: Validation | None = None,
+        validator: Validator | None = None,
         precondition: bool = False,
     ) -> Self:
         """Build, with the preconditioner ``diag(X' L X) + alpha`` where it is wanted (Jacobi)."""
         n_features = operator.rows.n_features
         scale = np.ones(n_features)
         if precondition:
-            diagonal = operator.scale() + alphas[0]
+            diagonal = operator.approximate_diagonal() + alphas[0]
             scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         origin = np.zeros(n_features) if start is None else start
-        return cls(operator, operator.rhs(), alphas, scale, origin, validation)
+        return cls(operator, operator.rhs(), alphas, scale, origin, validator)
 
     @property
-    def base(self) -> float:
-        """The smallest alpha, whose Krylov space is built."""
+    def smallest_alpha(self) -> float:
+        """The alpha whose Krylov space is built."""
         return float(self.alphas.min())
+
+    @property
+    def shifts(self) -> FloatArray:
+        """By how much each alpha exceeds the smallest one: sigma of the literature."""
+        return self.alphas - self.smallest_alpha
 
     def apply(self, u: FloatArray) -> FloatArray:
         """Return the left-hand side of the scaled equations for the smallest alpha."""
         w = self.scale * u
-        return self.scale * (self.operator.apply(w) + self.base * w)
+        return self.scale * (self.operator.apply(w) + self.smallest_alpha * w)  # [APS10] (8)
 
-    def residual(self) -> FloatArray:
+    def initial_residual(self) -> FloatArray:
         """Return the scaled residual at the start."""
         if not self.start.any():
             return self.scale * self.rhs
-        gone = self.operator.apply(self.start) + self.base * self.start
-        return self.scale * (self.rhs - gone)
+        explained = self.operator.apply(self.start) + self.smallest_alpha * self.start
+        return self.scale * (self.rhs - explained)
+
+    def coef(self, u: FloatArray) -> FloatArray:
+        """Return the weights of scaled unknowns."""
+        return self.start + self.scale * u
 
     def scores(self, u: FloatArray) -> FloatArray:
         """Return the validation scores of scaled unknowns; none without validation rows."""
-        if self.validation is None:
+        if self.validator is None:
             return np.zeros(0)
-        return self.validation.rows.product(self.scale * u)
+        return self.validator.rows.product(self.scale * u)
 
 
 @final
 @dataclass(eq=False)
-class State:
-    """Everything that changes from one iteration to the next; arrays and numbers only.
+class CGState:
+    r"""Everything that changes from one iteration to the next; arrays and numbers only.
 
-    Names follow the recurrences of multi-shift conjugate gradients: r and p belong to the smallest
-    alpha, the residual of shift l is ``zeta_l r``, and W, P hold unknowns and directions of all of
-    them. S and T are the same for validation scores.
+    Names follow multi-shift conjugate gradients (docs/theory/large-scale.rst, eq. cg-shift): r and
+    p are residual and direction of the smallest alpha, ``step_length`` and ``beta`` are what
+    textbooks call :math:`\alpha_k` and :math:`\beta_k` (here alpha regularises), and the residual
+    of shift l is ``zeta[l] * r``. W and P hold the unknowns and directions of all shifts, W_scores
+    and P_scores their validation scores.
     """
 
     iteration: int
-    norm: float
+    rhs_norm: float
     r: FloatArray
     p: FloatArray
-    step: float
-    turn: float
+    step_length: float
+    beta: float
     zeta: FloatArray
     zeta_before: FloatArray
     W: FloatArray
     P: FloatArray
-    S: FloatArray
-    T: FloatArray
+    W_scores: FloatArray
+    P_scores: FloatArray
     active: BoolArray
-    best_value: FloatArray
+    best_merit: FloatArray
+    """The best merit that each shift has had, and when."""
     best_iteration: IntArray
-    champion: FloatArray
-    """The weights of the best iterate of all."""
-    champion_at: IntArray
-    """Its shift and iteration."""
+    best_shift: int
+    """The shift of the best iterate of all, whose weights are kept when stopping early."""
+    best_coef: FloatArray
     residuals: FloatArray
     values: FloatArray
 
     @classmethod
-    def at_start(cls, problem: Problem) -> Self:
-        """Stand before the first iteration."""
-        n_shifts, r = len(problem.alphas), problem.residual()
-        scores, directions = problem.scores(np.zeros(len(r))), problem.scores(r)
-        if problem.validation is not None:
-            scores = scores + problem.validation.rows.product(problem.start)
+    def at_start(cls, systems: ShiftedSystems) -> Self:
+        """Return the state before the first iteration."""
+        n_shifts, r = len(systems.alphas), systems.initial_residual()
+        scores, directions = systems.scores(np.zeros(len(r))), systems.scores(r)
+        if systems.validator is not None:
+            scores = scores + systems.validator.rows.product(systems.start)
         return cls(
             iteration=0,
-            norm=float(np.linalg.norm(problem.rhs)),
+            rhs_norm=float(np.linalg.norm(systems.rhs)),
             r=r,
             p=r.copy(),
-            step=1.0,
-            turn=0.0,
+            step_length=1.0,
+            beta=0.0,
             zeta=np.ones(n_shifts),
             zeta_before=np.ones(n_shifts),
             W=np.zeros((n_shifts, len(r))),
             P=np.tile(r, (n_shifts, 1)),
-            S=np.tile(scores, (n_shifts, 1)),
-            T=np.tile(directions, (n_shifts, 1)),
+            W_scores=np.tile(scores, (n_shifts, 1)),
+            P_scores=np.tile(directions, (n_shifts, 1)),
             active=np.ones(n_shifts, dtype=bool),
-            best_value=np.full(n_shifts, -np.inf),
+            best_merit=np.full(n_shifts, -np.inf),
             best_iteration=np.zeros(n_shifts, dtype=np.intp),
-            champion=problem.start.copy(),
-            champion_at=np.array([int(np.argmin(problem.alphas)), 0]),
+            best_shift=int(np.argmin(systems.alphas)),
+            best_coef=systems.start.copy(),
             residuals=np.zeros((0, n_shifts)),
             values=np.zeros((0, n_shifts)),
         )
@@ -179,102 +208,56 @@ class State:
         return {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """Stand where the arrays were taken."""
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the state that `to_arrays` described."""
         given: dict[str, Any] = {f.name: np.array(arrays[f.name]) for f in fields(cls)}
         numbers = {name: value.item() for name, value in given.items() if value.ndim == 0}
         return cls(**given | numbers)
 
-    def move(self, problem: Problem) -> bool:
+    def move(self, systems: ShiftedSystems) -> bool:
         """Make one iteration for all active shifts; False when the Krylov space is exhausted."""
-        q = problem.apply(self.p)
-        before, curvature = self.r @ self.r, self.p @ q
+        q = systems.apply(self.p)
+        r_squared, curvature = self.r @ self.r, self.p @ q
         if not curvature > 0.0:
             return False
-        step = float(before / curvature)
-        zeta = self._next_zeta(step, problem.alphas - problem.base)
+        step_length = float(r_squared / curvature)
+        zeta = self._next_zeta(step_length, systems.shifts)
         ratio = zeta / self.zeta
-        self.r -= step * q
-        turn = float((self.r @ self.r) / before)
-        arguments = (np.flatnonzero(self.active), step * ratio, zeta, turn * ratio**2)
-        _advance(self.W, self.P, self.r, *arguments)
-        _advance(self.S, self.T, problem.scores(self.r), *arguments)
-        self.p = self.r + turn * self.p
+        self.r -= step_length * q
+        beta = float((self.r @ self.r) / r_squared)
+        arguments = (np.flatnonzero(self.active), step_length * ratio, zeta, beta * ratio**2)
+        _update(self.W, self.P, self.r, *arguments)
+        _update(self.W_scores, self.P_scores, systems.scores(self.r), *arguments)
+        self.p = self.r + beta * self.p
         self.zeta_before, self.zeta = self.zeta, zeta
-        self.step, self.turn = step, turn
+        self.step_length, self.beta = step_length, beta
         self.iteration += 1
         return True
 
-    def _next_zeta(self, step: float, shift: FloatArray) -> FloatArray:
-        """Return the factor by which the residual of each active shift is smaller."""
-        bend = step * self.turn * (self.zeta_before - self.zeta)
-        fall = self.zeta_before * self.step
-        with np.errstate(all="ignore"):  # shifts that came to rest are not looked at again
-            zeta = self.zeta * fall / (bend + fall * (1.0 + shift * step))
+    def _next_zeta(self, step_length: float, shifts: FloatArray) -> FloatArray:
+        """Return the factor by which the residual of each active shift is smaller: eq. cg-shift."""
+        bend = step_length * self.beta * (self.zeta_before - self.zeta)
+        fall = self.zeta_before * self.step_length
+        with np.errstate(all="ignore"):  # shifts that have finished are not looked at again
+            zeta = self.zeta * fall / (bend + fall * (1.0 + shifts * step_length))
         return np.where(self.active, zeta, self.zeta)
 
 
-def _advance(
-    X: FloatArray,
+def _update(
+    W: FloatArray,
     P: FloatArray,
     r: FloatArray,
     active: IntArray,
-    step: FloatArray,
+    step_length: FloatArray,
     zeta: FloatArray,
-    turn: FloatArray,
+    beta: FloatArray,
 ) -> None:
     edges = even_parts(len(active) * np.arange(len(r) + 1))
 
     def task(_: int, first: int, last: int) -> None:
-        advance(X, P, r, active, step, zeta, turn, first, last)
+        update_shifts(W, P, r, active, step_length, zeta, beta, first, last)
 
     run_parts(task, edges)
-
-
-Ending: TypeAlias = Literal[
-    "converged", "no improvement", "max_iter", "callback", "interrupted", "exhausted"
-]
-
-ROUNDING = 1e-15
-"""Residuals below this share of the right-hand side are rounding errors, not worth a step."""
-
-
-@final
-@dataclass(frozen=True)
-class Rule:
-    """When to stop.
-
-    Parameters
-    ----------
-    tol : float
-        An alpha has converged when its residual is below so many times the right-hand side.
-    max_iter : int
-        Number of iterations at most.
-    patience : int, optional
-        An alpha comes to rest when its validation value has not improved for so many iterations;
-        the best iterate of all is then the result, instead of the converged one.
-    """
-
-    tol: float = 1e-6
-    max_iter: int = 500
-    patience: int | None = None
-
-    @property
-    def target(self) -> float:
-        """The residual that counts as converged: the tolerance, or what rounding allows."""
-        return max(self.tol, ROUNDING)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What one iteration has brought: for each alpha the residual, relative, and the value."""
-
-    iteration: int
-    alphas: FloatArray
-    residuals: FloatArray
-    values: FloatArray
-    """Validation values, NaN for an alpha at rest or without validation data."""
 
 
 @final
@@ -292,7 +275,7 @@ class Hooks:
         Time between two calls of ``save``.
     """
 
-    on_step: Callable[[Step], object] | None = None
+    on_step: StepCallback | None = None
     save: Callable[[Mapping[str, NDArray[Any]]], None] | None = None
     seconds: float = 60.0
 
@@ -300,7 +283,7 @@ class Hooks:
 @final
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """One point of the way: the weights after some iterations for one alpha."""
+    """The weights after some iterations for one alpha."""
 
     alpha: float
     iteration: int
@@ -313,8 +296,8 @@ class Iterate:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Descent:
-    """The result of a run.
+class CGResult:
+    """The result of conjugate gradients.
 
     Parameters
     ----------
@@ -326,10 +309,10 @@ class Descent:
     alphas : (n_alphas,)
         The alphas.
     residuals : (n_iterations, n_alphas)
-        Relative residuals, NaN where an alpha was at rest.
+        Relative residuals, NaN where an alpha had finished.
     values : (n_iterations, n_alphas)
         Validation values, NaN where there is none.
-    ending : str
+    ending : Ending
         Why the run ended.
     """
 
@@ -347,27 +330,29 @@ class Descent:
 
     @property
     def converged(self) -> bool:
-        """Whether every alpha came to rest by itself."""
-        return self.ending in ("converged", "no improvement", "exhausted")
+        """Whether every alpha finished by itself."""
+        return self.ending.converged
 
 
-def descend(
-    problem: Problem,
-    rule: Rule,
+def multishift_cg(
+    systems: ShiftedSystems,
+    rule: StoppingRule,
     hooks: Hooks | None = None,
     saved: Mapping[str, NDArray[Any]] | None = None,
-) -> Descent:
+) -> CGResult:
     """Solve ``(X' L X + alpha I) w = X' r`` for every alpha from one Krylov space.
 
     One application of the operator per iteration, whatever the number of alphas, and one product
-    with the validation rows. Ctrl-C ends the run after the iteration at hand.
+    with the validation rows. Ctrl-C ends the run after the current iteration.
 
     Parameters
     ----------
-    problem : Problem
+    systems : ShiftedSystems
         The equations.
-    rule : Rule
-        When to stop.
+    rule : StoppingRule
+        When to stop: ``tol`` bounds the residual as a share of the right-hand side. With
+        ``patience``, an alpha finishes when its validation value has not improved for so many
+        iterations, and the best iterate of all is the result instead of the converged one.
     hooks : Hooks, optional
         What to call on the way.
     saved : mapping of arrays, optional
@@ -377,146 +362,161 @@ def descend(
     -----
     Conjugate gradients on [APS10] (8); with ``patience`` regularisation by iteration, Sect. 3.4.
     All shifts of one matrix share their Krylov space, and their residuals are multiples of one
-    another, which gives each of them its own short recurrence.
+    another, which gives each of them a short recurrence of its own
+    (docs/theory/large-scale.rst, eq. cg-shift).
     """
     with serial_blas(), deferred_interrupts() as interrupts:
-        return _Run.of(problem, rule, hooks or Hooks(), saved).to_the_end(interrupts)
+        state = CGState.at_start(systems) if saved is None else _resumed(saved, rule)
+        run = _CGRun(systems, rule, hooks or Hooks(), state)
+        reason = run.iterate(interrupts)
+        run.save(always=True)
+        return run.result(reason)
 
 
 @final
 @dataclass(eq=False)
-class _Run:
-    problem: Problem
-    rule: Rule
+class _CGRun:
+    systems: ShiftedSystems
+    rule: StoppingRule
     hooks: Hooks
-    state: State
+    state: CGState
     last_saved: float = field(default_factory=time.monotonic)
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        rule: Rule,
-        hooks: Hooks,
-        saved: Mapping[str, NDArray[Any]] | None,
-    ) -> Self:
-        state = State.at_start(problem) if saved is None else _resumed(saved, rule)
-        return cls(problem, rule, hooks, state)
-
-    def to_the_end(self, interrupts: Interrupts) -> Descent:
-        ending = self._loop(interrupts)
-        self._save(always=True)
-        return self._result(ending)
-
-    def _loop(self, interrupts: Interrupts) -> Ending:
+    def iterate(self, interrupts: Interrupts) -> Reason:
+        """Iterate until every alpha has finished or something else ends the run."""
         state = self.state
-        if np.linalg.norm(state.r / self.problem.scale) <= self.rule.target * state.norm:
+        if self._residual_norm() <= _target(self.rule) * state.rhs_norm:
             return "converged"
         while state.active.any():
             if interrupts.pending:
                 return "interrupted"
             if state.iteration >= self.rule.max_iter:
                 return "max_iter"
-            if not state.move(self.problem):
+            if not state.move(self.systems):
                 return "exhausted"
-            step = self._look()
-            self._save()
-            answer = None if self.hooks.on_step is None else self.hooks.on_step(step)
-            if isinstance(answer, bool | np.bool_) and answer:
+            step = self._record()
+            self.save()
+            if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
                 return "callback"
-        done = _last(state.residuals) <= self.rule.target
+        done = _last_known(state.residuals) <= _target(self.rule)
         return "converged" if done.all() else "no improvement"
 
-    def _look(self) -> Step:
-        """Measure the iterates, remember the best, and let those rest that are done."""
+    def _residual_norm(self) -> float:
+        return float(np.linalg.norm(self.state.r / self.systems.scale))
+
+    def _record(self) -> Step:
+        """Note residuals and values, remember the best iterate, finish the alphas that are done."""
         state, active = self.state, self.state.active.copy()
-        size = np.linalg.norm(state.r / self.problem.scale) / state.norm
-        residuals = np.where(active, np.abs(state.zeta) * size, np.nan)
+        relative = self._residual_norm() / state.rhs_norm
+        residuals = np.where(active, np.abs(state.zeta) * relative, np.nan)
         values = np.full(len(active), np.nan)
-        if self.problem.validation is not None:
-            values[active] = self.problem.validation.rate(state.S[active])
-            self._compare(self.problem.validation.merit(values))
+        if self.systems.validator is not None:
+            values[active] = self.systems.validator.rate(state.W_scores[active])
+            self._remember_best(self.systems.validator.merit(values))
         state.residuals = np.vstack([state.residuals, residuals])
         state.values = np.vstack([state.values, values])
-        state.active &= ~(residuals <= self.rule.target)
-        if self.rule.patience is not None:
+        state.active &= ~(residuals <= _target(self.rule))
+        if self.rule.patience is not None:  # [APS10] Sect. 3.4
             waited = state.iteration - state.best_iteration
             state.active &= waited < self.rule.patience
-        return Step(state.iteration, self.problem.alphas, residuals, values)
+        return Step(
+            state.iteration,
+            error=float(np.nanmax(residuals)),
+            alphas=self.systems.alphas,
+            residuals=residuals,
+            values=values,
+        )
 
-    def _compare(self, merit: FloatArray) -> None:
-        """Remember where each alpha was best, and the weights that were best of all."""
+    def _remember_best(self, merit: FloatArray) -> None:
+        """Note when each alpha was best, and when stopping early the best weights of all."""
         state = self.state
-        record = state.best_value.max()
-        better = merit > state.best_value  # NaN is never better
-        state.best_value = np.where(better, merit, state.best_value)
+        record = state.best_merit.max()
+        better = merit > state.best_merit  # NaN is never better
+        state.best_merit = np.where(better, merit, state.best_merit)
         state.best_iteration = np.where(better, state.iteration, state.best_iteration)
-        if self.rule.patience is not None and state.best_value.max() > record:
-            shift = _best(state.best_value, self.problem.alphas)
-            state.champion = self._coef(shift)
-            state.champion_at = np.array([shift, state.iteration])
+        if self.rule.patience is not None and state.best_merit.max() > record:
+            state.best_shift = best_position(state.best_merit, self.systems.alphas)
+            state.best_coef = self.systems.coef(state.W[state.best_shift])
 
-    def _coef(self, shift: int) -> FloatArray:
-        return self.problem.start + self.problem.scale * self.state.W[shift]
-
-    def _save(self, always: bool = False) -> None:
+    def save(self, *, always: bool = False) -> None:
+        """Hand the state over to be saved, if it is time to."""
         if self.hooks.save is None:
             return
         if always or time.monotonic() - self.last_saved > self.hooks.seconds:
             self.hooks.save(self.state.to_arrays())
             self.last_saved = time.monotonic()
 
-    def _result(self, ending: Ending) -> Descent:
-        state, problem = self.state, self.problem
-        coefs = np.stack([self._coef(shift) for shift in range(len(problem.alphas))])
-        if self.rule.patience is not None:
-            shift, iteration = state.champion_at.tolist()
-            coef = state.champion
-        else:
-            last = _last(state.values)
-            merit = last if problem.validation is None else problem.validation.merit(last)
-            shift = _best(merit, problem.alphas)
-            iteration = int(np.count_nonzero(~np.isnan(state.residuals[:, shift])))
-            coef = coefs[shift]
-        known = iteration > 0
-        return Descent(
-            Iterate(
-                float(problem.alphas[shift]),
-                iteration,
-                freeze(coef),
-                float(state.residuals[iteration - 1, shift]) if known else 0.0,
-                float(state.values[iteration - 1, shift]) if known else np.nan,
-            ),
+    def result(self, reason: Reason) -> CGResult:
+        """Return the result of a run that ended for this reason."""
+        state, systems = self.state, self.systems
+        coefs = np.stack([systems.coef(u) for u in state.W])
+        return CGResult(
+            self._best_iterate(coefs),
             freeze(coefs),
-            problem.alphas,
+            systems.alphas,
             freeze(state.residuals),
             freeze(state.values),
-            ending,
+            self.rule.end(reason, state.iteration, self._error(), REMEDY),
         )
 
+    def _best_iterate(self, coefs: FloatArray) -> Iterate:
+        state, systems = self.state, self.systems
+        if self.rule.patience is not None:
+            shift, coef = state.best_shift, state.best_coef
+            iteration = int(state.best_iteration[shift])
+        else:
+            last = _last_known(state.values)
+            merit = last if systems.validator is None else systems.validator.merit(last)
+            shift = best_position(merit, systems.alphas)
+            iteration, coef = (
+                int(np.count_nonzero(~np.isnan(state.residuals[:, shift]))),
+                coefs[shift],
+            )
+        known = iteration > 0
+        return Iterate(
+            float(systems.alphas[shift]),
+            iteration,
+            freeze(coef),
+            float(state.residuals[iteration - 1, shift]) if known else 0.0,
+            float(state.values[iteration - 1, shift]) if known else np.nan,
+        )
 
-def _resumed(saved: Mapping[str, NDArray[Any]], rule: Rule) -> State:
-    """Stand where a run was saved, and wake alphas that a larger tolerance has let come to rest."""
-    state = State.from_arrays(dict(saved))
+    def _error(self) -> float:
+        """Return the largest relative residual of the last iteration."""
+        if self.state.iteration > 0:
+            return float(np.nanmax(self.state.residuals[-1]))
+        norm = self.state.rhs_norm
+        return self._residual_norm() / norm if norm > 0 else 0.0
+
+
+def _target(rule: StoppingRule) -> float:
+    """Return the residual that counts as converged: the tolerance, or what rounding allows."""
+    return max(rule.tol, ROUNDING)
+
+
+def _resumed(saved: Mapping[str, NDArray[Any]], rule: StoppingRule) -> CGState:
+    """Return a saved state; alphas that had finished but miss a smaller tolerance go on."""
+    state = CGState.from_arrays(saved)
     if rule.patience is not None or state.iteration == 0:
         return state
-    asleep = ~state.active & (_last(state.residuals) > rule.target)
-    left_behind = int(np.count_nonzero(asleep & np.isnan(state.residuals[-1])))
-    if left_behind:
+    unfinished = ~state.active & (_last_known(state.residuals) > _target(rule))
+    n_outdated = int(np.count_nonzero(unfinished & np.isnan(state.residuals[-1])))
+    if n_outdated:
         raise InvalidInputError(
-            f"`tol` must not be smaller than in the run that was saved, which let {left_behind} of "
-            f"{len(asleep)} alphas rest while others went on: got {rule.tol:g}. Start anew."
+            "`tol` must not be smaller than in the run that was saved, in which "
+            f"{n_outdated} of {len(unfinished)} alphas finished before others: got {rule.tol:g}. "
+            "Start anew."
         )
-    state.active |= asleep
+    state.active |= unfinished
     return state
 
 
-def _best(merit: FloatArray, alphas: FloatArray) -> int:
+def best_position(merit: FloatArray, alphas: FloatArray) -> int:
     """Return the position of the highest merit, NaN being lowest; the largest alpha of equals."""
     return int(np.lexsort((alphas, np.where(np.isnan(merit), -np.inf, merit)))[-1])
 
 
-def _last(values: FloatArray) -> FloatArray:
+def _last_known(values: FloatArray) -> FloatArray:
     """Return the last value of each alpha that is not NaN."""
     out = np.full(values.shape[1], np.nan)
     for row in values:

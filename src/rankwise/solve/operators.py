@@ -7,11 +7,9 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.graph.cliques import CliqueLaplacian
-from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.nested_cliques import NestedCliqueLaplacian
+from rankwise.graph.laplacian import CliqueForm, GraphLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.rows import Affine, Blocks, Rows
+from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows
 
 MEANS_PER_ENTRY = 0.125
 """Group means are known in advance when they have at most so many entries per entry of X."""
@@ -23,7 +21,7 @@ LARGEST_BLOCK = 1 << 18
 class NormalOperator(ABC):
     """The symmetric operator ``X' L X`` and the right-hand side ``X' r`` of a preference graph."""
 
-    rows: Rows
+    rows: ItemRows
     graph: PreferenceGraph
 
     @abstractmethod
@@ -32,7 +30,7 @@ class NormalOperator(ABC):
 
     def rhs(self) -> FloatArray:
         """Return ``X' r``."""
-        return self.rows.transposed(self.graph.rhs)
+        return self.rows.transposed(self.graph.rhs)  # [APS10] (8), on the right
 
     def is_determined(self) -> bool:
         """Tell whether there are as many independent preferences as features.
@@ -42,7 +40,7 @@ class NormalOperator(ABC):
         """
         return self.graph.laplacian.rank() >= self.rows.n_features
 
-    def scale(self) -> FloatArray:
+    def approximate_diagonal(self) -> FloatArray:
         """Return about the diagonal of ``X' L X``: sums of squares weighted by the degrees.
 
         It leaves out what two rows of a query have in common, and preconditions as well.
@@ -58,30 +56,25 @@ class KnownMeans(NormalOperator):
     ``mean(X_g w) = xbar_g w``, so that ``L p`` is affine in each product p on its own.
     """
 
-    rows: Rows
+    rows: ItemRows
     graph: PreferenceGraph
-    within: CliqueLaplacian
-    between: GraphLaplacian | None
+    cliques: CliqueForm
     means: FloatArray
 
     @classmethod
-    def of(
-        cls, rows: Rows, graph: PreferenceGraph, laplacian: CliqueLaplacian | NestedCliqueLaplacian
-    ) -> Self:
+    def of(cls, rows: ItemRows, graph: PreferenceGraph, cliques: CliqueForm) -> Self:
         """Average the rows of each group of the graph's Laplacian: one pass."""
-        within, between = _levels(laplacian)
-        means = rows.group_sums(within.group, within.share, within.n_groups)
-        return cls(rows, graph, within, between, means)
+        means = rows.group_sums(cliques.group, cliques.share, cliques.n_groups)
+        return cls(rows, graph, cliques, means)
 
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``; [APS10] (8), with ties dropped or kept."""
-        centre = self.means @ w
-        push = np.zeros_like(centre)
-        if self.between is not None:
-            push = (self.between @ centre) / self.within.mass
-        within = self.within
-        values = Affine(within.group, within.edge_weight, within.weight, centre, push)
-        return self.rows.affine(w, values)
+        g, centre = self.cliques, self.means @ w
+        pull = np.zeros_like(centre)
+        if g.between is not None:
+            pull = (g.between @ centre) / g.mass
+        mapping = GroupwiseMap(g.group, g.edge_weight, g.weight, centre, pull)  # eq. cg-affine
+        return self.rows.groupwise_product(w, mapping)
 
 
 @final
@@ -89,13 +82,13 @@ class KnownMeans(NormalOperator):
 class QueryByQuery(NormalOperator):
     """One pass over rows that stand query by query: a query is visited twice while in cache."""
 
-    rows: Rows
+    rows: ItemRows
     graph: PreferenceGraph
-    laplacian: Blocks
+    laplacian: BlockLaplacian
 
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``; [APS10] (8), with ties dropped or kept."""
-        return self.rows.blocks(w, self.laplacian)
+        return self.rows.block_product(w, self.laplacian)
 
 
 @final
@@ -103,7 +96,7 @@ class QueryByQuery(NormalOperator):
 class TwoPasses(NormalOperator):
     """Two passes, for every graph: products, the Laplacian on them, and back."""
 
-    rows: Rows
+    rows: ItemRows
     graph: PreferenceGraph
 
     def apply(self, w: FloatArray) -> FloatArray:
@@ -111,49 +104,48 @@ class TwoPasses(NormalOperator):
         return self.rows.transposed(self.graph @ self.rows.product(w))
 
 
-def normal_operator(rows: Rows, graph: PreferenceGraph) -> NormalOperator:
+def normal_operator(
+    rows: ItemRows, graph: PreferenceGraph, largest_block: int = LARGEST_BLOCK
+) -> NormalOperator:
     """Choose the form of the operator that passes over the rows least often."""
-    laplacian = graph.laplacian
-    if isinstance(laplacian, CliqueLaplacian | NestedCliqueLaplacian):
-        if means_are_few(rows, laplacian):
-            return KnownMeans.of(rows, graph, laplacian)
-        blocks = query_blocks(laplacian)
-        if blocks is not None and _fits(blocks, rows):
-            return QueryByQuery(rows, graph, blocks)
-    return TwoPasses(rows, graph)
+    cliques = graph.laplacian.clique_form()
+    if cliques is None:
+        return TwoPasses(rows, graph)
+    if means_are_few(rows, cliques):
+        return KnownMeans.of(rows, graph, cliques)
+    blocks = query_blocks(graph.laplacian)
+    if blocks is None or blocks.max_sizes[0] * rows.n_stored > largest_block * rows.n_items:
+        return TwoPasses(rows, graph)
+    return QueryByQuery(rows, graph, blocks)
 
 
-def means_are_few(rows: Rows, laplacian: CliqueLaplacian | NestedCliqueLaplacian) -> bool:
+def means_are_few(rows: ItemRows, cliques: CliqueForm) -> bool:
     """Tell whether the mean rows of all groups are small beside the rows themselves."""
-    n_groups = _levels(laplacian)[0].n_groups
-    return n_groups * rows.n_features <= MEANS_PER_ENTRY * rows.n_stored
+    return cliques.n_groups * rows.n_features <= MEANS_PER_ENTRY * rows.n_stored
 
 
-def query_blocks(laplacian: CliqueLaplacian | NestedCliqueLaplacian) -> Blocks | None:
-    """Return the blocks of a Laplacian over rows that stand query by query, else None."""
-    within, between = _levels(laplacian)
-    if not isinstance(between, CliqueLaplacian | None):
-        return None
+def query_blocks(laplacian: GraphLaplacian) -> BlockLaplacian | None:
+    """Return the blocks of a Laplacian of cliques whose rows stand query by query, else None."""
+    cliques = laplacian.clique_form()
+    between = None if cliques is None else _between(cliques)
     starts = _starts(laplacian.component)
-    group = np.where(laplacian.component >= 0, within.group, -1)
-    first_group = None if starts is None else _first_groups(group, starts[:-1])
-    if starts is None or first_group is None:
+    if cliques is None or between is None or starts is None:
         return None
-    across = across_share = np.zeros(within.n_groups)
-    if between is not None:
-        across = between.edge_weight
-        across_share = np.where(between.component >= 0, between.share, 0.0)
-    slope, share = within.edge_weight, within.share
-    return Blocks(starts, first_group, group, slope, share, across, across_share)
+    group = np.where(laplacian.component >= 0, cliques.group, -1)
+    first_group = _first_groups(group, starts[:-1])
+    if first_group is None:
+        return None
+    return BlockLaplacian(starts, first_group, group, cliques.edge_weight, cliques.share, *between)
 
 
-def _levels(
-    laplacian: CliqueLaplacian | NestedCliqueLaplacian,
-) -> tuple[CliqueLaplacian, GraphLaplacian | None]:
-    """Return the groups of items and, where there is one, the Laplacian over their means."""
-    if isinstance(laplacian, NestedCliqueLaplacian):
-        return laplacian.within, laplacian.between
-    return laplacian, None
+def _between(cliques: CliqueForm) -> tuple[FloatArray, FloatArray] | None:
+    """Return slope and share of each group where their means form cliques, too, else None."""
+    if cliques.between is None:
+        return np.zeros(cliques.n_groups), np.zeros(cliques.n_groups)
+    outer = cliques.between.clique_form()
+    if outer is None or outer.between is not None:
+        return None
+    return outer.edge_weight, np.where(cliques.between.component >= 0, outer.share, 0.0)
 
 
 def _starts(component: IntArray) -> IntArray | None:
@@ -175,7 +167,3 @@ def _first_groups(group: IntArray, starts: IntArray) -> IntArray | None:
     lowest = np.minimum.reduceat(np.where(group >= 0, group, largest.max()), starts)
     first = np.append(lowest, largest.max() + 1)
     return first if (largest < first[1:]).all() else None
-
-
-def _fits(blocks: Blocks, rows: Rows) -> bool:
-    return blocks.room[0] * rows.n_stored <= LARGEST_BLOCK * rows.n_items

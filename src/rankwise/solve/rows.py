@@ -16,40 +16,40 @@ from rankwise.solve._kernels import (
     add_group_rows,
     add_rows,
     add_squares,
-    affine_pass,
     block_pass,
     count_columns,
+    groupwise_pass,
     pack_rows,
-    rename_columns,
+    renumber_columns,
     row_products,
 )
 
-IN_CACHE = 1 << 11
-"""Columns whose weights and sums stay in the nearest cache under any name."""
+CACHED_COLUMNS = 1 << 11
+"""Columns whose weights and sums stay in the nearest cache in any order."""
 
-SHORT_NAMES = 1 << 16
-"""Columns that indices of 16 bits can name."""
+SHORT_INDICES = 1 << 16
+"""Columns that indices of 16 bits can number."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """The order in which the columns of some rows are named.
+class ColumnOrder:
+    """The order in which the columns of some rows are stored.
 
     Parameters
     ----------
     order : (n_features,), optional
-        The column of each name; left out when columns have their own.
+        The column that stands at each place; left out when columns stand as they came.
     """
 
     order: IntArray | None = None
 
-    def inwards(self, w: FloatArray) -> FloatArray:
-        """Return one entry per column as one per name."""
+    def to_stored(self, w: FloatArray) -> FloatArray:
+        """Bring one entry per column into the stored order."""
         return w if self.order is None else w[self.order]
 
-    def outwards(self, values: FloatArray) -> FloatArray:
-        """Return one entry per name, in the last axis, as one per column."""
+    def to_given(self, values: FloatArray) -> FloatArray:
+        """Bring entries in the stored order, the last axis, back into that of the columns."""
         if self.order is None:
             return values
         out = np.empty_like(values)
@@ -57,44 +57,46 @@ class Columns:
         return out
 
 
-AS_THEY_ARE = Columns()
+GIVEN_ORDER = ColumnOrder()
 
 
-def pays(n_features: int, *, copied: bool) -> bool:
+def reordering_is_faster(n_features: int, n_cached: int, *, copied: bool) -> bool:
     """Tell whether a copy of the indices of a sparse matrix makes passes over it faster.
 
     It takes 2 bytes for each entry. Frequent columns then share cache lines, and fewer bytes are
     read: passes take a tenth to a fifth less time, and making the copy takes that of about one.
     Where values are copied to be smaller, so are the indices of few columns.
     """
-    return n_features <= SHORT_NAMES and (copied or n_features > IN_CACHE)
+    return n_features <= SHORT_INDICES and (copied or n_features > n_cached)
 
 
-def most_used_first(X: Any, dtype: np.dtype[Any]) -> tuple[Columns, NDArray[Any], NDArray[Any]]:
-    """Name the columns of a CSR matrix by how often they are used.
+def most_used_first(
+    X: Any, dtype: np.dtype[Any], n_cached: int
+) -> tuple[ColumnOrder, NDArray[Any], NDArray[Any]]:
+    """Sort the columns of a CSR matrix by how often they are used.
 
     Return their order, the values and the indices. Values that are of another type are copied, and
     since the copy is free to choose, entries of the most frequent columns come first in each row.
     """
     edges = even_parts(X.indptr)
     order = np.argsort(-_counts(X, edges), kind="stable")
-    names = np.empty(len(order), dtype=np.uint16)
-    names[order] = np.arange(len(order))
+    number = np.empty(len(order), dtype=np.uint16)
+    number[order] = np.arange(len(order))
     indices = np.empty(len(X.indices), dtype=np.uint16)
     if X.data.dtype == dtype:
         run_parts(
-            lambda _, first, last: rename_columns(X.indices, names, first, last, indices),
+            lambda _, first, last: renumber_columns(X.indices, number, first, last, indices),
             X.indptr[edges],
         )
-        return Columns(order), X.data, indices
+        return ColumnOrder(order), X.data, indices
     values = np.empty(len(X.data), dtype=dtype)
     run_parts(
         lambda _, first, last: pack_rows(
-            X.data, X.indices, X.indptr, names, IN_CACHE, first, last, values, indices
+            X.data, X.indices, X.indptr, number, n_cached, first, last, values, indices
         ),
         edges,
     )
-    return Columns(order), values, indices
+    return ColumnOrder(order), values, indices
 
 
 def _counts(X: Any, edges: IntArray) -> FloatArray:
@@ -108,34 +110,34 @@ def _counts(X: Any, edges: IntArray) -> FloatArray:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Affine:
-    """Map products p of rows to ``slope (p - centre) + weight push``, by the group of the row.
+class GroupwiseMap:
+    """Map products p of rows to ``slope (p - centre) + weight pull``, by the group of the row.
 
-    Rows of group -1 are mapped to 0. ``centre`` and ``push`` have one entry per group.
+    Rows of group -1 are mapped to 0. ``centre`` and ``pull`` have one entry per group.
     """
 
     group: IntArray
     slope: FloatArray
     weight: FloatArray
     centre: FloatArray
-    push: FloatArray
+    pull: FloatArray
 
-    def take(self, rows: slice) -> "Affine":
+    def take(self, rows: slice) -> "GroupwiseMap":
         """Keep some rows."""
         items = (self.group[rows], self.slope[rows], self.weight[rows])
-        return Affine(*items, self.centre, self.push)
+        return GroupwiseMap(*items, self.centre, self.pull)
 
     def __call__(self, p: FloatArray) -> FloatArray:
         """Map the products of all rows."""
         g = self.group
-        mapped = self.slope * (p - self.centre[g]) + self.weight * self.push[g]
+        mapped = self.slope * (p - self.centre[g]) + self.weight * self.pull[g]
         return np.where(g >= 0, mapped, 0.0)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Hold a Laplacian that falls into blocks of neighbouring rows.
+class BlockLaplacian:
+    """A Laplacian that falls into blocks of neighbouring rows: queries that stand together.
 
     Block b has the rows from ``starts[b]`` and the groups from ``first_group[b]`` on, up to those
     of the next one. See `block_pass` for the rest.
@@ -146,11 +148,11 @@ class Blocks:
     group: IntArray
     slope: FloatArray
     share: FloatArray
-    across: FloatArray
-    across_share: FloatArray
+    between_slope: FloatArray
+    between_share: FloatArray
 
     @cached_property
-    def room(self) -> tuple[int, int]:
+    def max_sizes(self) -> tuple[int, int]:
         """Largest number of rows and of groups of a block."""
         return int(np.diff(self.starts).max()), int(np.diff(self.first_group).max())
 
@@ -162,26 +164,26 @@ class Blocks:
         means = np.bincount(local, self.share * p, n_groups + 1)
         block = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.first_group))
         own = slice(groups, groups + n_groups)
-        tops = np.bincount(block, self.across_share[own] * means[:-1], len(self.starts) - 1)
-        pull = np.append(self.across[own] * (means[:-1] - tops[block]), 0.0)
+        block_means = np.bincount(block, self.between_share[own] * means[:-1], len(self.starts) - 1)
+        pull = np.append(self.between_slope[own] * (means[:-1] - block_means[block]), 0.0)
         v = self.slope * (p - means[local]) + self.share * pull[local]
         return np.where(self.group >= 0, v, 0.0)
 
-    def take(self, rows: slice) -> "Blocks":
+    def take(self, rows: slice) -> "BlockLaplacian":
         """Keep the blocks of some rows, which must hold whole blocks."""
         first, last = np.searchsorted(self.starts, [rows.start, rows.stop])
-        return Blocks(
+        return BlockLaplacian(
             self.starts[first : last + 1] - rows.start,
             self.first_group[first : last + 1],
             self.group[rows],
             self.slope[rows],
             self.share[rows],
-            self.across,
-            self.across_share,
+            self.between_slope,
+            self.between_share,
         )
 
 
-class Rows(ABC):
+class ItemRows(ABC):
     """The rows of a matrix X. Offsets common to all rows may be taken out: no graph sees them."""
 
     n_items: int
@@ -202,11 +204,11 @@ class Rows(ABC):
         """Return the weighted sum of squares of each column."""
 
     @abstractmethod
-    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
-        """Return ``X.T @ values(X @ w)`` in one pass."""
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``X.T @ mapping(X @ w)`` in one pass."""
 
     @abstractmethod
-    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
         """Return ``X.T @ L @ X @ w``, visiting each block once."""
 
     @abstractmethod
@@ -220,29 +222,29 @@ BLOCK_BYTES = 1 << 18
 
 @final
 @dataclass(frozen=True, eq=False)
-class SparseRows(Rows):
+class SparseRows(ItemRows):
     """Rows in compressed form (CSR); values of float64 or float32, indices of any width.
 
-    The indices may name the columns in an order of their own.
+    The indices may number the columns in an order of their own.
     """
 
     data: NDArray[Any]
     indices: NDArray[Any]
     indptr: NDArray[Any]
     n_features: int
-    columns: Columns = AS_THEY_ARE
+    columns: ColumnOrder = GIVEN_ORDER
 
     @classmethod
-    def of(cls, X: Any, dtype: DTypeLike | None = None) -> Self:
-        """Take the values of X as they are, or as ``dtype``, and rename columns where that pays.
+    def of(cls, X: Any, dtype: DTypeLike | None = None, n_cached: int = CACHED_COLUMNS) -> Self:
+        """Take the values of X as they are, or as ``dtype``; reorder columns where it is faster.
 
-        Indices of renamed columns are a copy of 16 bits each; float32 values and such indices take
-        half the memory of X.
+        Indices of reordered columns are a copy of 16 bits each; float32 values and such indices
+        take half the memory of X. With up to ``n_cached`` columns their order does not matter.
         """
         wanted, n_features = np.dtype(dtype or X.data.dtype), X.shape[1]
-        if not pays(n_features, copied=X.data.dtype != wanted):
+        if not reordering_is_faster(n_features, n_cached, copied=X.data.dtype != wanted):
             return cls(X.data.astype(wanted, copy=False), X.indices, X.indptr, n_features)
-        columns, values, indices = most_used_first(X, wanted)
+        columns, values, indices = most_used_first(X, wanted, n_cached)
         return cls(values, indices, X.indptr, n_features, columns)
 
     @property
@@ -265,7 +267,7 @@ class SparseRows(Rows):
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``X @ w``."""
-        out, inner = np.empty(self.n_items), self.columns.inwards(w)
+        out, inner = np.empty(self.n_items), self.columns.to_stored(w)
 
         def task(_: int, first: int, last: int) -> None:
             row_products(*self._arrays, inner, first, last, out)
@@ -281,42 +283,51 @@ class SparseRows(Rows):
         """Return the weighted sum of squares of each column."""
         return self._sum(add_squares, weight)
 
-    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
-        """Return ``X.T @ values(X @ w)``; every thread has w beside the sum it adds to."""
-        items = (values.group, values.slope, values.weight, values.centre, values.push)
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``X.T @ mapping(X @ w)``; every thread has w beside the sum it adds to."""
+        m = mapping
+        items = (m.group, m.slope, m.weight, m.centre, m.pull)
         both = np.zeros((len(self._parts) - 1, self.n_features, 2))
-        both[:, :, 0] = self.columns.inwards(w)
+        both[:, :, 0] = self.columns.to_stored(w)
 
         def task(part: int, first: int, last: int) -> None:
-            affine_pass(*self._arrays, *items, first, last, both[part].ravel())
+            groupwise_pass(*self._arrays, *items, first, last, both[part].ravel())
 
         run_parts(task, self._parts)
-        return self.columns.outwards(both[:, :, 1].sum(axis=0))
+        return self.columns.to_given(both[:, :, 1].sum(axis=0))
 
-    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
         """Return ``X.T @ L @ X @ w``; threads take whole blocks."""
         b = laplacian
-        items = (b.starts, b.first_group, b.group, b.slope, b.share, b.across, b.across_share)
+        items = (
+            b.starts,
+            b.first_group,
+            b.group,
+            b.slope,
+            b.share,
+            b.between_slope,
+            b.between_share,
+        )
         parts = even_parts(self.indptr[b.starts])
-        return self._sum(block_pass, self.columns.inwards(w), *items, b.room, parts=parts)
+        return self._sum(block_pass, self.columns.to_stored(w), *items, b.max_sizes, parts=parts)
 
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group."""
         out = np.zeros((n_groups, self.n_features))
         add_group_rows(*self._arrays, group, weight, out)
-        return self.columns.outwards(out)
+        return self.columns.to_given(out)
 
     def _sum(self, kernel: Any, *arguments: Any, parts: IntArray | None = None) -> FloatArray:
         def task(first: int, last: int, out: FloatArray) -> None:
             kernel(*self._arrays, *arguments, first, last, out)
 
         edges = self._parts if parts is None else parts
-        return self.columns.outwards(sum_parts(task, edges, self.n_features))
+        return self.columns.to_given(sum_parts(task, edges, self.n_features))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class DenseRows(Rows):
+class DenseRows(ItemRows):
     """Rows of a dense array of float64 or float32, less an offset that is taken off in the cache.
 
     Without the offset the digits of small differences between rows would be lost in the products.
@@ -353,10 +364,10 @@ class DenseRows(Rows):
     def _blocks(self, first: int, last: int) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the rows first to last in blocks of float64 without the offset."""
         n_rows = max(1, BLOCK_BYTES // (8 * self.n_features))
-        room = np.empty((n_rows, self.n_features))
+        buffer = np.empty((n_rows, self.n_features))
         for begin in range(first, last, n_rows):
             rows = slice(begin, min(begin + n_rows, last))
-            block = room[: rows.stop - begin]
+            block = buffer[: rows.stop - begin]
             yield rows, np.subtract(self.X[rows], self.offset, out=block)
 
     def product(self, w: FloatArray) -> FloatArray:
@@ -388,16 +399,16 @@ class DenseRows(Rows):
 
         return sum_parts(task, self._parts, self.n_features)
 
-    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
-        """Return ``Z.T @ values(Z @ w)`` for ``Z = X - offset``."""
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``Z.T @ mapping(Z @ w)`` for ``Z = X - offset``."""
 
         def task(first: int, last: int, out: FloatArray) -> None:
             for rows, Z in self._blocks(first, last):
-                out += values.take(rows)(Z @ w) @ Z
+                out += mapping.take(rows)(Z @ w) @ Z
 
         return sum_parts(task, self._parts, self.n_features)
 
-    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
         """Return ``X.T @ L @ X @ w`` in two passes, which dense rows take at full speed."""
         return self.transposed(laplacian(self.product(w)))
 
@@ -412,6 +423,6 @@ class DenseRows(Rows):
         return out
 
 
-def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> Rows:
+def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> ItemRows:
     """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``."""
     return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
