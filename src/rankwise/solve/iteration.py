@@ -101,7 +101,7 @@ class Step:
         What is being solved, where there are several in turn.
     alphas, residuals, values : (n_alphas,)
         For a grid solved at once: each alpha's relative residual and validation value, NaN where
-        it is at rest or not validated.
+        it has finished or is not validated.
     """
 
     iteration: int
