@@ -182,14 +182,20 @@ class PointRanker(Ranker, ABC):
         n_ignored_queries : int
             Number of queries that hold no preference.
         """
+        self._keep_weights(predictor, weights)
+        return self._keep_queries(data.queries.n_queries, n_ignored_queries, has_qid=data.has_qid)
+
+    def _keep_weights(self, predictor: FeatureMap, weights: FloatArray) -> None:
         self.predictor_ = predictor
         if predictor.is_dual:
             self.dual_coef_ = weights
         else:
             self.coef_ = weights.T
-        self.n_queries_ = data.queries.n_queries
+
+    def _keep_queries(self, n_queries: int, n_ignored_queries: int, *, has_qid: bool) -> Self:
+        self.n_queries_ = n_queries
         self.n_ignored_queries_ = n_ignored_queries
-        self.fitted_with_qid_ = data.has_qid
+        self.fitted_with_qid_ = has_qid
         return self
 
     @property
