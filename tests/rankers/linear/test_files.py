@@ -54,7 +54,7 @@ def rows(path):
 @pytest.mark.parametrize(
     ("solver", "memory"),
     [
-        ("statistics", 2 * 8 * 3 * 6**2),  # room for three levels of the largest query
+        ("statistics", 2 * 8 * 3 * 6**2),  # room for three grades of the largest query
         ("statistics", 1 << 28),
         ("iterations", 1),
         ("iterations", 8000),
@@ -68,7 +68,7 @@ def test_file_equals_memory(path, options, solver, memory):
     ranker.fit_file(path, solver=solver, memory=memory, n_features=6, features=None)
     np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
     assert ranker.n_queries_ == exact.n_queries_
-    assert ranker.ignored_queries_ == exact.ignored_queries_
+    assert ranker.n_ignored_queries_ == exact.n_ignored_queries_
     assert ranker.fitted_with_qid_
     assert ranker.n_features_in_ == 6
 
@@ -87,7 +87,7 @@ def test_grid_from_a_file_chooses_as_from_memory(path, solver):
     ranker.fit_file(path, solver=solver, n_features=6, **V_rows)
     assert ranker.alpha_ == memory.alpha_
     np.testing.assert_allclose(ranker.coef_, memory.coef_, rtol=1e-7)
-    assert ranker.validation_value_ == pytest.approx(memory.validation_value_)
+    assert ranker.held_out_value_ == pytest.approx(memory.held_out_value_)
 
 
 def test_early_stopping_from_a_file(tmp_path):

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+import reference
 from problems import problem
 from rankwise import (
     ConvergenceWarning,
@@ -54,7 +55,7 @@ def test_solution_equals_the_closed_form(options, sparse):
         ranker = LinearRankRLS(alpha, **options, **EXACT).fit(X, P.y, P.qid, weight)
         exact = RankRLS(alpha, **options).fit(P.X, P.y, P.qid, weight)
         np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-6, atol=1e-9)
-        assert ranker.ignored_queries_ == exact.ignored_queries_
+        assert ranker.n_ignored_queries_ == exact.n_ignored_queries_
         assert ranker.n_queries_ == exact.n_queries_
         assert ranker.alpha_ == alpha
 
@@ -68,6 +69,36 @@ def test_comparisons_equal_the_closed_form():
     for X in (P.X, csr_array(P.X)):
         ranker = LinearRankRLS(0.5, **EXACT).fit(X, pairs=pairs, **given)
         np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
+def test_the_cost_of_comparisons_is_honoured(cost):
+    rng = np.random.default_rng(2)
+    pairs = rng.integers(0, len(P.y), size=(60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    margin, weight = rng.normal(size=len(pairs)), rng.random(len(pairs))
+    target = np.sign(margin) if cost == "unit" else margin
+    counted = weight / margin**2 if cost == "relative" else weight
+    L, r = reference.laplacian(zip(*pairs.T, target, counted, strict=True), len(P.y))
+    given = {"pairs": pairs, "pair_margin": margin, "pair_weight": weight}
+    exact = RankRLS(0.5, cost=cost).fit(P.X, **given)
+    for X in (P.X, csr_array(P.X)):
+        ranker = LinearRankRLS(0.5, cost=cost, **EXACT).fit(X, **given)
+        np.testing.assert_allclose(ranker.coef_, reference.fit_primal(P.X, L, r, 0.5), rtol=1e-6)
+        np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-6)
+
+
+def test_held_out_comparisons_are_not_learned_from():
+    rng = np.random.default_rng(3)
+    pairs = rng.integers(0, len(P.y), size=(40, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    ranker = LinearRankRLS(alphas=[1.0, 1.0], random_state=0, validation_fraction=0.5, **EXACT)
+    ranker.fit(P.X, pairs=pairs)
+    drawn = np.random.default_rng(np.random.RandomState(0).randint(2**31)).permutation(len(pairs))
+    kept = pairs[drawn[round(0.5 * len(pairs)) :]]
+    ones = np.ones(len(kept))
+    L, r = reference.laplacian(zip(*kept.T, ones, ones, strict=True), len(P.y))
+    np.testing.assert_allclose(ranker.coef_, reference.fit_primal(P.X, L, r, 1.0), rtol=1e-9)
 
 
 def test_single_precision_storage_changes_little():
@@ -96,18 +127,18 @@ def test_the_grid_chooses_as_separate_fits_would(given):
         for a in ALPHAS
     ]
     last = [v[~np.isnan(v[:, 0]), 0][-1] for v in values]
-    assert ranker.validation_value_ == pytest.approx(max(last))
+    assert ranker.held_out_value_ == pytest.approx(max(last))
     assert ranker.alpha_ == max(a for a, v in zip(ALPHAS, last, strict=True) if v == max(last))
     if given:
         exact = RankRLS(ranker.alpha_).fit(P.X, P.y, P.qid)
         np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-7)
-        assert ranker.validation_value_ == pytest.approx(exact.score(V.X, V.y, V.qid))
+        assert ranker.held_out_value_ == pytest.approx(exact.score(V.X, V.y, V.qid))
 
 
 def test_what_is_held_out_is_not_learned_from():
     ranker = LinearRankRLS(alphas=[1.0, 1.0], random_state=5, validation_fraction=0.3, **EXACT)
     ranker.fit(P.X, P.y, P.qid)
-    n_rated = len(SIZES) - RankRLS().fit(P.X, P.y, P.qid).ignored_queries_
+    n_rated = len(SIZES) - RankRLS().fit(P.X, P.y, P.qid).n_ignored_queries_
     n_held_out = round(0.3 * n_rated)
     assert ranker.n_queries_ == len(SIZES) - n_held_out
     fits = []
@@ -124,12 +155,12 @@ def test_early_stopping_keeps_the_best_iterate_and_not_the_last(alphas):
     ranker = LinearRankRLS(0.0, alphas=alphas, early_stopping=True, n_iter_no_change=4, tol=0.0)
     ranker.fit(noisy.X, noisy.y, X_val=other.X, y_val=other.y)
     values = ranker.history_["value"]
-    assert ranker.validation_value_ == np.nanmax(values)
-    assert ranker.score(other.X, other.y) == pytest.approx(ranker.validation_value_)
+    assert ranker.held_out_value_ == np.nanmax(values)
+    assert ranker.score(other.X, other.y) == pytest.approx(ranker.held_out_value_)
     assert ranker.best_iter_ < ranker.n_iter_
     if alphas is None:
         assert ranker.n_iter_ == ranker.best_iter_ + 4
-        assert values[-1, 0] < ranker.validation_value_
+        assert values[-1, 0] < ranker.held_out_value_
 
 
 def test_any_measure_decides_and_lower_may_be_better():
@@ -138,7 +169,7 @@ def test_any_measure_decides_and_lower_may_be_better():
         ranker.fit(P.X, P.y, P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid)
         values = ranker.history_["value"]
         best = np.nanmax(values) if "NDCG" in str(measure) else np.nanmin(values)
-        assert ranker.validation_value_ == best
+        assert ranker.held_out_value_ == best
 
 
 def test_one_query_is_split_by_items_and_weights_reach_the_measure():
@@ -149,7 +180,7 @@ def test_one_query_is_split_by_items_and_weights_reach_the_measure():
     rows = np.sort(drawn[: round(0.5 * len(P.y))])
     scores = P.X[rows] @ ranker.coef_
     value = Concordance.overall(P.y[rows], scores, Queries.single(len(rows)), weight[rows])
-    assert ranker.validation_value_ == pytest.approx(value)
+    assert ranker.held_out_value_ == pytest.approx(value)
 
 
 def test_held_out_comparisons_decide_when_there_are_no_scores():
@@ -162,15 +193,15 @@ def test_held_out_comparisons_decide_when_there_are_no_scores():
     held_out = pairs[drawn[: round(0.5 * len(pairs))]]
     scores = ranker.predict(P.X)
     right = np.mean(scores[held_out[:, 0]] > scores[held_out[:, 1]])
-    assert ranker.validation_value_ == pytest.approx(right)
+    assert ranker.held_out_value_ == pytest.approx(right)
 
 
 def test_validation_without_need_only_fills_the_history():
     plain = LinearRankRLS(0.3).fit(P.X, P.y, P.qid)
     watched = LinearRankRLS(0.3).fit(P.X, P.y, P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid)
     np.testing.assert_array_equal(watched.coef_, plain.coef_)
-    assert watched.validation_value_ == pytest.approx(watched.score(V.X, V.y, V.qid))
-    assert np.isnan(plain.validation_value_)
+    assert watched.held_out_value_ == pytest.approx(watched.score(V.X, V.y, V.qid))
+    assert np.isnan(plain.held_out_value_)
 
 
 def test_history_holds_a_row_for_every_iteration():
@@ -244,7 +275,7 @@ def test_ctrl_c_ends_with_the_best_model_so_far_and_says_so():
     with pytest.warns(ConvergenceWarning, match="Ctrl-C after 3 iterations; the best so far"):
         ranker.fit(P.X, P.y, P.qid)
     assert ranker.n_iter_ == 3
-    assert ranker.validation_value_ == np.max(ranker.history_["value"])
+    assert ranker.held_out_value_ == np.max(ranker.history_["value"])
 
 
 def test_a_callback_stops_without_a_warning():
@@ -291,7 +322,7 @@ def test_a_large_offset_changes_nothing():
 def test_a_saved_ranker_is_read_back_whole(tmp_path):
     ranker = LinearRankRLS(alphas=ALPHAS, dtype="float32", random_state=0).fit(P.X, P.y, P.qid)
     ranker.save(tmp_path / "model")
-    again = load(tmp_path / "model", {"LinearRankRLS": LinearRankRLS})
+    again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(V.X), ranker.predict(V.X))
     np.testing.assert_array_equal(again.history_["value"], ranker.history_["value"])
     assert again.alpha_ == ranker.alpha_
@@ -315,15 +346,24 @@ WITH_VAL = {"X_val": V.X, "y_val": V.y}
         ({"early_stopping": True, "validation_fraction": 1}, {}, "`validation_fraction` must lie"),
         ({"dtype": "int32"}, {}, "`dtype` must be one of"),
         ({"measure": "NDGC"}, WITH_VAL, "Unknown measure"),
-        ({}, {"X_val": V.X}, "`X_val` must come with `y_val`"),
-        ({}, {**WITH_VAL, "qid": P.qid}, "`X_val` must come with `qid_val`"),
+        ({}, {"X_val": V.X}, "must have `X_val` and `y_val`"),
+        ({}, {"y_val": V.y}, "got no `X_val`"),
+        ({}, {**WITH_VAL, "qid": P.qid}, "and `qid_val` if `fit` is given `qid`"),
         ({}, {"X_val": V.X, "y_val": V.y[:-1]}, "y_val has"),
+        ({}, {"X_val": V.X, "y_val": np.column_stack([V.y, V.y])}, "`y_val` must have shape"),
+        ({}, {**WITH_VAL, "qid_val": V.qid[:-1]}, "qid_val has"),
         ({}, {"X_val": V.X, "y_val": np.ones(len(V.y))}, "must define Concordance"),
         ({}, {"y": np.column_stack([P.y, P.y])}, "`y` must have shape"),
         ({}, {"y": P.y[:-1]}, "y has 90"),
         ({"alphas": [1, 2]}, {"qid": P.qid[:-1]}, "qid has 90"),
         ({}, {"y": None}, "requires y to be passed"),
         ({}, {"pairs": [[0, 1]]}, "got both"),
+        ({}, {"pair_weight": [1.0]}, "`pair_weight` must come with `pairs`"),
+        (
+            {},
+            {"y": None, "pairs": [[0, 1]], "sample_weight": np.ones(len(P.y))},
+            "Use `pair_weight`",
+        ),
     ],
 )
 def test_bad_input_is_refused(options, data, message):
@@ -337,5 +377,6 @@ def test_other_refusals():
     ranker = LinearRankRLS(warm_start=True).fit(P.X, P.y)
     with pytest.raises(InvalidInputError, match="`warm_start` must go on with the features"):
         ranker.fit(P.X[:, :2], P.y)
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter or alpha"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter or alpha") as caught:
         LinearRankRLS(1e-9, max_iter=1).fit(P.X, P.y)
+    assert caught[0].filename == __file__

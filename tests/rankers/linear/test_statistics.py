@@ -8,9 +8,15 @@ import pytest
 from scipy.sparse import csr_array, issparse
 
 from problems import problem
-from rankwise import NothingToLearnError, PreferenceGraph
-from rankwise.rankers.linear.files import Source, StreamedRows, cut, streamed_operator
-from rankwise.rankers.linear.statistics import Chunk, Moments, OnePassError, Statistics, accumulate
+from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph
+from rankwise.rankers.linear.files import RowSource, StreamedRows, cut, streamed_operator
+from rankwise.rankers.linear.statistics import (
+    GradeMoments,
+    OnePassError,
+    ScoredRows,
+    Statistics,
+    accumulate,
+)
 from rankwise.solve.operators import KnownMeans, QueryByQuery, TwoPasses
 from rankwise.solve.rows import DenseRows, SparseRows
 from rankwise.solve.spectra import solve_once
@@ -31,10 +37,10 @@ OPTIONS = [
 def source(X):
     """Serve the rows of an array as if they were on disk."""
     if issparse(X):
-        return Source(lambda a, b: SparseRows.of(X[a:b]), 12 * X.indptr, X.shape[1], X.nnz)
+        return RowSource(lambda a, b: SparseRows.of(X[a:b]), 12 * X.indptr, X.shape[1], X.nnz)
     offset = X[0].copy()
     row_bytes = 8 * X.shape[1] * np.arange(len(X) + 1)
-    return Source(lambda a, b: DenseRows(X[a:b], offset), row_bytes, X.shape[1], X.size)
+    return RowSource(lambda a, b: DenseRows(X[a:b], offset), row_bytes, X.shape[1], X.size)
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -56,7 +62,9 @@ def test_streamed_operators_equal_the_dense_one(shuffle, n_features, form, memor
     np.testing.assert_allclose(operator.rhs(), p.X.T @ graph.rhs, atol=1e-11)
     offset = 0.0 if sparse else p.X[0]
     np.testing.assert_allclose(
-        operator.scale(), graph.laplacian.diagonal() @ (p.X - offset) ** 2, atol=1e-11
+        operator.approximate_diagonal(),
+        graph.laplacian.diagonal() @ (p.X - offset) ** 2,
+        atol=1e-11,
     )
 
 
@@ -104,7 +112,7 @@ def test_one_part_is_read_ahead_and_no_more_are_held():
             second_is_read.set()
         return part
 
-    rows = StreamedRows(Source(load, np.arange(11), 1, 10), np.arange(11))
+    rows = StreamedRows(RowSource(load, np.arange(11), 1, 10), np.arange(11))
     assert rows.product(np.ones(1)).sum() == 10
     assert max(most) == 2
 
@@ -115,13 +123,13 @@ def test_what_goes_wrong_while_reading_ahead_is_raised():
             raise OSError("disk on fire")
         return SparseRows.of(csr_array(np.ones((last - first, 1))))
 
-    rows = StreamedRows(Source(load, np.arange(11), 1, 10), np.arange(11))
+    rows = StreamedRows(RowSource(load, np.arange(11), 1, 10), np.arange(11))
     with pytest.raises(OSError, match="disk on fire"):
         rows.product(np.ones(1))
 
 
 def chunked(p, X, size):
-    return [Chunk(X[k : k + size], p.y[k : k + size], p.qid[k : k + size])
+    return [ScoredRows(X[k : k + size], p.y[k : k + size], p.qid[k : k + size])
             for k in range(0, len(p.y), size)]  # fmt: skip
 
 
@@ -134,7 +142,7 @@ def test_statistics_of_chunks_equal_those_of_all_rows(options, sparse):
     X = csr_array(p.X) if sparse else p.X
     scale = np.abs(G).max()
     for size in (1, 3, 7, 100):
-        for memory in (10**6, 100):  # the largest query is reduced to its levels
+        for memory in (10**6, 100):  # the largest query is reduced to its grades
             found = accumulate(chunked(p, X, size), 2, options, memory)
             np.testing.assert_allclose(found.gram, G, atol=1e-12 * scale)
             np.testing.assert_allclose(found.moment, h, atol=1e-12 * scale)
@@ -145,9 +153,9 @@ def test_statistics_of_chunks_equal_those_of_all_rows(options, sparse):
 def test_moments_of_parts_merge_to_those_of_the_whole_whatever_the_offset():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
-    whole = Moments.of(X, y)
+    whole = GradeMoments.of(X, y)
     far = np.round(X * 2**20) / 2**20 + 2.0**20
-    merged = Moments.of(far[:20], y[:20]).merge(Moments.of(far[20:], y[20:]))
+    merged = GradeMoments.of(far[:20], y[:20]).merge(GradeMoments.of(far[20:], y[20:]))
     np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=1e-5)
     np.testing.assert_allclose(merged.cross, whole.cross, atol=1e-4)
     np.testing.assert_allclose(merged.mean - 2.0**20, whole.mean, atol=1e-5)
@@ -181,13 +189,38 @@ def test_a_query_in_several_places_is_refused():
 def test_a_large_query_with_too_many_scores_is_refused():
     p = problem(6, sizes=(40,), shuffle=False, grades=None)
     with pytest.raises(OnePassError, match="40 distinct scores are too many"):
-        accumulate([Chunk(p.X, p.y, p.qid)], 3, OPTIONS[0], 100)
+        accumulate([ScoredRows(p.X, p.y, p.qid)], 3, OPTIONS[0], 100)
+
+
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+def test_a_large_query_of_weight_zero_teaches_nothing(ties):
+    p = problem(7, sizes=(20, 5), shuffle=False, n_features=2)
+    options = {"cost": "magnitude", "ties": ties, "query_weight": {3: 0.0, 10: 2.0}}
+    graph = PreferenceGraph.from_scores(p.y, p.qid, **options)
+    found = accumulate(chunked(p, p.X, 4), 2, options, 100)
+    np.testing.assert_allclose(found.gram, p.X.T @ (graph @ p.X), atol=1e-12)
+    assert (found.n_queries, found.n_ignored) == (2, graph.n_ignored_queries)
+
+
+def test_a_large_query_without_a_weight_is_refused():
+    p = problem(7, sizes=(20, 5), shuffle=False, n_features=2)
+    options = OPTIONS[0] | {"query_weight": {10: 2.0}}
+    with pytest.raises(InvalidInputError, match="an entry for every query id: 3 has none"):
+        accumulate(chunked(p, p.X, 4), 2, options, 100)
+
+
+@pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
+def test_a_large_query_of_one_item_is_ignored(query_weight):
+    options = {"cost": "magnitude", "ties": "keep", "query_weight": query_weight}
+    row = ScoredRows(csr_array([[2.0]]), np.ones(1), np.zeros(1))
+    found = accumulate([row], 1, options, 10)  # sparse rows take half as much again
+    assert (found.n_queries, found.n_ignored) == (1, 1)
 
 
 def test_data_without_preference_teach_nothing():
     X = np.eye(3)
     for memory in (1, 10**6):
-        chunks = [Chunk(X, np.ones(3), np.zeros(3))]
+        chunks = [ScoredRows(X, np.ones(3), np.zeros(3))]
         found = accumulate(chunks, 3, OPTIONS[0], max(memory, 80))
         with pytest.raises(NothingToLearnError, match="at least one preference"):
             found.solve(np.ones(1))

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.errors import DataFileError
-from rankwise.graph.cliques import CliqueLaplacian
-from rankwise.graph.nested_cliques import NestedCliqueLaplacian
+from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.data import RankingData
 from rankwise.io.streams import DataStream, RowStore
-from rankwise.rankers.linear.settings import Settings
-from rankwise.rankers.linear.statistics import Chunk, Statistics, accumulate
-from rankwise.solve.conjugate_gradients import Descent, Iterate, Validation
+from rankwise.rankers.linear.run import Settings
+from rankwise.rankers.linear.statistics import ScoredRows, Statistics, accumulate
+from rankwise.solve.conjugate_gradients import CGResult, Iterate, Validator, best_position
 from rankwise.solve.operators import (
     KnownMeans,
     NormalOperator,
@@ -32,7 +30,7 @@ from rankwise.solve.operators import (
     normal_operator,
     query_blocks,
 )
-from rankwise.solve.rows import Affine, Blocks, DenseRows, Rows, SparseRows
+from rankwise.solve.rows import BlockLaplacian, DenseRows, GroupwiseMap, ItemRows, SparseRows
 
 PART_BYTES = 1 << 24
 """Rows are read in parts of this size: soon read, and in memory that is used again and again."""
@@ -40,7 +38,7 @@ PART_BYTES = 1 << 24
 
 @final
 @dataclass(frozen=True, eq=False)
-class Source:
+class RowSource:
     """Rows kept elsewhere.
 
     Parameters
@@ -53,7 +51,7 @@ class Source:
         Number of columns and of stored entries.
     """
 
-    load: Callable[[int, int], Rows]
+    load: Callable[[int, int], ItemRows]
     row_bytes: IntArray
     n_features: int
     n_stored: int
@@ -61,18 +59,18 @@ class Source:
 
 @final
 @dataclass(frozen=True, eq=False)
-class StreamedRows(Rows):
+class StreamedRows(ItemRows):
     """The rows of a source, of which two parts at a time are in memory: one in use, one read ahead.
 
     Parameters
     ----------
-    source : Source
+    source : RowSource
         Where they are.
     edges : (n_parts + 1,)
         The rows at which the parts begin, and the end.
     """
 
-    source: Source
+    source: RowSource
     edges: IntArray
 
     @property
@@ -90,7 +88,7 @@ class StreamedRows(Rows):
         """Number of stored entries."""
         return self.source.n_stored
 
-    def _parts(self) -> Iterator[tuple[slice, Rows]]:
+    def _parts(self) -> Iterator[tuple[slice, ItemRows]]:
         """Yield the parts one after the other, each read while the one before is in use."""
         spans = [slice(*span) for span in pairwise(self.edges.tolist())]
         with ThreadPoolExecutor(1) as reader:
@@ -118,19 +116,19 @@ class StreamedRows(Rows):
         """Return the weighted sum of squares of each column."""
         return self._sum(lambda rows, part: part.squares(weight[rows]))
 
-    def affine(self, w: FloatArray, values: Affine) -> FloatArray:
-        """Return ``X.T @ values(X @ w)``."""
-        return self._sum(lambda rows, part: part.affine(w, values.take(rows)))
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``X.T @ mapping(X @ w)``."""
+        return self._sum(lambda rows, part: part.groupwise_product(w, mapping.take(rows)))
 
-    def blocks(self, w: FloatArray, laplacian: Blocks) -> FloatArray:
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
         """Return ``X.T @ L @ X @ w``; every part must hold whole blocks."""
-        return self._sum(lambda rows, part: part.blocks(w, laplacian.take(rows)))
+        return self._sum(lambda rows, part: part.block_product(w, laplacian.take(rows)))
 
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group."""
         return self._sum(lambda rows, part: part.group_sums(group[rows], weight[rows], n_groups))
 
-    def _sum(self, of_part: Callable[[slice, Rows], FloatArray]) -> FloatArray:
+    def _sum(self, of_part: Callable[[slice, ItemRows], FloatArray]) -> FloatArray:
         parts = self._parts()
         total = of_part(*next(parts))
         for rows, part in parts:
@@ -139,23 +137,24 @@ class StreamedRows(Rows):
         return total
 
 
-def streamed_operator(source: Source, graph: PreferenceGraph, memory: int) -> NormalOperator:
+def streamed_operator(source: RowSource, graph: PreferenceGraph, memory: int) -> NormalOperator:
     """Choose the form of the operator that reads the rows least often.
 
     Two parts take at most ``memory`` bytes. A query whose rows stand together is read whole where
     it fits, otherwise an application reads everything twice.
     """
-    laplacian, work, most = graph.laplacian, source.row_bytes, memory // 2
+    row_bytes, most = source.row_bytes, memory // 2
     part = min(most, PART_BYTES)
-    anywhere = StreamedRows(source, cut(work, np.arange(len(work)), part))
-    if not isinstance(laplacian, CliqueLaplacian | NestedCliqueLaplacian):
+    anywhere = StreamedRows(source, cut(row_bytes, np.arange(len(row_bytes)), part))
+    cliques = graph.laplacian.clique_form()
+    if cliques is None:
         return TwoPasses(anywhere, graph)
-    if means_are_few(anywhere, laplacian):
-        return KnownMeans.of(anywhere, graph, laplacian)
-    blocks = query_blocks(laplacian)
-    if blocks is None or np.diff(work[blocks.starts]).max() > most:
+    if means_are_few(anywhere, cliques):
+        return KnownMeans.of(anywhere, graph, cliques)
+    blocks = query_blocks(graph.laplacian)
+    if blocks is None or np.diff(row_bytes[blocks.starts]).max() > most:
         return TwoPasses(anywhere, graph)
-    return QueryByQuery(StreamedRows(source, cut(work, blocks.starts, part)), graph, blocks)
+    return QueryByQuery(StreamedRows(source, cut(row_bytes, blocks.starts, part)), graph, blocks)
 
 
 def cut(work: IntArray, borders: IntArray, most: int) -> IntArray:
@@ -179,28 +178,38 @@ FEW_FEATURES = 512
 
 
 def refuse_no_features(path: str | PathLike[str], stream: DataStream) -> None:
-    """Refuse a file in which there is nothing to weigh."""
+    """Refuse a file without features."""
     if stream.n_features < 1:
         raise DataFileError(f"{os.fspath(path)}: expected at least one feature, got none.")
 
 
+def refuse_missing_validation(settings: Settings, validator: Validator | None) -> None:
+    """Refuse to learn from a file without the validation data that have to decide."""
+    if settings.needs_validation and validator is None:
+        raise InvalidInputError(
+            "`X_val` and `y_val` must be given to `fit_file` with `alphas` or `early_stopping`: "
+            "got none. Read a part of the data into memory to decide by."
+        )
+
+
 def prefers_statistics(solver: Solver, stream: DataStream, settings: Settings) -> bool:
-    """Tell whether one pass that gathers statistics is the way to learn."""
+    """Tell whether to gather statistics in one pass rather than to iterate."""
     if solver != "auto":
         return solver == "statistics"
-    by_name = isinstance(settings.options["query_weight"], str | dict)
+    by_name = isinstance(settings.graph_options["query_weight"], str | dict)
     return stream.n_features <= FEW_FEATURES and settings.rule.patience is None and by_name
 
 
-def gather(stream: DataStream, options: dict[str, Any], memory: int) -> Statistics:
+def gather(stream: DataStream, graph_options: dict[str, Any], memory: int) -> Statistics:
     """Add up the statistics of all queries in one pass over the file."""
-    return accumulate(_chunks(stream), stream.n_features, options, memory // 2)
+    return accumulate(_scored_rows(stream), stream.n_features, graph_options, memory // 2)
 
 
-def _chunks(stream: DataStream) -> Iterator[Chunk]:
+def _scored_rows(stream: DataStream) -> Iterator[ScoredRows]:
     for data in stream.chunks():
         y = _scores(data)
-        yield Chunk(data.X, y, np.zeros(len(y), dtype=np.intp) if data.qid is None else data.qid)
+        qid = np.zeros(len(y), dtype=np.intp) if data.qid is None else data.qid
+        yield ScoredRows(data.X, y, qid)
 
 
 def _scores(data: RankingData) -> FloatArray:
@@ -209,20 +218,21 @@ def _scores(data: RankingData) -> FloatArray:
     return data.y
 
 
-def exact_descent(
-    statistics: Statistics, alphas: FloatArray, validation: Validation | None
-) -> Descent:
-    """Solve from statistics, and present it as a run of a single step that leaves no residual."""
+def solve_statistics(
+    statistics: Statistics, settings: Settings, validator: Validator | None
+) -> CGResult:
+    """Solve exactly, and present it as a run of a single iteration that leaves no residual."""
+    alphas = settings.alphas
     coefs = statistics.solve(alphas)
-    values = np.full(len(alphas), np.nan)
-    merit = values
-    if validation is not None:
-        values = validation.rate(np.stack([validation.rows.product(coef) for coef in coefs]))
-        merit = validation.merit(values)
-    best = int(np.lexsort((alphas, np.where(np.isnan(merit), -np.inf, merit)))[-1])
+    values = merit = np.full(len(alphas), np.nan)
+    if validator is not None:
+        values = validator.rate(np.stack([validator.rows.product(coef) for coef in coefs]))
+        merit = validator.merit(values)
+    best = best_position(merit, alphas)
     chosen = Iterate(float(alphas[best]), 1, coefs[best], 0.0, float(values[best]))
     residuals = np.zeros((1, len(alphas)))
-    return Descent(chosen, coefs, alphas, residuals, values[None], "converged")
+    ending = settings.rule.end("exhausted", 1, 0.0)
+    return CGResult(chosen, coefs, alphas, residuals, values[None], ending)
 
 
 @contextmanager
@@ -239,7 +249,7 @@ def stored_operator(
     with tempfile.TemporaryDirectory(prefix="rankwise-", dir=cache_dir) as folder:
         store = RowStore.create(folder, stream.n_features, settings.dtype or np.float64)
         y, qid = _store(stream, store)
-        graph = PreferenceGraph.from_scores(y, qid, **settings.options)
+        graph = PreferenceGraph.from_scores(y, qid, **settings.graph_options)  # [APS10] (3)
         source = _source(store)
         if source.row_bytes[-1] <= memory // 2:
             yield normal_operator(source.load(0, len(y)), graph)
@@ -279,7 +289,7 @@ class _Vector:
         self.n_filled += len(piece)
 
 
-def _source(store: RowStore) -> Source:
+def _source(store: RowStore) -> RowSource:
     starts = store.starts()
     index_size = store.index_dtype.itemsize if store.is_sparse else 0
     row_bytes = starts * (store.dtype.itemsize + index_size)
@@ -287,9 +297,9 @@ def _source(store: RowStore) -> Source:
     if not store.is_sparse:
         offset = store.read_dense(0, 1)[0].astype(np.float64)
 
-    def load(first: int, last: int) -> Rows:
+    def load(first: int, last: int) -> ItemRows:
         if store.is_sparse:
             return SparseRows(*store.read_sparse(first, last, starts), store.n_features)
         return DenseRows(store.read_dense(first, last), offset)
 
-    return Source(load, row_bytes, store.n_features, int(starts[-1]))
+    return RowSource(load, row_bytes, store.n_features, int(starts[-1]))

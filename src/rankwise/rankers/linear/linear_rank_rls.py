@@ -6,43 +6,46 @@ from typing import Any, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_choice
+from rankwise.core.checks import check_choice, check_count
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.training_data import TrainingData
+from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.io.streams import DataStream, open_stream
+from rankwise.io.streams import open_stream
 from rankwise.io.svmlight.reader import ZeroBased
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
 from rankwise.rankers.linear.files import (
     Solver,
-    exact_descent,
     gather,
     prefers_statistics,
+    refuse_missing_validation,
     refuse_no_features,
+    solve_statistics,
     stored_operator,
 )
-from rankwise.rankers.linear.run import run
-from rankwise.rankers.linear.settings import Settings, StepCallback, Storage, check_count
+from rankwise.rankers.linear.run import Settings, Storage, run
 from rankwise.rankers.linear.statistics import OnePassError
 from rankwise.rankers.linear.validation import (
-    HoldOut,
-    Training,
-    given_validation,
-    refuse_missing_validation,
+    ONE_OUTPUT,
+    ValidationSplit,
+    hold_out,
+    validate_by_data,
 )
-from rankwise.rankers.preferences import Given
 from rankwise.rankers.randomness import generator
+from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.selection.path import new_axes
-from rankwise.solve.conjugate_gradients import Descent, Validation
+from rankwise.solve.conjugate_gradients import CGResult, Validator
 from rankwise.solve.operators import normal_operator
+from rankwise.solve.progress import StepCallback
 from rankwise.solve.rows import as_rows
 
 MOST_LINES = 8
-"""Alphas with a line of their own, evenly drawn from the grid."""
+"""Alphas with a line of their own, evenly spread over the grid."""
 
 
 def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
@@ -73,7 +76,7 @@ class LinearRankRLS(PointRanker):
 
     without ever forming a matrix of features by features or of items by items. An iteration costs
     O(non-zeros of X), or O(non-zeros + pairs) with comparisons. The values of X are not copied; of
-    its indices a copy of 2 bytes each is made where that pays.
+    its indices a copy of 2 bytes each is made where that is faster.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ class LinearRankRLS(PointRanker):
         Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
         values of X are used as they are when left out.
     cost, ties, query_weight
-        As in `RankRLS`.
+        As in `RankRLS`. With comparisons `cost` applies to their margins, and the other two do not.
     measure : str or Measure
         What decides on validation data given as scores.
     progress : bool or callable
@@ -123,13 +126,13 @@ class LinearRankRLS(PointRanker):
         The iteration of these weights.
     history_ : dict of arrays
         ``"iteration"`` (n_iter,), ``"alpha"`` (n_alphas,), and ``"residual"``, ``"value"``
-        (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha was
-        at rest or nothing is validated.
-    validation_value_ : float
+        (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha had
+        finished or nothing is validated.
+    held_out_value_ : float
         The validation value of these weights, NaN without validation.
     n_queries_ : int
         Number of queries in the training data.
-    ignored_queries_ : int
+    n_ignored_queries_ : int
         How many of them held no preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
@@ -140,10 +143,10 @@ class LinearRankRLS(PointRanker):
 
     Notes
     -----
-    [APS10]: conjugate gradients on (8) with ties kept, regularisation by iteration (Sect. 3.4) and
-    comparisons (Sect. 3.5). Ctrl-C ends a fit with the best model so far and warns. A single alpha
-    without early stopping is preconditioned by the diagonal where there are more preferences than
-    features; a grid is solved by multi-shift conjugate gradients.
+    [APS10]: the risk (3) with ties kept, conjugate gradients on (8), regularisation by iteration
+    (Sect. 3.4) and comparisons (9) (Sect. 3.5). Ctrl-C ends a fit with the best model so far and
+    warns. A single alpha without early stopping is preconditioned by the diagonal where there are
+    more preferences than features; a grid is solved by multi-shift conjugate gradients.
 
     Examples
     --------
@@ -234,16 +237,20 @@ class LinearRankRLS(PointRanker):
             How much each comparison counts; 1 when left out.
         """
         settings = Settings.of(self)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        X = self._check_rows(X, reset=True)
-        with_qid = qid is not None
-        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
-        hold_out = self._hold_out(settings, validation is not None)
-        training = Training.of(X, given, settings.options, settings.measure, hold_out)
-        operator = normal_operator(as_rows(X, settings.dtype), training.graph)
-        start = self._start(operator.rows.n_features)
-        self._keep(run(operator, settings, validation or training.validation, start))
-        return self._keep_queries(training.graph, training.n_held_out, with_qid=with_qid)
+        X = self._check_rows(X)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        if data.is_scored:
+            data.single_output(ONE_OUTPUT)
+        validator = self._validator(settings, X_val, y_val, qid_val, has_qid=data.has_qid)
+        split = self._split(X, data, settings, validator)
+        graph = PreferenceGraph.of(split.training, **settings.graph_options)  # [APS10] (3), (9)
+        operator = normal_operator(as_rows(X, settings.dtype), graph)
+        self._keep_result(run(operator, settings, split.validator, self._start(X.shape[1])))
+        return self._keep_queries(
+            graph.queries.n_queries - split.n_held_out,
+            graph.n_ignored_queries - split.n_held_out,
+            has_qid=data.has_qid,
+        )
 
     def fit_file(
         self,
@@ -305,20 +312,23 @@ class LinearRankRLS(PointRanker):
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
-        with_qid = stream.has_qid
-        validation = self._validation(settings, X_val, y_val, qid_val, with_qid=with_qid)
-        refuse_missing_validation(settings, validation)
-        self.fitted_with_qid_ = with_qid
+        has_qid = stream.has_qid
+        validator = self._validator(settings, X_val, y_val, qid_val, has_qid=has_qid)
+        refuse_missing_validation(settings, validator)
         if prefers_statistics(solver, stream, settings):
             try:
-                return self._learn_at_once(stream, settings, validation, memory)
+                found = gather(stream, settings.graph_options, memory)
+                self._keep_result(solve_statistics(found, settings, validator))
+                return self._keep_queries(found.n_queries, found.n_ignored, has_qid=has_qid)
             except OnePassError:
                 if solver == "statistics":
                     raise
         with stored_operator(stream, settings, memory, cache_dir) as operator:
-            start = self._start(operator.rows.n_features)
-            self._keep(run(operator, settings, validation, start))
-            return self._keep_queries(operator.graph, 0, with_qid=with_qid)
+            graph = operator.graph
+            self._keep_result(run(operator, settings, validator, self._start(stream.n_features)))
+            return self._keep_queries(
+                graph.queries.n_queries, graph.n_ignored_queries, has_qid=has_qid
+            )
 
     def plot_history(self, ax: Any = None) -> Any:
         """Draw the validation value against the iteration, a line for each of several alphas.
@@ -337,46 +347,31 @@ class LinearRankRLS(PointRanker):
         check_is_fitted(self)
         return plot_history(self.history_, str(self.measure), ax)
 
-    def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        types = [np.float64, np.float32]
-        least = 2 if reset else 1
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=types, order="C",
-            ensure_min_samples=least,
-        )  # fmt: skip
-
-    def _validation(
+    def _validator(
         self,
         settings: Settings,
         X_val: Any,
         y_val: ArrayLike | None,
         qid_val: ArrayLike | None,
         *,
-        with_qid: bool,
-    ) -> Validation | None:
+        has_qid: bool,
+    ) -> Validator | None:
+        """Check validation data that were given; None without any."""
+        refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
         X = self._check_rows(X_val, reset=False)
-        return given_validation(X, y_val, qid_val, settings.measure, with_qid=with_qid)
+        data = ValidationData.of(X, y_val, qid_val, has_qid=has_qid)
+        return validate_by_data(data, settings.measure)
 
-    def _hold_out(self, settings: Settings, given: bool) -> HoldOut | None:
-        if given or not settings.needs_validation:
-            return None
+    def _split(
+        self, X: Matrix, data: TrainingData, settings: Settings, given: Validator | None
+    ) -> ValidationSplit:
+        """Hold out a part of the data where validation is needed and none is given."""
+        if given is not None or not settings.needs_validation:
+            return ValidationSplit(data, given)
         rng = generator(self.random_state)
-        return HoldOut(self.validation_fraction, rng)
-
-    def _learn_at_once(
-        self,
-        stream: DataStream,
-        settings: Settings,
-        validation: Validation | None,
-        memory: int,
-    ) -> Self:
-        """Gather statistics in one pass over a file and solve."""
-        statistics = gather(stream, settings.options, memory)
-        self._keep(exact_descent(statistics, settings.alphas, validation))
-        self.n_queries_, self.ignored_queries_ = statistics.n_queries, statistics.n_ignored
-        return self
+        return hold_out(X, data, self.validation_fraction, settings.measure, rng)
 
     def _keep_features(self, n_features: int, names: list[str] | None) -> None:
         self.n_features_in_ = n_features
@@ -396,24 +391,15 @@ class LinearRankRLS(PointRanker):
             )
         return np.array(previous)
 
-    def _keep_queries(self, graph: PreferenceGraph, n_held_out: int, *, with_qid: bool) -> Self:
-        self.n_queries_ = graph.queries.n_queries - n_held_out
-        self.ignored_queries_ = graph.n_ignored_queries - n_held_out
-        self.fitted_with_qid_ = with_qid
-        return self
-
-    def _keep(self, descent: Descent) -> None:
-        self.coef_ = np.array(descent.best.coef)
-        self.alpha_ = descent.best.alpha
-        self.n_iter_ = descent.n_iter
-        self.best_iter_ = descent.best.iteration
-        self.validation_value_ = descent.best.value
+    def _keep_result(self, result: CGResult) -> None:
+        self._keep_weights(Identity(), np.array(result.best.coef))
+        self.alpha_ = result.best.alpha
+        self.n_iter_ = result.n_iter
+        self.best_iter_ = result.best.iteration
+        self.held_out_value_ = result.best.value
         self.history_ = {
-            "iteration": np.arange(1, descent.n_iter + 1),
-            "alpha": descent.alphas,
-            "residual": np.array(descent.residuals),
-            "value": np.array(descent.values),
+            "iteration": np.arange(1, result.n_iter + 1),
+            "alpha": result.alphas,
+            "residual": np.array(result.residuals),
+            "value": np.array(result.values),
         }
-
-    def _scores(self, X: Matrix) -> FloatArray:
-        return X @ self.coef_

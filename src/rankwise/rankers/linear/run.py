@@ -1,24 +1,131 @@
-"""A run of conjugate gradients with all that goes on beside it."""
+"""A run of conjugate gradients: its settings, its progress and its checkpoint."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import ModelFileError
+from rankwise.core.checks import check_choice, check_count
+from rankwise.core.errors import InvalidInputError, ModelFileError
 from rankwise.io.model_file import read_model, write_model
-from rankwise.rankers.linear.settings import Settings, progress_of, warn_unless_converged
-from rankwise.solve.conjugate_gradients import Descent, Hooks, Problem, Rule, Validation, descend
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+from rankwise.solve.conjugate_gradients import (
+    CGResult,
+    Hooks,
+    ShiftedSystems,
+    Validator,
+    multishift_cg,
+)
+from rankwise.solve.iteration import Step, StoppingRule
 from rankwise.solve.operators import NormalOperator
+from rankwise.solve.progress import StepCallback, steps_shown
+
+Storage: TypeAlias = Literal["float32", "float64"]
 
 AGREEMENT = 1e-9
 """Share of the largest entry by which equal equations may differ, summed in another order."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The parameters of a fit, checked.
+
+    Parameters
+    ----------
+    alphas : (n_alphas,)
+        The values of alpha.
+    rule : StoppingRule
+        When to stop.
+    precondition : bool
+        Whether the diagonal may precondition: for one alpha that is solved to convergence.
+    graph_options : dict
+        The options of `PreferenceGraph.of`.
+    measure : Measure
+        What decides on validation data.
+    dtype, progress, checkpoint
+        As given.
+    """
+
+    alphas: FloatArray
+    rule: StoppingRule
+    precondition: bool
+    graph_options: dict[str, Any]
+    measure: Measure
+    dtype: Storage | None
+    progress: bool | StepCallback
+    checkpoint: str | PathLike[str] | None
+
+    @classmethod
+    def of(cls, ranker: Any) -> Self:
+        """Check the parameters of a ranker."""
+        early = bool(ranker.early_stopping)
+        alphas = _check_alphas(ranker.alpha, ranker.alphas, zero_allowed=early)
+        if ranker.warm_start and len(alphas) > 1:
+            raise InvalidInputError(
+                f"`warm_start` must be used with a single alpha: got {len(alphas)}, which share a "
+                "Krylov space from a start at zero only. Set warm_start=False or alphas=None."
+            )
+        if ranker.dtype is not None:
+            check_choice("dtype", ranker.dtype, get_args(Storage))
+        rule = StoppingRule(
+            tol=_check_tolerance(ranker.tol),
+            max_iter=check_count("max_iter", ranker.max_iter),
+            patience=check_count("n_iter_no_change", ranker.n_iter_no_change) if early else None,
+        )
+        return cls(
+            alphas,
+            rule,
+            precondition=len(alphas) == 1 and not early,
+            graph_options={
+                name: getattr(ranker, name) for name in ("cost", "ties", "query_weight")
+            },
+            measure=parse_measure(ranker.measure),
+            dtype=ranker.dtype,
+            progress=ranker.progress,
+            checkpoint=ranker.checkpoint,
+        )
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether validation data decide on anything."""
+        return len(self.alphas) > 1 or self.rule.patience is not None
+
+
+def _check_alphas(alpha: object, alphas: Any, *, zero_allowed: bool) -> FloatArray:
+    """Return the grid, or else the single alpha, each of them checked."""
+    if alphas is None:
+        return np.array([_check_alpha("alpha", alpha, zero_allowed)])
+    grid = np.ravel(alphas).tolist()
+    if not grid:
+        raise InvalidInputError("`alphas` must hold at least one value: got none.")
+    return np.array([_check_alpha("alphas", value, zero_allowed) for value in grid])
+
+
+def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
+    number = value if isinstance(value, int | float | np.number) else float("nan")
+    low_enough = number >= 0 if zero_allowed else number > 0
+    if isinstance(value, bool) or not np.isfinite(number) or not low_enough:
+        bound = "not below 0" if zero_allowed else "above 0"
+        raise InvalidInputError(
+            f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
+            "is for early_stopping=True, where the number of iterations regularises."
+        )
+    return float(number)
+
+
+def _check_tolerance(value: object) -> float:
+    """Return a share; 0 means as far as rounding errors allow."""
+    if isinstance(value, int | float | np.number) and 0 <= value < 1:
+        return float(value)
+    raise InvalidInputError(f"`tol` must be a number from 0 to below 1: got {value!r}.")
 
 
 @final
@@ -41,20 +148,20 @@ class Checkpoint:
     equations: dict[str, FloatArray]
 
     @classmethod
-    def of(cls, path: str | PathLike[str], problem: Problem, rule: Rule, measure: str) -> Self:
+    def of(cls, path: str | PathLike[str], systems: ShiftedSystems, settings: Settings) -> Self:
         """Describe a run."""
-        validation = problem.validation
+        validator = systems.validator
         identity = {
             "kind": "LinearRankRLS checkpoint",
-            "alphas": problem.alphas.tolist(),
-            "patience": rule.patience,
-            "measure": None if validation is None else measure,
-            "n_validated": 0 if validation is None else validation.rows.n_items,
+            "alphas": systems.alphas.tolist(),
+            "patience": settings.rule.patience,
+            "measure": None if validator is None else repr(settings.measure),
+            "n_validated": 0 if validator is None else validator.rows.n_items,
         }
         equations = {
-            "equations/rhs": problem.rhs,
-            "equations/scale": problem.scale,
-            "equations/start": problem.start,
+            "equations/rhs": systems.rhs,
+            "equations/scale": systems.scale,
+            "equations/start": systems.start,
         }
         return cls(path, identity, equations)
 
@@ -76,19 +183,19 @@ class Checkpoint:
 
     def _agrees(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
         return all(
-            len(arrays[name]) == len(own)
-            and np.abs(arrays[name] - own).max() <= AGREEMENT * np.abs(own).max()
-            for name, own in self.equations.items()
+            len(arrays[name]) == len(expected)
+            and np.abs(arrays[name] - expected).max() <= AGREEMENT * np.abs(expected).max()
+            for name, expected in self.equations.items()
         )
 
 
 def run(
     operator: NormalOperator,
     settings: Settings,
-    validation: Validation | None,
+    validator: Validator | None,
     start: FloatArray | None,
-) -> Descent:
-    """Solve for every alpha; show progress, write and read the checkpoint, warn where it ended.
+) -> CGResult:
+    """Solve for every alpha: show progress, read and write the checkpoint, warn where it ended.
 
     Parameters
     ----------
@@ -96,28 +203,29 @@ def run(
         The equations.
     settings : Settings
         What to solve for and when to stop.
-    validation : Validation, optional
+    validator : Validator, optional
         Rates every iterate.
     start : (n_features,), optional
         The weights from which to start.
     """
-    problem = Problem.of(
+    systems = ShiftedSystems.of(
         operator,
         settings.alphas,
         start=start,
-        validation=validation,
+        validator=validator,
         precondition=settings.precondition and operator.is_determined(),
     )
-    file, rule = _checkpoint(problem, settings), settings.rule
-    lower = validation is not None and not validation.greater_is_better
-    with progress_of(settings.progress, rule, lower) as on_step:
+    path, rule = settings.checkpoint, settings.rule
+    file = None if path is None else Checkpoint.of(path, systems, settings)
+
+    def describe(step: Step) -> str:
+        text = f"iteration {step.iteration}  residual {step.error:.1e}"
+        if validator is None:
+            return text
+        return f"{text}  validation {validator.best(step.values):.4f}"
+
+    with steps_shown(settings.progress, total=rule.max_iter, describe=describe) as on_step:
         hooks = Hooks(on_step, None if file is None else file.write)
-        descent = descend(problem, rule, hooks, None if file is None else file.read())
-    warn_unless_converged(descent, rule)
-    return descent
-
-
-def _checkpoint(problem: Problem, settings: Settings) -> Checkpoint | None:
-    if settings.checkpoint is None:
-        return None
-    return Checkpoint.of(settings.checkpoint, problem, settings.rule, repr(settings.measure))
+        result = multishift_cg(systems, rule, hooks, None if file is None else file.read())
+    result.ending.warn(stacklevel=3)
+    return result

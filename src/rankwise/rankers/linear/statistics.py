@@ -12,6 +12,7 @@ from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.graph.query_weights import standard_query_weight
 from rankwise.solve.spectra import Tridiagonal, solve_once
 
 ROWS_AT_ONCE = 4096
@@ -24,11 +25,12 @@ class OnePassError(InvalidInputError):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Number, mean and scatter of some rows, and their covariation with the scores; mergeable.
+class GradeMoments:
+    """Number, mean and scatter of the rows of a grade, and their covariation with the scores.
 
     Sums of squares are taken around the mean of each part, and the parts joined by the difference
-    of their means, so that large common offsets cost no digits (rankrls.md calls this 7).
+    of their means, so that large common offsets cost no digits (docs/theory/large-scale.rst, eq.
+    cg-merge).
     """
 
     n_items: int
@@ -44,15 +46,15 @@ class Moments:
         Z = X - mean
         return cls(len(y), mean, Z.T @ Z, y_mean, Z.T @ (y - y_mean))
 
-    def merge(self, other: "Moments") -> "Moments":
+    def merge(self, other: "GradeMoments") -> "GradeMoments":
         """Return the moments of both sets of rows together."""
         n_items = self.n_items + other.n_items
         step, y_step = other.mean - self.mean, other.y_mean - self.y_mean
         weight = self.n_items * other.n_items / n_items
-        return Moments(
+        return GradeMoments(
             n_items,
             self.mean + step * (other.n_items / n_items),
-            self.scatter + other.scatter + weight * np.outer(step, step),
+            self.scatter + other.scatter + weight * np.outer(step, step),  # eq. cg-merge
             self.y_mean + y_step * other.n_items / n_items,
             self.cross + other.cross + (weight * y_step) * step,
         )
@@ -61,7 +63,7 @@ class Moments:
 @final
 @dataclass(eq=False)
 class LargeQuery:
-    """Gather the moments of each level of a query; of one group when ties are kept.
+    """Gather the moments of each grade of a query; of all its items when ties are kept.
 
     Parameters
     ----------
@@ -71,15 +73,15 @@ class LargeQuery:
         Number of columns.
     memory : int
         Bytes that the moments may take.
-    one_group : bool
-        Whether all levels are one.
+    ties_kept : bool
+        Whether all items count as one grade, since ties form pairs, too.
     """
 
     qid: Any
     n_features: int
     memory: int
-    one_group: bool
-    levels: dict[float, Moments] = field(default_factory=dict)
+    ties_kept: bool
+    grades: dict[float, GradeMoments] = field(default_factory=dict)
 
     def add(self, X: Matrix, y: FloatArray) -> None:
         """Gather more rows."""
@@ -89,62 +91,68 @@ class LargeQuery:
             self._add_dense(block, y[rows])
 
     def _add_dense(self, X: FloatArray, y: FloatArray) -> None:
-        level = np.zeros(len(y)) if self.one_group else y
-        for value in np.unique(level).tolist():
-            chosen = level == value
-            part = Moments.of(X[chosen], y[chosen])
-            known = self.levels.get(value)
-            self.levels[value] = part if known is None else known.merge(part)
-        if 8 * len(self.levels) * self.n_features**2 > self.memory:
+        grade = np.zeros(len(y)) if self.ties_kept else y
+        for value in np.unique(grade).tolist():
+            chosen = grade == value
+            part = GradeMoments.of(X[chosen], y[chosen])
+            known = self.grades.get(value)
+            self.grades[value] = part if known is None else known.merge(part)
+        if 8 * len(self.grades) * self.n_features**2 > self.memory:
             raise OnePassError(
-                f"Query {self.qid!r} does not fit in memory, and its {len(self.levels)} distinct "
+                f"Query {self.qid!r} does not fit in memory, and its {len(self.grades)} distinct "
                 "scores are too many for statistics of each. Raise `memory`, keep ties, or choose "
                 "solver='iterations'."
             )
 
-    def gram_and_moment(self, options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+    def gram_and_moment(
+        self, graph_options: dict[str, Any]
+    ) -> tuple[FloatArray, FloatArray] | None:
         """Return ``X' L X`` and ``X' r``; None when there is no preference."""
-        if self.one_group:
-            (group,) = self.levels.values()
-            degree = _clique_weight(options["query_weight"], group.n_items) * group.n_items
-            return degree * group.scatter, degree * group.cross
-        return self._of_levels(options)
+        query_weight = graph_options["query_weight"]
+        if not isinstance(query_weight, str) and query_weight[0] == 0:
+            return None
+        if not self.ties_kept:
+            return self._of_grades(graph_options)
+        (items,) = self.grades.values()
+        if items.n_items < 2:
+            return None
+        omega = _query_weight(query_weight, items.n_items)
+        return omega * items.n_items * items.scatter, omega * items.n_items * items.cross
 
-    def _of_levels(self, options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
-        """Treat levels as items that weigh as much as they hold, and add the scatter inside."""
-        values = np.array(list(self.levels))
-        moments = list(self.levels.values())
-        counts = np.array([level.n_items for level in moments], dtype=float)
-        means = np.stack([level.mean for level in moments])
+    def _of_grades(self, graph_options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+        """Treat grades as items that weigh as much as they hold, and add the scatter inside."""
+        values = np.array(list(self.grades))
+        moments = list(self.grades.values())
+        counts = np.array([grade.n_items for grade in moments], dtype=float)
+        means = np.stack([grade.mean for grade in moments])
         try:
-            graph = PreferenceGraph.from_scores(values, sample_weight=counts, **options)
+            graph = PreferenceGraph.from_scores(values, sample_weight=counts, **graph_options)
         except NothingToLearnError:
             return None
         laplacian = graph.laplacian
         gram = laplacian.gram(means)
-        for degree, level in zip(laplacian.diagonal() / counts, moments, strict=True):
-            gram += degree * level.scatter
+        for degree, grade in zip(laplacian.diagonal() / counts, moments, strict=True):
+            gram += degree * grade.scatter
         return gram, moment(means, as_columns(graph.rhs), laplacian.anchor())[:, 0]
 
 
-def _clique_weight(query_weight: Any, n_items: int) -> float:
-    """Return omega of a query whose ties are kept."""
+def _query_weight(query_weight: Any, n_items: int) -> float:
+    """Return omega of a single query whose ties are kept."""
     if isinstance(query_weight, str):
-        choices = {"items": 1.0 / n_items, "pairs": 1.0, "equal": 2.0 / (n_items * (n_items - 1.0))}
-        return choices[query_weight]
+        return float(standard_query_weight(query_weight, n_items, n_items))
     return float(query_weight[0])
 
 
-class Chunk(NamedTuple):
+class ScoredRows(NamedTuple):
     """Some rows, their scores and their queries."""
 
     X: Matrix
     y: FloatArray
     qid: NDArray[Any]
 
-    def take(self, rows: slice) -> "Chunk":
+    def take(self, rows: slice) -> "ScoredRows":
         """Keep some rows."""
-        return Chunk(self.X[rows], self.y[rows], self.qid[rows])
+        return ScoredRows(self.X[rows], self.y[rows], self.qid[rows])
 
     @property
     def n_bytes(self) -> int:
@@ -155,7 +163,7 @@ class Chunk(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """All that linear RankRLS needs to know of some queries; those of different queries add up.
+    """What linear RankRLS learns from some queries; statistics of different queries add up.
 
     Parameters
     ----------
@@ -173,10 +181,10 @@ class Statistics:
     n_ignored: int
 
     @classmethod
-    def of(cls, chunk: Chunk, options: dict[str, Any]) -> Self:
-        """Build from whole queries; options are those of `PreferenceGraph.from_scores`."""
+    def of(cls, chunk: ScoredRows, graph_options: dict[str, Any]) -> Self:
+        """Build from whole queries; the options are those of `PreferenceGraph.from_scores`."""
         try:
-            graph = PreferenceGraph.from_scores(chunk.y, chunk.qid, **options)
+            graph = PreferenceGraph.from_scores(chunk.y, chunk.qid, **graph_options)
         except NothingToLearnError:
             n_queries = len(np.unique(chunk.qid))
             return cls.nothing(chunk.X.shape[1], n_queries)
@@ -185,16 +193,16 @@ class Statistics:
         return cls(G, h, graph.queries.n_queries, graph.n_ignored_queries)
 
     @classmethod
-    def of_large(cls, query: LargeQuery, options: dict[str, Any]) -> Self:
+    def of_large(cls, query: LargeQuery, graph_options: dict[str, Any]) -> Self:
         """Build from a single query."""
-        found = query.gram_and_moment(options)
+        found = query.gram_and_moment(graph_options)
         if found is None:
             return cls.nothing(query.n_features, 1)
         return cls(*found, 1, 0)
 
     @classmethod
     def nothing(cls, n_features: int, n_queries: int = 0) -> Self:
-        """Return those of queries without a preference."""
+        """Return the statistics of queries without a preference."""
         gram = np.zeros((n_features, n_features))
         return cls(gram, np.zeros(n_features), n_queries, n_queries)
 
@@ -220,51 +228,51 @@ class Statistics:
 
 
 def accumulate(
-    chunks: Iterable[Chunk], n_features: int, options: dict[str, Any], memory: int
+    chunks: Iterable[ScoredRows], n_features: int, graph_options: dict[str, Any], memory: int
 ) -> Statistics:
     """Add up the statistics of all queries in one pass.
 
     The rows of a query must stand together but may cross the borders of chunks. A query that takes
-    more than ``memory`` bytes is itself reduced to statistics of its levels, part by part.
+    more than ``memory`` bytes is itself reduced to statistics of its grades, part by part.
 
     Parameters
     ----------
-    chunks : iterable of Chunk
+    chunks : iterable of ScoredRows
         The rows in order.
     n_features : int
         Number of columns.
-    options : dict
+    graph_options : dict
         Of `PreferenceGraph.from_scores`; no sample weights, and query weights by name or by id.
     memory : int
-        Bytes that waiting rows, or levels of a large query, may take.
+        Bytes that waiting rows, or grades of a large query, may take.
     """
     total = Statistics.nothing(n_features)
-    for part in _Queue(n_features, options, memory).statistics(chunks):
+    for part in _QueryBuffer(n_features, graph_options, memory).statistics(chunks):
         total = total + part
     return total
 
 
 @final
 @dataclass(eq=False)
-class _Queue:
-    """Hold back the rows of the query at hand until it is whole, or too large to wait."""
+class _QueryBuffer:
+    """Hold back the rows of the current query until it is whole, or too large to wait."""
 
     n_features: int
-    options: dict[str, Any]
+    graph_options: dict[str, Any]
     memory: int
-    waiting: list[Chunk] = field(default_factory=list)
+    waiting: list[ScoredRows] = field(default_factory=list)
     large: LargeQuery | None = None
     seen: set[Any] = field(default_factory=set)
 
-    def statistics(self, chunks: Iterable[Chunk]) -> Iterator[Statistics]:
+    def statistics(self, chunks: Iterable[ScoredRows]) -> Iterator[Statistics]:
         for chunk in chunks:
             yield from self._take(chunk)
         if self.waiting:
-            yield Statistics.of(_join(self.waiting), self.options)
+            yield Statistics.of(_join(self.waiting), self.graph_options)
         if self.large is not None:
             yield Statistics.of_large(self.large, self._own_options())
 
-    def _take(self, chunk: Chunk) -> Iterator[Statistics]:
+    def _take(self, chunk: ScoredRows) -> Iterator[Statistics]:
         starts = np.flatnonzero(np.r_[True, chunk.qid[1:] != chunk.qid[:-1]])
         self._refuse_returning(chunk.qid[starts].tolist())
         first = int(starts[1]) if len(starts) > 1 else len(chunk.y)
@@ -280,25 +288,30 @@ class _Queue:
             if last > 0 or (self.waiting and self.waiting[0].qid[0] != chunk.qid[0]):
                 whole = [*self.waiting, chunk.take(slice(0, last))]
                 self.waiting = []
-                yield Statistics.of(_join(whole), self.options)
+                yield Statistics.of(_join(whole), self.graph_options)
             self._wait(chunk.take(slice(last, None)))
 
-    def _wait(self, rows: Chunk) -> None:
+    def _wait(self, rows: ScoredRows) -> None:
         self.waiting.append(rows)
         if sum(chunk.n_bytes for chunk in self.waiting) > self.memory:
-            one_group = self.options["ties"] == "keep"
+            ties_kept = self.graph_options["ties"] == "keep"
             (qid,) = rows.qid[:1].tolist()
-            self.large = LargeQuery(qid, self.n_features, self.memory, one_group)
+            self.large = LargeQuery(qid, self.n_features, self.memory, ties_kept)
             for chunk in self.waiting:
                 self.large.add(chunk.X, chunk.y)
             self.waiting = []
 
     def _own_options(self) -> dict[str, Any]:
         """Return the options with the weight of the large query under the id of a single one."""
-        weight = self.options["query_weight"]
+        weight = self.graph_options["query_weight"]
         if self.large is None or isinstance(weight, str):
-            return self.options
-        return self.options | {"query_weight": {0: weight[self.large.qid]}}
+            return self.graph_options
+        if self.large.qid not in weight:
+            raise InvalidInputError(
+                "`query_weight` must have an entry for every query id: "
+                f"{self.large.qid!r} has none."
+            )
+        return self.graph_options | {"query_weight": {0: weight[self.large.qid]}}
 
     def _refuse_returning(self, runs: list[Any]) -> None:
         """Refuse a query whose rows stand in several places."""
@@ -316,11 +329,11 @@ class _Queue:
         self.seen.update(new)
 
 
-def _join(chunks: list[Chunk]) -> Chunk:
+def _join(chunks: list[ScoredRows]) -> ScoredRows:
     if len(chunks) == 1:
         return chunks[0]
     matrices = [chunk.X for chunk in chunks]
     stack: Callable[..., Matrix] = sparse.vstack if sparse.issparse(matrices[0]) else np.concatenate
     X = stack(matrices, format="csr") if sparse.issparse(matrices[0]) else stack(matrices)
     y = np.concatenate([chunk.y for chunk in chunks])
-    return Chunk(X, y, np.concatenate([chunk.qid for chunk in chunks]))
+    return ScoredRows(X, y, np.concatenate([chunk.qid for chunk in chunks]))
