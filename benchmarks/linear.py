@@ -16,7 +16,8 @@ from rankwise.core.threads import even_parts, run_parts, serial_blas
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.svmlight.writer import write_svmlight
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
-from rankwise.solve.conjugate_gradients import Problem, Rule, descend
+from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import NormalOperator, normal_operator
 from rankwise.solve.rows import SparseRows, as_rows
 
@@ -78,7 +79,7 @@ def operator_rows() -> list[Row]:
             table += compare_operator(X, w, operator, f"{name}, {dtype}", bar, bandwidth)
         (seconds,) = medians([lambda stored=stored: as_rows(X, stored)])
         table.append(
-            Row(f"renaming the columns, once for a fit, {dtype}",
+            Row(f"reordering the columns, once for a fit, {dtype}",
                 "one operator application, 1,000 queries", "report", seconds, table[-2].seconds,
                 seconds / table[-2].seconds)
         )  # fmt: skip
@@ -138,11 +139,11 @@ def pair_rows() -> list[Row]:
             p = r + (r @ r) / before * p
         return w
 
-    ours = Rule(tol=0.0, max_iter=20)
+    ours = StoppingRule(tol=0.0, max_iter=20)
     return [
         faster(
             f"20 iterations on {len(pairs):,} pairs of {X.shape[0]:,} items",
-            lambda: descend(Problem.of(operator, np.ones(1)), ours),
+            lambda: multishift_cg(ShiftedSystems.of(operator, np.ones(1)), ours),
             "the same with scipy products, X.T @ (M.T @ (M @ (X @ w)))",
             lambda: scipy_steps(lambda w: X.T @ (M.T @ (M @ (X @ w))), X.T @ (M.T @ rhs)),
             1.5,

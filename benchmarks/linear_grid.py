@@ -13,7 +13,13 @@ from rankwise.core.queries import Queries
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.linear.validation import validate_by_measure
-from rankwise.solve.conjugate_gradients import Descent, Problem, Rule, Validation, descend
+from rankwise.solve.conjugate_gradients import (
+    CGResult,
+    ShiftedSystems,
+    Validator,
+    multishift_cg,
+)
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows
 
@@ -21,31 +27,31 @@ ALPHAS = 2.0 ** np.arange(-15, 16)
 PAPER = (17186.0, 97.0)  # seconds of selection, methods 1 and 2, [APS10] Table 1, Reuters
 
 
-def grid_problem() -> tuple[csr_array, PreferenceGraph, Validation]:
+def grid_problem() -> tuple[csr_array, PreferenceGraph, Validator]:
     X = rows_like_rcv1(int(781_265 * SIZE))
     y = scores_of(X)
     n_val = min(8149, X.shape[0] // 10)
     graph = PreferenceGraph.from_scores(y[n_val:], ties="keep")
-    validation = validate_by_measure(X[:n_val], y[:n_val], Queries.single(n_val), Concordance)
-    return X[n_val:], graph, validation
+    validator = validate_by_measure(X[:n_val], y[:n_val], Queries.single(n_val), Concordance)
+    return X[n_val:], graph, validator
 
 
 def table() -> list[Row]:
-    X, graph, validation = grid_problem()
+    X, graph, validator = grid_problem()
     operator = normal_operator(as_rows(X), graph)
-    rule = Rule(tol=1e-6, max_iter=2000)
+    rule = StoppingRule(tol=1e-6, max_iter=2000)
 
-    def run(alphas: np.ndarray, rule: Rule, validation: Validation | None = None) -> Descent:
-        return descend(Problem.of(operator, alphas, validation=validation), rule)
+    def run(alphas: np.ndarray, rule: StoppingRule, validator: Validator | None = None) -> CGResult:
+        return multishift_cg(ShiftedSystems.of(operator, alphas, validator=validator), rule)
 
-    one, one_s = timed(lambda: run(ALPHAS[:1], rule, validation))
-    grid, grid_s = timed(lambda: run(ALPHAS, rule, validation))
+    one, one_s = timed(lambda: run(ALPHAS[:1], rule, validator))
+    grid, grid_s = timed(lambda: run(ALPHAS, rule, validator))
     separate, separate_s = timed(lambda: [run(np.array([a]), rule) for a in ALPHAS])
-    n_separate = sum(descent.n_iter for descent in separate)
-    early, early_s = timed(lambda: run(np.zeros(1), Rule(1e-6, 2000, 10), validation))
-    hybrid, hybrid_s = timed(lambda: run(ALPHAS, Rule(1e-6, 2000, 10), validation))
+    n_separate = sum(result.n_iter for result in separate)
+    early, early_s = timed(lambda: run(np.zeros(1), StoppingRule(1e-6, 2000, 10), validator))
+    hybrid, hybrid_s = timed(lambda: run(ALPHAS, StoppingRule(1e-6, 2000, 10), validator))
     jacobi, jacobi_s = timed(
-        lambda: descend(Problem.of(operator, ALPHAS[:1], precondition=True), rule)
+        lambda: multishift_cg(ShiftedSystems.of(operator, ALPHAS[:1], precondition=True), rule)
     )
     differ = max(
         np.linalg.norm(a - b.coefs[0]) / np.linalg.norm(b.coefs[0])
