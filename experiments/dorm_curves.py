@@ -31,7 +31,7 @@ AIMS: dict[str, tuple[Any, float]] = {
     "WTA": ("WTA", 0.5),
     "modified WTA": ("mWTA", 0.5),
     "Precision @ 10": ("Precision @ 10", 0.5),
-    "ERU, plain": ("ERU(normalise='none')", 0.5),
+    "ERU, plain": ("ERU(normalize='none')", 0.5),
     "ERU, normalised": ("ERU", 0.5),
     "discounts of one's own": (Utility(discounts=(1.0, 0.6, 0.4, 0.2, 0.1)), 0.5),
     "a matrix of costs": (lambda y: np.outer(y, np.log2(np.arange(len(y)) + 2.0)), 0.5),

@@ -92,7 +92,7 @@ def plain_eru(measure, ranked):
 
 
 def eru(measure, ranked):
-    if measure.normalise == "none":
+    if measure.normalize == "none":
         return plain_eru(measure, ranked)
     best = plain_eru(measure, np.sort(ranked)[::-1])
     return plain_eru(measure, ranked) / best if best > 0 else np.nan
@@ -103,7 +103,7 @@ def plain_utility(measure, ranked):
 
 
 def utility(measure, ranked):
-    if measure.normalise == "none":
+    if measure.normalize == "none":
         return plain_utility(measure, ranked)
     best = plain_utility(measure, np.sort(ranked)[::-1])
     return plain_utility(measure, ranked) / best if best > 0 else np.nan
@@ -116,7 +116,7 @@ def wta(measure, ranked):
 def precision(measure, ranked):
     hits, k = ranked >= measure.relevant, measure.cutoff
     norms = {"cutoff": k, "items": min(k, len(hits)), "best": min(k, hits.sum())}
-    norm = norms[measure.normalise]
+    norm = norms[measure.normalize]
     return hits[:k].sum() / norm if norm > 0 else np.nan
 
 
@@ -125,7 +125,7 @@ def average_precision(measure, ranked):
     if not hits.any():
         return np.nan
     total = sum(hits[: p + 1].mean() for p in range(min(k, len(hits))) if hits[p])
-    return total / (min(hits.sum(), k) if measure.normalise == "best" else hits.sum())
+    return total / (min(hits.sum(), k) if measure.normalize == "best" else hits.sum())
 
 
 def reciprocal_rank(measure, ranked):

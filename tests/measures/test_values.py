@@ -79,7 +79,7 @@ def test_pooled_disagreement_weighs_queries_by_their_pairs():
 
 def test_half_life_is_the_place_that_counts_one_half():
     y = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
-    value = ERU(half_life=5, normalise="none").per_query(y, -np.arange(5.0), Queries.single(5))
+    value = ERU(half_life=5, normalize="none").per_query(y, -np.arange(5.0), Queries.single(5))
     assert value == 0.5
 
 

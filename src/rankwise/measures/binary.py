@@ -14,8 +14,8 @@ from rankwise.measures.options import Cutoff, Number, Ties
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, Plan, ratio
 
-APNormalise: TypeAlias = Literal["best", "relevant"]
-PrecisionNormalise: TypeAlias = Literal["cutoff", "items", "best"]
+APNormalize: TypeAlias = Literal["best", "relevant"]
+PrecisionNormalize: TypeAlias = Literal["cutoff", "items", "best"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,7 +54,7 @@ class APMeasure(HitMeasure):
     ----------
     relevant : float
         The smallest grade that counts as relevant.
-    normalise : {"best", "relevant"}
+    normalize : {"best", "relevant"}
         Divide by min(R, k), so that the best ranking reaches 1, or by R whatever the cut-off.
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
@@ -72,13 +72,13 @@ class APMeasure(HitMeasure):
 
     name: ClassVar[str] = "AP"
 
-    normalise: APNormalise = "best"
+    normalize: APNormalize = "best"
 
     def plan(self, judgements: Judgements) -> Plan:
         """Find the relevant items and the largest sum of precisions."""
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
-        norms = np.minimum(n_hits, limit) if self.normalise == "best" else n_hits
+        norms = np.minimum(n_hits, limit) if self.normalize == "best" else n_hits
         return Plan(n_hits > 0, np.ones(len(norms)), partial(self._rate, hits, limit, norms))
 
     def _rate(
@@ -131,13 +131,13 @@ class RRMeasure(HitMeasure):
 class PrecisionMeasure(InnerProductMeasure):
     """Take the share of relevant items among the first k; it needs a cut-off, ``Precision @ k``.
 
-    Undefined only with ``normalise="best"``, for a query without a relevant item.
+    Undefined only with ``normalize="best"``, for a query without a relevant item.
 
     Parameters
     ----------
     relevant : float
         The smallest grade that counts as relevant.
-    normalise : {"cutoff", "items", "best"}
+    normalize : {"cutoff", "items", "best"}
         Divide the number of relevant items by k; by the number of items there are, at most k; or by
         the number of relevant items there are, at most k, so that the best ranking reaches 1.
     ties : {"average", "input", "reverse", "best", "worst"}
@@ -149,7 +149,7 @@ class PrecisionMeasure(InnerProductMeasure):
 
     Notes
     -----
-    [LS08] eq. (15) with ``normalise="cutoff"``.
+    [LS08] eq. (15) with ``normalize="cutoff"``.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class PrecisionMeasure(InnerProductMeasure):
     name: ClassVar[str] = "Precision"
 
     relevant: Number = 1.0
-    normalise: PrecisionNormalise = "cutoff"
+    normalize: PrecisionNormalize = "cutoff"
     cutoff: Cutoff = None
 
     def form(self, judgements: Judgements) -> InnerProduct:
@@ -179,7 +179,7 @@ class PrecisionMeasure(InnerProductMeasure):
             "items": np.minimum(n_items, self.cutoff).astype(np.float64),
             "best": judgements.best(hits, discounts),
         }
-        return InnerProduct(hits, discounts, norms[self.normalise])
+        return InnerProduct(hits, discounts, norms[self.normalize])
 
 
 AP = APMeasure()

@@ -11,7 +11,7 @@ from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
 from rankwise.measures.options import Cutoff, Discounts, Gain, Number, NumberAboveOne
 from rankwise.measures.rankings import Judgements
 
-Normalise: TypeAlias = Literal["best", "none"]
+Normalize: TypeAlias = Literal["best", "none"]
 
 MAX_EXPONENT = 1000
 """The largest grade with exponential gain; sums of larger gains would leave double precision."""
@@ -163,7 +163,7 @@ class ERUMeasure(InnerProductMeasure):
         The neutral vote d.
     half_life : float
         The half-life h, above 1.
-    normalise : {"best", "none"}
+    normalize : {"best", "none"}
         Divide by the utility of the best order, or leave the utility as it is.
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
@@ -180,7 +180,7 @@ class ERUMeasure(InnerProductMeasure):
     >>> stars, scores = [5, 2, 4], [0.1, 0.7, 0.4]
     >>> ERU(neutral=3).per_query(stars, scores, Queries.single(3)).round(4)
     array([0.7938])
-    >>> ERU(neutral=3, normalise="none").per_query(stars, scores, Queries.single(3)).round(4)
+    >>> ERU(neutral=3, normalize="none").per_query(stars, scores, Queries.single(3)).round(4)
     array([2.2551])
     """
 
@@ -188,14 +188,14 @@ class ERUMeasure(InnerProductMeasure):
 
     neutral: Number = 0.0
     half_life: NumberAboveOne = 5.0
-    normalise: Normalise = "best"
+    normalize: Normalize = "best"
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Divide by the utility of the best order, or leave the sums as they are."""
         gains = np.maximum(judgements.y - self.neutral, 0.0)  # [LS08] eq. (16)
         positions = np.arange(1, judgements.longest + 1)
         discounts = np.exp2((1 - positions) / (self.half_life - 1.0))  # [LS08] eq. (16)
-        if self.normalise == "none":
+        if self.normalize == "none":
             return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
         return InnerProduct(gains, discounts, judgements.best(gains, discounts))
 
@@ -258,7 +258,7 @@ class UtilityMeasure(GainMeasure):
     discounts : tuple
         What the first, second, ... position is worth; none less than 0 or more than the one before.
         Later positions are worth nothing.
-    normalise : {"best", "none"}
+    normalize : {"best", "none"}
         Divide by the utility of the best order, or leave the utility as it is.
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
@@ -268,7 +268,7 @@ class UtilityMeasure(GainMeasure):
     Examples
     --------
     >>> from rankwise import Queries, Utility
-    >>> clicks = Utility(discounts=(0.4, 0.2, 0.1), normalise="none")
+    >>> clicks = Utility(discounts=(0.4, 0.2, 0.1), normalize="none")
     >>> clicks.per_query([3, 1, 0, 2], [0.9, 0.8, 0.1, 0.5], Queries.single(4)).round(4)
     array([1.6])
     """
@@ -276,12 +276,12 @@ class UtilityMeasure(GainMeasure):
     name: ClassVar[str] = "Utility"
 
     discounts: Discounts = (1.0,)
-    normalise: Normalise = "best"
+    normalize: Normalize = "best"
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Take the discounts as they are."""
         gains, discounts = self.gains(judgements), np.array(self.discounts)[: judgements.longest]
-        if self.normalise == "none":
+        if self.normalize == "none":
             return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
         return InnerProduct(gains, discounts, judgements.best(gains, discounts))
 

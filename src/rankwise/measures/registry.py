@@ -21,17 +21,17 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "lightgbm": {
         "NDCG": {"gain": "exponential", "ties": "input", "empty": "one"},
-        "AP": {"normalise": "best", "ties": "input", "empty": "one"},
+        "AP": {"normalize": "best", "ties": "input", "empty": "one"},
     },
     "xgboost": {
         "NDCG": {"gain": "exponential", "ties": "input", "empty": "one"},
-        "AP": {"normalise": "best", "ties": "input", "empty": "one"},
-        "Precision": {"normalise": "items", "ties": "input"},
+        "AP": {"normalize": "best", "ties": "input", "empty": "one"},
+        "Precision": {"normalize": "items", "ties": "input"},
     },
     "trec_eval": {
         "NDCG": {"gain": "linear", "ties": "reverse", "empty": "zero"},
-        "AP": {"normalise": "relevant", "ties": "reverse", "empty": "zero"},
-        "Precision": {"normalise": "cutoff", "ties": "reverse"},
+        "AP": {"normalize": "relevant", "ties": "reverse", "empty": "zero"},
+        "Precision": {"normalize": "cutoff", "ties": "reverse"},
         "RR": {"ties": "reverse", "empty": "zero"},
     },
 }
