@@ -34,12 +34,12 @@ MEASURES = [
     "DCG",
     "DCG @ 2",
     "Precision @ 2",
-    "Precision(normalise=best) @ 3",
+    "Precision(normalize=best) @ 3",
     "RR",
     "RR @ 2",
     "WTA",
     "ERU",
-    "ERU(normalise=none)",
+    "ERU(normalize=none)",
     "Utility(discounts=(3, 2, 2, 0.5))",
 ]
 P = problem(seed=0, sizes=(6, 5, 1, 7, 4, 6))
@@ -73,7 +73,7 @@ def test_every_measure_is_trained_to_a_certified_gap(measure):
 
 
 @pytest.mark.parametrize(
-    "measure", ["NDCG", "NDCG @ 3", "Precision(normalise=best) @ 2", "RR", "WTA"]
+    "measure", ["NDCG", "NDCG @ 3", "Precision(normalize=best) @ 2", "RR", "WTA"]
 )
 def test_slacks_bound_the_loss_in_the_measure(measure):
     ranker = fitted(measure, C=3.0)
