@@ -9,12 +9,12 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 
 
-def check_length(name: str, values: NDArray[Any], n_items: int) -> None:
+def check_length(name: str, values: NDArray[Any], n_items: int, owner: str = "X") -> None:
     """Refuse ``values`` unless there is one entry per item."""
     if len(values) != n_items:
         raise InvalidInputError(
-            f"`{name}` must have one entry per row of `X`: "
-            f"X has {n_items} rows, {name} has {len(values)}."
+            f"`{name}` must have one entry per row of `{owner}`: "
+            f"{owner} has {n_items} rows, {name} has {len(values)}."
         )
 
 

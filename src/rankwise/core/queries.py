@@ -42,7 +42,7 @@ class Queries:
     index: IntArray
 
     @classmethod
-    def of(cls, qid: Any, n_items: int, name: str = "qid") -> Self:
+    def of(cls, qid: Any, n_items: int, name: str = "qid", owner: str = "X") -> Self:
         """Build from what a caller gave: ids, queries already built, or None for a single query.
 
         Parameters
@@ -53,11 +53,13 @@ class Queries:
             Number of items; another number of ids is refused.
         name : str
             What the caller calls the ids.
+        owner : str
+            What the caller calls the items, one per row.
         """
         if qid is None:
             return cls.single(n_items)
         queries = qid if isinstance(qid, cls) else cls.from_qid(qid)
-        check_length(name, queries.index, n_items)
+        check_length(name, queries.index, n_items, owner)
         return queries
 
     @classmethod
