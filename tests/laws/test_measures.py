@@ -9,7 +9,6 @@ import pytest
 from measures.variants import PLAIN, VARIANTS
 from problems import problem
 from rankwise.core.queries import Queries
-from rankwise.measures import value as value_module
 from rankwise.measures.evaluation import evaluate
 from rankwise.measures.registry import MEASURES, parse_measure
 
@@ -101,15 +100,16 @@ def test_ties_lie_between_the_worst_and_the_best_order(measure):
 
 @every_measure
 @pytest.mark.parametrize("rows_at_once", [1, 1 << 22])
-def test_many_score_vectors_equal_one_after_the_other(measure, rows_at_once, monkeypatch):
-    monkeypatch.setattr(value_module, "ROWS_AT_ONCE", rows_at_once)
+def test_many_score_vectors_equal_one_after_the_other(measure, rows_at_once):
     y, _, qid = draw()
     queries = Queries.from_qid(qid)
     matrix = np.random.default_rng(3).integers(0, 8, (5, len(y))) / 8
     loop = [measure.per_query(y, scores, queries) for scores in matrix]
-    np.testing.assert_array_equal(measure.values_many(y, matrix, queries), loop)
+    many = measure.values_many(y, matrix, queries, rows_at_once=rows_at_once)
+    np.testing.assert_array_equal(many, loop)
     overall = [measure.overall(y, scores, queries) for scores in matrix]
-    np.testing.assert_array_equal(measure.overall_many(y, matrix, queries), overall)
+    many = measure.overall_many(y, matrix, queries, rows_at_once=rows_at_once)
+    np.testing.assert_array_equal(many, overall)
 
 
 @every_measure

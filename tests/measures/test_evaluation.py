@@ -136,7 +136,10 @@ def test_results_cannot_be_changed():
     ("arguments", "match"),
     [
         ({"y": [], "scores": []}, "there must be an item: y has 0, qid has 0"),
-        ({"y": [1, 0], "scores": [1, 2], "qid": [1]}, "y has 2, qid has 1"),
+        (
+            {"y": [1, 0], "scores": [1, 2], "qid": [1]},
+            "`qid` must have one entry per row of `y`: y has 2 rows, qid has 1",
+        ),
         ({"y": [[1], [0]], "scores": [1, 2]}, "`y` must be one-dimensional"),
         ({"y": [1, 0], "scores": [1, np.nan]}, "`scores` must be finite: row 1"),
         ({"y": [1, 0], "scores": [1, 2], "measures": []}, "at least one measure"),

@@ -69,7 +69,12 @@ def test_one_sided_claims_share_the_pvalue():
         ([np.nan], [1.0], {}, "At least one query must have a value"),
         ([1.0, 2.0], [1.0], {}, r"one value per query: got shapes \(2,\) and \(1,\)"),
         ([1.0], [1.0], {"alternative": "more"}, "`alternative` must be one of 'two-sided'"),
-        (evaluate([1, 0], [2, 1]), [1.0], {}, "both values of queries: got Evaluation and list"),
+        (
+            evaluate([1, 0], [2, 1]),
+            [1.0],
+            {},
+            "both must be values per query: got Evaluation and list",
+        ),
         (evaluate([1, 0], [2, 1]), evaluate([1, 0], [2, 1]), {}, "`measure` must say what"),
         (
             evaluate([1, 0], [2, 1], ["a", "a"]),

@@ -100,12 +100,12 @@ def test_every_parameter_refuses_nonsense(measure):
         ("NDCG(**{'gain': 1})", "Parameters must read like"),
         ("NDCG(ties=input, ties=worst)", "each given once"),
         ("NDCG(x) or f(y)", "Parameters must read like"),
-        ("NDCG(cutoff=5) @ 6", "cut-off of a measure must be given once"),
+        ("NDCG(cutoff=5) @ 6", "The cut-off must be given once"),
         ("AUC @ 5", "AUC looks at the whole ranking and takes no cut-off"),
         ("ERU(half_life=1)", "`half_life` must be above 1"),
         ("Utility(discounts=(1, 2))", "`discounts` must be a tuple .* must not rise"),
         ("Utility(discounts=(1, -1))", "`discounts` must be a tuple .* nor be negative"),
-        ("Utility(discounts=(0, 0))", "`discounts` must be a tuple .* begins above 0"),
+        ("Utility(discounts=(0, 0))", "`discounts` must be a tuple .* the first must be above 0"),
         ("Utility(discounts=text)", "`discounts` must be a tuple"),
         ("AP(relevant=1e999)", "`relevant` must be a finite number"),
         (7, "A measure must read like .*: got 7"),
@@ -145,8 +145,8 @@ def test_presets_are_parameters_of_measures():
     ("measure", "preset", "match"),
     [
         ("NDCG", "lightgmb", "`preset` must be one of .* Did you mean 'lightgbm'"),
-        ("WTA", "lightgbm", "'lightgbm' knows the measures 'NDCG', 'AP': got 'WTA'"),
-        (NDCG, "lightgbm", "`preset` must come with the measure as text"),
+        ("WTA", "lightgbm", "'lightgbm' has the measures 'NDCG', 'AP': got 'WTA'"),
+        (NDCG, "lightgbm", "`preset` needs the measure as text.*got the measure NDCG"),
     ],
 )
 def test_presets_that_do_not_exist_are_refused(measure, preset, match):

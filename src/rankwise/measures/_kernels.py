@@ -1,6 +1,10 @@
-"""Compiled counting of pairs of items, in O(n log n).
+"""Compiled loops over the cells (score vector, query) of a table: sort, sum, count pairs.
 
-The cells, ``starts``, ``order`` and ``tied`` are those of `_sort_kernels`.
+A kernel fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query
+by query, and releases the interpreter lock, so that threads can share the cells. Items stand query
+by query; query q owns the positions ``starts[q]`` to ``starts[q + 1] - 1``. ``order[v]`` lists the
+items of each query from the highest to the lowest score of vector v, and ``tied[v, p]`` says whether
+the item at position p shares its score with the one before it.
 """
 
 import numpy as np
@@ -25,7 +29,7 @@ def sort_items(
 ) -> None:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
     n_queries = len(starts) - 1
-    longest = longest_query(starts)
+    longest = _longest_query(starts)
     key, spare_key = np.empty(longest), np.empty(longest)
     item, spare_item = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
     for cell in range(first, last):
@@ -44,7 +48,7 @@ def sort_items(
 
 
 @njit(cache=True, nogil=True)
-def longest_query(starts: IntArray) -> int:
+def _longest_query(starts: IntArray) -> int:
     """Return the number of items of the longest query."""
     longest = 0
     for q in range(len(starts) - 1):
@@ -289,7 +293,7 @@ def swapped_pairs(
 ) -> None:
     """Weigh the pairs ordered against their grades: inversions counted by a merge sort."""
     n_queries = len(starts) - 1
-    longest = longest_query(starts)
+    longest = _longest_query(starts)
     grade, spare_grade = np.empty(longest), np.empty(longest)
     mass, spare_mass = np.empty(longest), np.empty(longest)
     for cell in range(first, last):

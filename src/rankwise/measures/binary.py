@@ -10,23 +10,23 @@ from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures._kernels import first_reciprocals, precision_sums
 from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
-from rankwise.measures.options import Cutoff, Number, Ties
+from rankwise.measures.options import Cutoff, Number, TieRule
 from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, Plan, ratio
+from rankwise.measures.value import Measure, MeasurePlan, ratio
 
-APNormalize: TypeAlias = Literal["best", "relevant"]
-PrecisionNormalize: TypeAlias = Literal["cutoff", "items", "best"]
+APNorm: TypeAlias = Literal["best", "relevant"]
+PrecisionNorm: TypeAlias = Literal["cutoff", "items", "best"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HitMeasure(Measure):
-    """Look for the positions of the relevant items; undefined for a query that has none."""
+    """Measure the positions of the relevant items; undefined for a query that has none."""
 
     greater_is_better: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
 
     relevant: Number = 1.0
-    ties: Ties = "average"
+    ties: TieRule = "average"
     cutoff: Cutoff = None
 
     def hits(self, judgements: Judgements) -> tuple[BoolArray, FloatArray]:
@@ -59,7 +59,7 @@ class APMeasure(HitMeasure):
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int, optional
-        Look at so many items only; written ``AP @ 10``.
+        Number of items to look at; written ``AP @ 10``.
     empty : {"skip", "zero", "one"}
         What an undefined query counts.
 
@@ -72,14 +72,14 @@ class APMeasure(HitMeasure):
 
     name: ClassVar[str] = "AP"
 
-    normalize: APNormalize = "best"
+    normalize: APNorm = "best"
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find the relevant items and the largest sum of precisions."""
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
         norms = np.minimum(n_hits, limit) if self.normalize == "best" else n_hits
-        return Plan(n_hits > 0, np.ones(len(norms)), partial(self._rate, hits, limit, norms))
+        return MeasurePlan(n_hits > 0, np.ones(len(norms)), partial(self._rate, hits, limit, norms))
 
     def _rate(
         self, hits: BoolArray, limit: int, norms: FloatArray, rankings: Rankings
@@ -93,7 +93,7 @@ class APMeasure(HitMeasure):
 class RRMeasure(HitMeasure):
     """Take the reciprocal of the position of the first relevant item; its mean over queries is MRR.
 
-    Undefined for a query without a relevant item, and 0 when none stands before the cut-off. The
+    Undefined for a query without a relevant item, and 0 when none is within the cut-off. The
     expectation over the orders of tied items is exact. One sort, O(n log n).
 
     Parameters
@@ -103,7 +103,7 @@ class RRMeasure(HitMeasure):
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int, optional
-        Look at so many items only; written ``RR @ 10``.
+        Number of items to look at; written ``RR @ 10``.
     empty : {"skip", "zero", "one"}
         What an undefined query counts.
 
@@ -116,11 +116,11 @@ class RRMeasure(HitMeasure):
 
     name: ClassVar[str] = "RR"
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find the relevant items."""
         hits, n_hits = self.hits(judgements)
         rate = partial(self._rate, hits, self.limit(judgements))
-        return Plan(n_hits > 0, np.ones(len(n_hits)), rate)
+        return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate)
 
     def _rate(self, hits: BoolArray, limit: int, rankings: Rankings) -> FloatArray:
         return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))
@@ -129,7 +129,7 @@ class RRMeasure(HitMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrecisionMeasure(InnerProductMeasure):
-    """Take the share of relevant items among the first k; it needs a cut-off, ``Precision @ k``.
+    """Compute the share of relevant items among the first k; needs a cut-off, ``Precision @ k``.
 
     Undefined only with ``normalize="best"``, for a query without a relevant item.
 
@@ -138,12 +138,12 @@ class PrecisionMeasure(InnerProductMeasure):
     relevant : float
         The smallest grade that counts as relevant.
     normalize : {"cutoff", "items", "best"}
-        Divide the number of relevant items by k; by the number of items there are, at most k; or by
-        the number of relevant items there are, at most k, so that the best ranking reaches 1.
+        Divide the number of relevant items by k, by the smaller of k and the number of items, or by
+        the smaller of k and the number of relevant items, so that the best ranking reaches 1.
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int
-        Look at so many items only; written ``Precision @ 10``.
+        Number of items to look at; written ``Precision @ 10``.
     empty : {"skip", "zero", "one"}
         What an undefined query counts.
 
@@ -161,14 +161,14 @@ class PrecisionMeasure(InnerProductMeasure):
     name: ClassVar[str] = "Precision"
 
     relevant: Number = 1.0
-    normalize: PrecisionNormalize = "cutoff"
+    normalize: PrecisionNorm = "cutoff"
     cutoff: Cutoff = None
 
     def form(self, judgements: Judgements) -> InnerProduct:
-        """Count the relevant items before the cut-off."""
+        """Count the relevant items within the cut-off."""
         if self.cutoff is None:
             raise InvalidInputError(
-                "Precision needs a cut-off, as the share of relevant items among all of them does "
+                "Precision needs a cut-off, as the share of relevant items among all items does "
                 "not depend on their order: got none. Write, for example, Precision @ 10."
             )
         hits = (judgements.y >= self.relevant).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Rank correlations: Kendall's tau-b and Spearman's rho."""
+"""Measures that are rank correlations: Kendall's tau-b and Spearman's rho."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,9 +8,9 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.measures._kernels import differing_pairs
-from rankwise.measures.pairwise import Pairs
+from rankwise.measures.pairwise import PairCounts
 from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, Plan, ratio
+from rankwise.measures.value import Measure, MeasurePlan, ratio
 
 
 @final
@@ -41,14 +41,14 @@ class KendallTauMeasure(Measure):
     greater_is_better: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Weigh the pairs with different grades."""
         total = judgements.pairs(judgements.y)
-        return Plan(total > 0, np.ones_like(total), partial(self._rate, total))
+        return MeasurePlan(total > 0, np.ones_like(total), partial(self._rate, total))
 
     def _rate(self, total: FloatArray, rankings: Rankings) -> FloatArray:
         judgements = rankings.judgements
-        pairs = Pairs.of(judgements.y, total, rankings)
+        pairs = PairCounts.of(judgements.y, total, rankings)
         order = rankings.sorted("average").order
         apart = rankings.table(differing_pairs, rankings.scores, judgements.weight, order)
         balance = total - 2.0 * pairs.swapped - pairs.tied
@@ -79,10 +79,10 @@ class SpearmanMeasure(Measure):
     greater_is_better: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Rank the grades."""
         spread = _sums(judgements.midranks**2, judgements)
-        return Plan(spread > 0, np.ones_like(spread), partial(self._rate, spread))
+        return MeasurePlan(spread > 0, np.ones_like(spread), partial(self._rate, spread))
 
     def _rate(self, spread: FloatArray, rankings: Rankings) -> FloatArray:
         judgements, ranks = rankings.judgements, rankings.midranks()

@@ -1,4 +1,4 @@
-"""Measuring rankings: `evaluate` and its result."""
+"""Measure rankings query by query, and test whether one ranker is better than another."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,14 @@ from rankwise.measures.rankings import Judgements, Rankings, one_vector
 from rankwise.measures.registry import parse_measure, parse_measures
 from rankwise.measures.value import Measure, weighted_mean
 
+Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+"""The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """Hold the values of measures for each query; printing it gives a table of the means.
+    """Hold the value of each measure for each query; prints as a table of the means.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class Evaluation:
     values : (n_queries, n_measures)
         The values, NaN where a measure is undefined and skipped.
     weights : (n_queries, n_measures)
-        The weight of each query in the overall value: 1, or its pairs for a pooled measure.
+        The weight of each query in the overall value: 1, or that of its pairs for a pooled measure.
     defined : (n_queries, n_measures)
         Whether the grades of the query define the measure.
 
@@ -74,7 +77,7 @@ class Evaluation:
     def standard_error(self) -> FloatArray:
         """The standard error of each overall value over queries; NaN for fewer than two queries.
 
-        For a pooled measure, a ratio of sums over queries, it is the linearised one.
+        A pooled measure is a ratio of sums over queries; its standard error is linearised.
         """
         counted = ~np.isnan(self.values) & (self.weights > 0)
         weights = np.where(counted, self.weights, 0.0)
@@ -91,7 +94,7 @@ class Evaluation:
 
     @property
     def n_undefined(self) -> IntArray:
-        """Number of queries whose grades leave each measure undefined, whatever they count."""
+        """Number of queries where each measure is undefined, whatever its ``empty`` says."""
         undefined: IntArray = (~self.defined).sum(axis=0)
         return undefined
 
@@ -102,7 +105,7 @@ class Evaluation:
         return {"qid": self.ids} | columns
 
     def __getitem__(self, measure: str | Measure) -> float:
-        """Return the overall value of a measure, given by itself or by its name."""
+        """Return the overall value of a measure, given as a value or as text."""
         return float(self.mean[self.column(measure)])
 
     def column(self, measure: str | Measure) -> int:
@@ -111,12 +114,12 @@ class Evaluation:
         if wanted not in self.measures:
             raise InvalidInputError(
                 f"The evaluation holds {listed(map(repr, self.measures))}: got {wanted!r}. "
-                "Give it to `evaluate` among the measures."
+                "Pass it to `evaluate`."
             )
         return self.measures.index(wanted)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in the types of JSON; what is undefined is None."""
+        """Return everything in types that JSON can hold; undefined values are None."""
         summaries = zip(
             self.mean, self.standard_error, self.n_undefined, self.values.T, strict=True
         )
@@ -175,10 +178,10 @@ def evaluate(
     scores : (n_items,)
         The predicted scores; the item with the highest is ranked first.
     qid : (n_items,), optional
-        The query of each item, in any order; without it all items form one query.
+        The query of each item, in any order; by default all items form one query.
     measures : measure, name or several of them, optional
-        By default Concordance and KendallTau, and NDCG and NDCG @ 10 where they apply: when no
-        grade is negative and there are no weights.
+        By default Concordance and KendallTau, and also NDCG and NDCG @ 10 when no grade is negative
+        and there are no weights.
     sample_weight : (n_items,), optional
         Weights of the items, for measures of pairs: the weight of a pair is the product of the
         weights of its items.
@@ -200,7 +203,7 @@ def evaluate(
     Concordance  0.4167      0.4167          0
     2 queries
     """
-    queries = Queries.single(np.size(y)) if qid is None else Queries.from_qid(qid)
+    queries = Queries.of(qid, np.size(y), owner="y")
     judgements = Judgements.of(y, queries, sample_weight)
     chosen = _defaults(judgements) if measures is None else parse_measures(measures)
     rankings = Rankings.of(judgements, one_vector(scores))
@@ -216,7 +219,7 @@ def evaluate(
 
 
 def _defaults(judgements: Judgements) -> tuple[Measure, ...]:
-    """Choose measures that suit the grades: gains must not be negative, and take no weights."""
+    """Choose measures that suit the grades: NDCG refuses negative grades and weights."""
     if judgements.weighted or (judgements.y < 0).any():
         return Concordance, KendallTau
     return Concordance, KendallTau, NDCG, NDCG @ 10
@@ -235,9 +238,6 @@ def _plain(name: Any) -> str | int | float | bool:
     return name if isinstance(name, str | int | float | bool) else str(name)
 
 
-Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
-
-
 @final
 @dataclass(frozen=True)
 class PairedTest:
@@ -248,15 +248,15 @@ class PairedTest:
     statistic : float
         The smaller sum of signed ranks; the sum for positive differences when one-sided.
     pvalue : float
-        The chance of a difference at least as large if neither ranker is better.
+        The probability of a difference at least as large if neither ranker is better.
     mean_difference : float
         The mean over queries of the first value minus the second.
     n_queries : int
         Number of queries compared.
     n_equal : int
-        Number of those with equal values, which the test leaves out.
+        How many of them have equal values; the test leaves these out.
     n_ignored : int
-        Number of further queries where one of the rankers has no value.
+        Number of other queries, where a ranker has no value.
 
     Examples
     --------
@@ -289,18 +289,19 @@ def paired_test(
 ) -> PairedTest:
     """Test whether one ranker is better than another, query by query.
 
-    The Wilcoxon signed-rank test ranks the differences of the queries by size and asks whether the
-    positive and the negative ones balance. Queries with equal values are left out, as Wilcoxon did;
-    when all are equal the p-value is 1.
+    The Wilcoxon signed-rank test ranks the differences of the queries by size and tests whether the
+    positive and the negative ones balance. Queries with equal values are left out, as in Wilcoxon's
+    original test; when all are equal the p-value is 1.
 
     Parameters
     ----------
     a, b : Evaluation or (n_queries,)
-        Two evaluations of the same queries, or the values of each query. NaN is ignored.
+        Two evaluations of the same queries, or one value per query. NaN is ignored.
     measure : measure or name, optional
         What to compare; needed for evaluations that hold several measures.
     alternative : {"two-sided", "greater", "less"}
-        The claim about ``a`` against ``b`` that a small p-value supports.
+        The hypothesis that a small p-value supports: ``a`` and ``b`` differ, ``a`` is greater, or
+        ``a`` is less.
 
     Notes
     -----
@@ -319,7 +320,7 @@ def paired_test(
     if len(known) == 0:
         raise InvalidInputError(
             "At least one query must have a value in both evaluations: got none. Check that the "
-            "grades hold relevant items, or set `empty` of the measure."
+            "queries have relevant items, or set `empty` of the measure."
         )
     changed = known[known != 0.0]
     statistic, pvalue = 0.0, 1.0
@@ -347,7 +348,7 @@ def _difference(
         return _column(a, measure) - _column(b, measure)
     if isinstance(a, Evaluation) or isinstance(b, Evaluation):
         raise InvalidInputError(
-            "Both arguments must be evaluations, or both values of queries: got "
+            "Both arguments must be evaluations, or both must be values per query: got "
             f"{type(a).__name__} and {type(b).__name__}."
         )
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)

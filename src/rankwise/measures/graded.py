@@ -1,4 +1,4 @@
-"""Measures of graded items: NDCG, DCG, expected rank utility, winner takes all."""
+"""Measures of graded items: NDCG, DCG, expected rank utility, winner takes all, own utilities."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, final
@@ -11,7 +11,7 @@ from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
 from rankwise.measures.options import Cutoff, Discounts, Gain, Number, NumberAboveOne
 from rankwise.measures.rankings import Judgements
 
-Normalize: TypeAlias = Literal["best", "none"]
+UtilityNorm: TypeAlias = Literal["best", "none"]
 
 MAX_EXPONENT = 1000
 """The largest grade with exponential gain; sums of larger gains would leave double precision."""
@@ -19,7 +19,7 @@ MAX_EXPONENT = 1000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GainMeasure(InnerProductMeasure):
-    """Let every grade have its gain."""
+    """Turn grades into gains."""
 
     gain: Gain = "linear"
 
@@ -48,7 +48,7 @@ class GainMeasure(InnerProductMeasure):
             position = int(np.argmax(wrong))
             raise InvalidInputError(
                 f"`y` {rule} for {self.name}: row {judgements.row(position)} holds "
-                f"{judgements.y[position]:g}. Map the grades to gains, or take a measure of pairs, "
+                f"{judgements.y[position]:g}. Map the grades to gains, or use a measure of pairs "
                 "such as KendallTau."
             )
 
@@ -68,20 +68,20 @@ class DiscountedGain(GainMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DCGMeasure(DiscountedGain):
-    r"""Add up the gains of the items, each discounted by its position.
+    r"""Sum the gains of the items, each discounted by its position.
 
     .. math:: \mathrm{DCG} = \sum_i \frac{b(y_i)}{\log_2(1 + \pi(i))}
 
-    Never undefined; it grows with the number and the grades of the relevant items.
+    Never undefined. It grows with the number and the grades of the relevant items.
 
     Parameters
     ----------
     gain : {"linear", "exponential"} or tuple
-        The gain b of a grade: y, 2^y - 1, or the gains of the grades 0, 1, 2, ... one by one.
+        The gain b of a grade: y, 2^y - 1, or a tuple of the gains of 0, 1, 2, ...
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int, optional
-        Look at so many items only; written ``DCG @ 10``.
+        Number of items to look at; written ``DCG @ 10``.
     empty : {"skip", "zero", "one"}
         Has no effect here.
 
@@ -105,7 +105,7 @@ class DCGMeasure(DiscountedGain):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NDCGMeasure(DiscountedGain):
-    r"""Divide the discounted gain by the largest that the grades allow: 1 is perfect.
+    r"""Divide the discounted gain by that of the best order: 1 is perfect.
 
     .. math:: \mathrm{NDCG@k} = \frac{\mathrm{DCG@k}(\pi)}{\mathrm{DCG@k}(\text{best order})}
 
@@ -114,11 +114,11 @@ class NDCGMeasure(DiscountedGain):
     Parameters
     ----------
     gain : {"linear", "exponential"} or tuple
-        The gain of a grade: y, 2^y - 1, or the gains of the grades 0, 1, 2, ... one by one.
+        The gain of a grade: y, 2^y - 1, or a tuple of the gains of 0, 1, 2, ...
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int, optional
-        Look at so many items only; written ``NDCG @ 10``.
+        Number of items to look at; written ``NDCG @ 10``.
     empty : {"skip", "zero", "one"}
         What an undefined query counts.
 
@@ -150,12 +150,12 @@ class NDCGMeasure(DiscountedGain):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ERUMeasure(InnerProductMeasure):
-    r"""Measure the expected rank utility: gains above a neutral vote, halved position by position.
+    r"""Compute the expected rank utility: gains above a neutral vote, discounted by a half-life.
 
     .. math:: \mathrm{ERU} = \sum_i 2^{(1 - \pi(i)) / (h - 1)} \max(y_i - d, 0)
 
-    with the half-life h, the position where an item counts half as much as in the first, and the
-    neutral vote d. Undefined, when normalised, for a query without a grade above the neutral vote.
+    with the neutral vote d and the half-life h, the position that counts half as much as the first.
+    When normalised, undefined for a query without a grade above the neutral vote.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class ERUMeasure(InnerProductMeasure):
 
     neutral: Number = 0.0
     half_life: NumberAboveOne = 5.0
-    normalize: Normalize = "best"
+    normalize: UtilityNorm = "best"
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Divide by the utility of the best order, or leave the sums as they are."""
@@ -203,7 +203,7 @@ class ERUMeasure(InnerProductMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WTAMeasure(InnerProductMeasure):
-    """Ask whether the winner takes all: whether the first item has the highest grade of its query.
+    """Check whether the first item has the highest grade of its query: winner takes all.
 
     Never undefined; several items may share the highest grade.
 
@@ -234,30 +234,24 @@ class WTAMeasure(InnerProductMeasure):
         return InnerProduct(top.astype(np.float64), np.ones(1), np.ones(len(highest)))
 
 
-DCG = DCGMeasure()
-NDCG = NDCGMeasure()
-ERU = ERUMeasure()
-WTA = WTAMeasure()
-
-
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class UtilityMeasure(GainMeasure):
-    r"""Add up the gains of the items, discounted by numbers of one's own, position by position.
+    r"""Sum the gains of the items, discounted by given numbers, one for each position.
 
     .. math:: \mathrm{Utility} = \frac{\sum_i a_{\pi(i)} b(y_i)}{\max_\sigma \sum_i a_{\sigma(i)}
               b(y_i)}
 
-    Undefined, when normalised, for a query whose best ranking is worth nothing. With suitable
-    numbers it is any other measure of gains and positions, and `DORM` can be trained for it.
+    When normalised, undefined for a query whose best order has no utility. With suitable numbers it
+    equals any other measure of gains and positions, and `DORM` can be trained for it.
 
     Parameters
     ----------
     gain : {"linear", "exponential"} or tuple
-        The gain b of a grade: y, 2^y - 1, or the gains of the grades 0, 1, 2, ... one by one.
+        The gain b of a grade: y, 2^y - 1, or a tuple of the gains of 0, 1, 2, ...
     discounts : tuple
-        What the first, second, ... position is worth; none less than 0 or more than the one before.
-        Later positions are worth nothing.
+        The discounts of the first, second, ... position: not negative, and never rising. Later
+        positions count 0.
     normalize : {"best", "none"}
         Divide by the utility of the best order, or leave the utility as it is.
     ties : {"average", "input", "reverse", "best", "worst"}
@@ -276,7 +270,7 @@ class UtilityMeasure(GainMeasure):
     name: ClassVar[str] = "Utility"
 
     discounts: Discounts = (1.0,)
-    normalize: Normalize = "best"
+    normalize: UtilityNorm = "best"
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Take the discounts as they are."""
@@ -286,4 +280,8 @@ class UtilityMeasure(GainMeasure):
         return InnerProduct(gains, discounts, judgements.best(gains, discounts))
 
 
+DCG = DCGMeasure()
+NDCG = NDCGMeasure()
+ERU = ERUMeasure()
+WTA = WTAMeasure()
 Utility = UtilityMeasure()

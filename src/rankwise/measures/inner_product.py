@@ -9,9 +9,9 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.measures._kernels import inner_products
-from rankwise.measures.options import Ties
+from rankwise.measures.options import TieRule
 from rankwise.measures.rankings import Judgements, Rankings, cumulate
-from rankwise.measures.value import Measure, Plan, ratio
+from rankwise.measures.value import Measure, MeasurePlan, ratio
 
 
 @final
@@ -22,9 +22,9 @@ class InnerProduct:
     Parameters
     ----------
     gains : (n_items,)
-        The gain b of each item, query by query; it never falls when the grade rises.
+        The gain b of each item, query by query; a higher grade never has a lower gain.
     discounts : (length,)
-        The discounts a of the first positions, which never rise; later positions count 0.
+        The discounts a of the first positions; they never rise, and later positions count 0.
     norms : (n_queries,)
         The norm c of each query, 0 where the measure is undefined.
     """
@@ -52,16 +52,16 @@ class InnerProductMeasure(Measure):
     greater_is_better: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
 
-    ties: Ties = "average"
+    ties: TieRule = "average"
 
     @abstractmethod
     def form(self, judgements: Judgements) -> InnerProduct:
         """Find gains, discounts and norms."""
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find gains, discounts and norms, and which queries have a norm."""
         form = self.form(judgements)
-        return Plan(form.norms > 0, np.ones(len(form.norms)), partial(self._rate, form))
+        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), partial(self._rate, form))
 
     def _rate(self, form: InnerProduct, rankings: Rankings) -> FloatArray:
         cumulative = cumulate(form.discounts, rankings.judgements.longest)

@@ -1,7 +1,7 @@
-"""The parameters of measures: what each may be, and how it is printed.
+"""The parameters of measures: their types, how values are checked, how they are printed.
 
-The type of a parameter says what it may be: a ``Literal`` lists its choices, and an ``Annotated``
-type carries the rule that accepts a value, brings it to its one form, or refuses it.
+A ``Literal`` type lists the choices of a parameter. An ``Annotated`` type carries a rule that
+refuses a value or returns it in its one form.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ import numpy as np
 from rankwise.core.errors import InvalidInputError
 
 ParameterRule: TypeAlias = Callable[[str, Any], Any]
-"""Takes the name and the value of a parameter; returns the value in its one form."""
+"""Takes the name and the value of a parameter; returns the value in its one form or refuses it."""
 
 
 def finite(name: str, value: Any) -> float:
@@ -71,8 +71,8 @@ def discount_table(name: str, value: Any) -> tuple[float, ...]:
     rises = any(after > before for before, after in pairwise(discounts))
     if not discounts or discounts[0] <= 0 or discounts[-1] < 0 or rises:
         raise InvalidInputError(
-            f"`{name}` must be a tuple of what the first, second, ... position is worth, which "
-            f"must not rise nor be negative, and begins above 0: got {value!r}."
+            f"`{name}` must be a tuple of numbers, one for each position from the first on, which "
+            f"must not rise nor be negative; the first must be above 0: got {value!r}."
         )
     return discounts
 
@@ -90,21 +90,21 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
     return check
 
 
-Ties: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
-"""How items with the same score are ordered: on average over all orders, as the rows came, the last
-row first, or so that the measure is as high or as low as it can be."""
+TieRule: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
+"""How items with the same score are ordered: averaged over all orders, as the rows came, the last
+row first, or such that the measure is as high or as low as possible."""
 
 Empty: TypeAlias = Literal["skip", "zero", "one"]
-"""What a query counts whose grades leave the measure undefined: nothing, 0 or 1."""
+"""What a query with an undefined value counts: nothing, 0 or 1."""
 
 Gain: TypeAlias = Annotated[Literal["linear", "exponential"] | tuple[float, ...], gain_table]
-"""What an item is worth: its grade y, 2^y - 1, or an entry of a table."""
+"""The gain of an item: its grade y, 2^y - 1, or an entry of a table."""
 
 Discounts: TypeAlias = Annotated[tuple[float, ...], discount_table]
-"""What positions are worth, from the first on."""
+"""The discounts of the positions, from the first on."""
 
 Cutoff: TypeAlias = Annotated[int | None, optional_cutoff]
-"""How many items a measure looks at, from the top."""
+"""Number of items a measure looks at, from the top; None for all."""
 
 Number: TypeAlias = Annotated[float, finite]
 NumberAboveOne: TypeAlias = Annotated[float, above_one]
@@ -140,7 +140,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def hint(value: Any, names: Iterable[str]) -> str:
-    """Suggest the name that was probably meant, if one is close."""
+    """Suggest the closest known name, if one is close."""
     known = {name.lower(): name for name in names}
     close = get_close_matches(str(value).lower(), known, n=1)
     return f" Did you mean {known[close[0]]!r}?" if close else ""

@@ -11,7 +11,7 @@ from rankwise.core.arrays import FloatArray, freeze
 from rankwise.measures._kernels import swapped_pairs, tied_pairs
 from rankwise.measures.options import Number
 from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, Plan, ratio
+from rankwise.measures.value import Measure, MeasurePlan, ratio
 
 PairTies: TypeAlias = Literal["half", "one"]
 Average: TypeAlias = Literal["queries", "pooled"]
@@ -19,8 +19,8 @@ Average: TypeAlias = Literal["queries", "pooled"]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Hold the total weight of the pairs with different grades, and of those in trouble.
+class PairCounts:
+    """Hold the weight of the pairs with different grades: of all, of the swapped, of the tied ones.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Pairs:
 
     @classmethod
     def of(cls, grades: FloatArray, total: FloatArray, rankings: Rankings) -> Self:
-        """Count in O(n log n): inversions by a merge sort, ties by a walk."""
+        """Count in O(n log n): inversions by a merge sort, ties by one pass."""
         weight = rankings.judgements.weight
         order, tied = rankings.sorted("average")
         swapped = rankings.table(swapped_pairs, grades, weight, order)
@@ -51,7 +51,7 @@ class Pairs:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairMeasure(Measure):
-    """Look at the pairs of items of one query whose grades differ; undefined without any.
+    """Measure the pairs of items of one query whose grades differ; undefined without any.
 
     The weight of a pair is the product of the weights of its items. O(n log n).
     """
@@ -67,23 +67,23 @@ class PairMeasure(Measure):
         """Return the weight of each query, given the weight of its pairs."""
 
     @abstractmethod
-    def rate_pairs(self, pairs: Pairs) -> FloatArray:
-        """Return the values."""
+    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
+        """Return the values, given the counts of pairs."""
 
-    def plan(self, judgements: Judgements) -> Plan:
+    def plan(self, judgements: Judgements) -> MeasurePlan:
         """Weigh the pairs with different grades."""
         grades = freeze(self.grades(judgements))
         total = judgements.pairs(grades)
-        return Plan(total > 0, self.query_weight(total), partial(self._rate, grades, total))
+        return MeasurePlan(total > 0, self.query_weight(total), partial(self._rate, grades, total))
 
     def _rate(self, grades: FloatArray, total: FloatArray, rankings: Rankings) -> FloatArray:
-        return self.rate_pairs(Pairs.of(grades, total, rankings))
+        return self.rate_pairs(PairCounts.of(grades, total, rankings))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DisagreementMeasure(PairMeasure):
-    r"""Take the share of pairs that scores put in the wrong order: 0 is perfect, lower is better.
+    r"""Compute the share of pairs in the wrong order: 0 is perfect, lower is better.
 
     .. math:: \frac{1}{N_q} \sum_{y_i < y_j} H(s_i - s_j)
 
@@ -95,7 +95,7 @@ class DisagreementMeasure(PairMeasure):
     ties : {"half", "one"}
         What a pair with tied scores counts.
     average : {"queries", "pooled"}
-        The overall value is the mean over queries, or the share among the pairs of all queries.
+        Whether the overall value is the mean over queries or the share among all pairs.
     empty : {"skip", "zero", "one"}
         What a query without a pair counts; nothing in a pooled value.
 
@@ -127,7 +127,7 @@ class DisagreementMeasure(PairMeasure):
         """Return ones, or the pairs of each query when they are pooled."""
         return total if self.average == "pooled" else np.ones_like(total)
 
-    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
         """Return the share of wrong pairs."""
         return pairs.wrong(tie=1.0 if self.ties == "one" else 0.5)  # [PTA09] (1), [APS10] (1)
 
@@ -135,10 +135,10 @@ class DisagreementMeasure(PairMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ConcordanceMeasure(PairMeasure):
-    """Take the share of pairs that scores put in the right order, a tie counting one half.
+    """Compute the share of pairs in the right order, a tie counting one half.
 
-    One minus the disagreement: 1 is perfect, and 1/2 is what constant or random scores reach. With
-    two different grades it is the area under the ROC curve.
+    One minus the disagreement: 1 is perfect, and constant or random scores reach 1/2. With two
+    different grades it is the area under the ROC curve.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class ConcordanceMeasure(PairMeasure):
         """Return ones."""
         return np.ones_like(total)
 
-    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
         """Return the share of pairs that are not wrong."""
         return 1.0 - pairs.wrong(tie=0.5)
 
@@ -178,7 +178,7 @@ class ConcordanceMeasure(PairMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AUCMeasure(PairMeasure):
-    """Measure the area under the ROC curve: the chance that a relevant item beats another one.
+    """Compute the area under the ROC curve: the chance that a relevant item beats another one.
 
     The share of pairs of a relevant and another item in the right order, a tie counting one half;
     undefined for a query that lacks either kind.
@@ -210,7 +210,7 @@ class AUCMeasure(PairMeasure):
         """Return ones."""
         return np.ones_like(total)
 
-    def rate_pairs(self, pairs: Pairs) -> FloatArray:
+    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
         """Return the share of pairs that are not wrong."""
         return 1.0 - pairs.wrong(tie=0.5)
 

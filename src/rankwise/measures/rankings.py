@@ -1,4 +1,4 @@
-"""What a measure looks at: the grades of the items, and the orders that scores put them in."""
+"""What measures read: the grades of the items, and the orders that scores put them in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,23 +14,30 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.measures._kernels import differing_pairs, inner_products, midranks, sort_items
-from rankwise.measures.options import Ties
+from rankwise.measures.options import TieRule
 
 ROWS_PER_THREAD = 1 << 17
 """A further thread is started for so many rows: a few milliseconds of sorting."""
 
-TASKS_PER_THREAD = 4
-"""Cells are dealt out in more parts than there are threads, as queries differ in length."""
+PARTS_PER_THREAD = 4
+"""There are more parts than threads, as queries differ in length."""
 
 
 def run_cells(
-    kernel: Callable[..., None], starts: IntArray, n_vectors: int, *arguments: Any
+    kernel: Callable[..., None],
+    starts: IntArray,
+    n_vectors: int,
+    *arguments: Any,
+    workers: int | None = None,
 ) -> None:
-    """Call ``kernel(first, last, starts, *arguments)`` for parts that cover all cells."""
+    """Call ``kernel(first, last, starts, *arguments)`` for parts that cover all cells.
+
+    The parts suit ``workers`` threads, by default as many as are worth starting.
+    """
     n_cells = n_vectors * (len(starts) - 1)
-    n_rows = n_vectors * int(starts[-1])
-    workers = min(n_threads(), n_rows // ROWS_PER_THREAD, n_cells)
-    n_parts = min(n_cells, TASKS_PER_THREAD * workers) if workers > 1 else 1
+    if workers is None:
+        workers = min(n_threads(), n_vectors * int(starts[-1]) // ROWS_PER_THREAD)
+    n_parts = min(n_cells, PARTS_PER_THREAD * workers) if workers > 1 else 1
     edges = [n_cells * part // n_parts for part in range(n_parts + 1)]
     in_threads(lambda k: kernel(edges[k], edges[k + 1], starts, *arguments), n_parts)
 
@@ -38,26 +45,27 @@ def run_cells(
 def table(
     kernel: Callable[..., None], starts: IntArray, n_vectors: int, *arguments: Any
 ) -> FloatArray:
-    """Return the numbers that ``kernel`` finds for each cell, shape (n_vectors, n_queries)."""
+    """Return what ``kernel`` computes for each cell, shape (n_vectors, n_queries)."""
     out = np.empty((n_vectors, len(starts) - 1))
     run_cells(kernel, starts, n_vectors, *arguments, out)
     return out
 
 
-Order: TypeAlias = NDArray[np.uint32]
+ItemOrder: TypeAlias = NDArray[np.uint32]
+"""Positions of items, each once."""
 
 
-class Sorted(NamedTuple):
+class SortedItems(NamedTuple):
     """Items by decreasing score, query by query, and which of them are tied with the one before."""
 
-    order: Order
+    order: ItemOrder
     tied: BoolArray
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Judgements:
-    """Hold the grades that rankings are judged by; everything that no score can change.
+    """Hold the grades that rankings are measured against, and what follows from them alone.
 
     Parameters
     ----------
@@ -110,16 +118,16 @@ class Judgements:
         return int(self.queries.sizes.max())
 
     @cached_property
-    def by_row(self) -> Order:
+    def by_row(self) -> ItemOrder:
         """The items as they came."""
         return np.arange(len(self.y), dtype=np.uint32)
 
     @cached_property
-    def by_grade(self) -> Sorted:
+    def by_grade(self) -> SortedItems:
         """The items from the highest to the lowest grade of each query: the best ranking."""
         return _sort(self.y[None], self.by_row, self.starts)
 
-    def mirror(self, order: Order) -> Order:
+    def mirror(self, order: ItemOrder) -> ItemOrder:
         """Return the order that runs the other way through each query."""
         first, last = self.starts[:-1], self.starts[1:] - 1
         return order[np.repeat(first + last, self.queries.sizes) - np.arange(len(order))]
@@ -144,14 +152,14 @@ class Judgements:
         return out[0]
 
     def row(self, position: int) -> int:
-        """Return the row, as the user counts them, of the item that stands at ``position``."""
+        """Return the row, in the order given by the caller, of the item at ``position``."""
         return int(self.queries.order[position])
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Hold the orders in which score vectors put the items; each is sorted once for all measures.
+    """Hold the orders that score vectors put the items in, sorted once for all measures.
 
     Parameters
     ----------
@@ -163,7 +171,7 @@ class Rankings:
 
     judgements: Judgements
     scores: FloatArray
-    _sorted: dict[str, Sorted] = field(default_factory=dict, repr=False)
+    _sorted: dict[str, SortedItems] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, judgements: Judgements, scores: ArrayLike) -> Self:
@@ -176,21 +184,21 @@ class Rankings:
         """Number of score vectors."""
         return len(self.scores)
 
-    def sorted(self, ties: Ties) -> Sorted:
+    def sorted(self, ties: TieRule) -> SortedItems:
         """Return the items by decreasing score; only ``"average"`` leaves any of them tied."""
         blocks = self._sort_once(_BASE_OF[ties])
         if ties == "average":
             return blocks
-        return Sorted(blocks.order, np.zeros_like(blocks.tied))
+        return SortedItems(blocks.order, np.zeros_like(blocks.tied))
 
-    def _sort_once(self, base: str) -> Sorted:
+    def _sort_once(self, base: str) -> SortedItems:
         if base not in self._sorted:
             order = _BASES[base](self.judgements)
             self._sorted[base] = _sort(self.scores, order, self.judgements.starts)
         return self._sorted[base]
 
     def table(self, kernel: Callable[..., None], *arguments: Any) -> FloatArray:
-        """Return the numbers that ``kernel`` finds, shape (n_vectors, n_queries)."""
+        """Return what ``kernel`` computes for each cell, shape (n_vectors, n_queries)."""
         return table(kernel, self.judgements.starts, self.n_vectors, *arguments)
 
     def midranks(self) -> FloatArray:
@@ -200,14 +208,14 @@ class Rankings:
         return out
 
 
-_BASES: dict[str, Callable[[Judgements], Order]] = {
+_BASES: dict[str, Callable[[Judgements], ItemOrder]] = {
     "falling grades": lambda judgements: judgements.by_grade.order[0],
     "rising grades": lambda judgements: judgements.mirror(judgements.by_grade.order[0]),
     "rows": lambda judgements: judgements.by_row,
     "rows reversed": lambda judgements: judgements.mirror(judgements.by_row),
 }
-_BASE_OF: dict[Ties, str] = {
-    "average": "falling grades",  # any would do; this one is shared and free of the row order
+_BASE_OF: dict[TieRule, str] = {
+    "average": "falling grades",  # any order would do; this one is shared with "best"
     "best": "falling grades",
     "worst": "rising grades",
     "input": "rows",
@@ -262,9 +270,9 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
 
-def _sort(keys: FloatArray, base: Order, starts: IntArray) -> Sorted:
+def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedItems:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
     order = np.empty(keys.shape, dtype=np.uint32)
     tied = np.empty(keys.shape, dtype=np.bool_)
     run_cells(sort_items, starts, len(keys), keys, base, order, tied)
-    return Sorted(order, tied)
+    return SortedItems(order, tied)

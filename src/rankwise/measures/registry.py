@@ -1,4 +1,4 @@
-"""All measures by name, and reading them from text."""
+"""All measures by name: reading them from text, with the conventions of other tools as presets."""
 
 import ast
 import re
@@ -35,8 +35,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "RR": {"ties": "reverse", "empty": "zero"},
     },
 }
-"""Tool, measure, parameters."""
-
+"""For each tool its measures, each with the parameters that give the tool's values."""
 
 MEASURES: tuple[Measure, ...] = (
     NDCG,
@@ -63,10 +62,10 @@ _FORM = re.compile(
 
 
 def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
-    """Read a measure from text, the way it prints or less strictly.
+    """Read a measure from text, in the form it prints or a looser one.
 
-    Upper and lower case are the same, blanks and quotation marks may be left out, and MAP, MRR and
-    P stand for AP, RR and Precision.
+    Case does not matter, blanks and quotation marks may be left out, and MAP, MRR and P stand for
+    AP, RR and Precision.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
         For example ``"NDCG @ 10"``, ``"ndcg@10"`` or ``"NDCG(gain=exponential) @ 10"``. A measure
         is returned as it is.
     preset : {"scikit-learn", "lightgbm", "xgboost", "trec_eval"}, optional
-        The tool whose conventions to follow where ``text`` does not say otherwise.
+        The tool whose conventions fill in what ``text`` leaves open.
 
     Examples
     --------
@@ -91,8 +90,8 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     if isinstance(text, Measure):
         if preset is not None:
             raise InvalidInputError(
-                f"`preset` must come with the measure as text, which says what is chosen and what "
-                f"is left open: got {text!r}. Write, for example, "
+                f"`preset` needs the measure as text, as it fills in what the text leaves open: "
+                f"got the measure {text!r}. Write, for example, "
                 f"parse_measure({text.name!r}, preset={preset!r})."
             )
         return text
@@ -123,7 +122,7 @@ def _read(text: str) -> tuple[Measure, dict[str, Any]]:
     if match["cutoff"] is None:
         return measure, parameters
     if "cutoff" in parameters:
-        raise InvalidInputError(f"The cut-off of a measure must be given once: got {text!r}.")
+        raise InvalidInputError(f"The cut-off must be given once: got {text!r}.")
     return measure @ _literal(match["cutoff"]), parameters
 
 
@@ -158,7 +157,7 @@ def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:
     tool = PRESETS[one_of(*PRESETS)("preset", preset)]
     if measure.name not in tool:
         raise InvalidInputError(
-            f"`preset` {preset!r} knows the measures {listed(tool)}: got {measure.name!r}. Leave "
-            "the preset out and choose the parameters."
+            f"`preset` {preset!r} has the measures {listed(tool)}: got {measure.name!r}. Leave the "
+            "preset out and set the parameters."
         )
     return dict(tool[measure.name])

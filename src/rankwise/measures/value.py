@@ -1,4 +1,4 @@
-"""A measure is a value: it compares, hashes, prints and parses, and it rates rankings."""
+"""A measure is a value that compares, hashes, prints, parses and rates rankings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,21 +15,21 @@ from rankwise.measures.options import Empty, hint, listed, positive_integer, rul
 from rankwise.measures.rankings import Judgements, Rankings, many_vectors, one_vector
 
 ROWS_AT_ONCE = 1 << 22
-"""Many score vectors are measured in groups of so many rows, which bounds the memory for orders."""
+"""Many score vectors are measured so many rows at a time, which bounds the memory for orders."""
 
 _FILL: dict[str, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Hold what a measure needs to know of the grades before it sees any score.
+class MeasurePlan:
+    """Hold what a measure finds in the grades, before any score.
 
     Parameters
     ----------
     defined : (n_queries,)
-        The queries whose grades define the measure. Scores have no say in this, so that two
-        rankings are always compared over the same queries.
+        The queries whose grades define the measure. Scores do not matter here, so that two rankings
+        are always compared over the same queries.
     weight : (n_queries,)
         The weight of each query in the overall value.
     values : callable
@@ -43,10 +43,10 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Measure(ABC):
-    """Rate the ranking of each query; the base of all measures.
+    """Rate the ranking of each query: the base class of all measures.
 
     ``measure @ k`` looks at the first k items only, and ``measure(name=value, ...)`` changes
-    parameters; both give a new measure. Measures are equal when all parameters are.
+    parameters; both return a new measure. Measures are equal when all their parameters are equal.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Measure(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters: those of its own first, then those shared by many measures."""
+        """The parameters: the measure's own first, then those that many measures share."""
         last = {"ties": 1, "empty": 2, "cutoff": 3}
         names = sorted((entry.name for entry in fields(self)), key=lambda name: last.get(name, 0))
         return {name: getattr(self, name) for name in names}
@@ -105,20 +105,20 @@ class Measure(ABC):
         return head if cutoff is None else f"{head} @ {cutoff}"
 
     @abstractmethod
-    def plan(self, judgements: Judgements) -> Plan:
-        """Prepare whatever depends on the grades alone."""
+    def plan(self, judgements: Judgements) -> MeasurePlan:
+        """Prepare what depends on the grades alone."""
 
-    def rate(self, plan: Plan, rankings: Rankings) -> FloatArray:
+    def rate(self, plan: MeasurePlan, rankings: Rankings) -> FloatArray:
         """Return the value of each cell, shape (n_vectors, n_queries), with ``empty`` applied."""
         return np.where(plan.defined, plan.values(rankings), _FILL[self.empty])
 
-    def prepare(self, judgements: Judgements) -> Plan:
-        """Plan for these grades, unless there are weights that the measure cannot take."""
+    def prepare(self, judgements: Judgements) -> MeasurePlan:
+        """Plan for these grades; refuse weights if the measure has no weighted form."""
         if judgements.weighted and not self.takes_weights:
             raise InvalidInputError(
-                f"{self.name} has no weighted form: got `sample_weight`. Leave it out, or take a "
-                "measure of pairs, such as Concordance, where the weight of a pair is the product "
-                "of the weights of its items."
+                f"{self.name} has no weighted form: got `sample_weight`. Leave it out, or use a "
+                "measure of pairs such as Concordance, where a pair weighs the product of the "
+                "weights of its items."
             )
         return self.plan(judgements)
 
@@ -129,14 +129,14 @@ class Measure(ABC):
         queries: Queries,
         sample_weight: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the value of each query, NaN where it is undefined and skipped.
+        """Return the value of each query; NaN where it is undefined and skipped.
 
         Parameters
         ----------
         y : (n_items,)
             The grades: the higher, the better the item.
         scores : (n_items,)
-            The scores that put the items in order, the highest first.
+            The scores that order the items, highest first.
         queries : Queries
             The grouping of the items.
         sample_weight : (n_items,), optional
@@ -150,13 +150,24 @@ class Measure(ABC):
         scores: ArrayLike,
         queries: Queries,
         sample_weight: ArrayLike | None = None,
+        *,
+        rows_at_once: int = ROWS_AT_ONCE,
     ) -> FloatArray:
         """Return the values for many score vectors, shape (n_vectors, n_queries).
 
-        Whatever depends on ``y`` alone is done once; ``scores`` has shape (n_vectors, n_items).
+        What depends on ``y`` alone is done once.
+
+        Parameters
+        ----------
+        y, queries, sample_weight
+            As in `per_query`.
+        scores : (n_vectors, n_items)
+            One ranking per row.
+        rows_at_once : int
+            Number of scores to rank at a time, at least one vector; bounds the memory.
         """
         judgements = Judgements.of(y, queries, sample_weight)
-        return self._rate_many(judgements, self.prepare(judgements), scores)
+        return self._rate_many(judgements, self.prepare(judgements), scores, rows_at_once)
 
     def overall(
         self,
@@ -167,7 +178,7 @@ class Measure(ABC):
     ) -> float:
         """Return the mean over the queries where the measure is defined, NaN if there is none.
 
-        Arguments are those of ``per_query``. A pooled measure weighs queries by their pairs.
+        Arguments as in `per_query`. A pooled measure weights queries by their pairs.
         """
         return float(self.overall_many(y, one_vector(scores), queries, sample_weight)[0])
 
@@ -177,16 +188,24 @@ class Measure(ABC):
         scores: ArrayLike,
         queries: Queries,
         sample_weight: ArrayLike | None = None,
+        *,
+        rows_at_once: int = ROWS_AT_ONCE,
     ) -> FloatArray:
-        """Return the overall value for each of many score vectors, shape (n_vectors,)."""
+        """Return the overall value of each score vector, shape (n_vectors,).
+
+        Arguments as in `values_many`.
+        """
         judgements = Judgements.of(y, queries, sample_weight)
         plan = self.prepare(judgements)
-        return weighted_mean(self._rate_many(judgements, plan, scores), plan.weight)
+        values = self._rate_many(judgements, plan, scores, rows_at_once)
+        return weighted_mean(values, plan.weight)
 
-    def _rate_many(self, judgements: Judgements, plan: Plan, scores: ArrayLike) -> FloatArray:
+    def _rate_many(
+        self, judgements: Judgements, plan: MeasurePlan, scores: ArrayLike, rows_at_once: int
+    ) -> FloatArray:
         matrix = many_vectors(scores, len(judgements.y))
         out = np.empty((len(matrix), judgements.queries.n_queries))
-        step = max(1, ROWS_AT_ONCE // len(judgements.y))
+        step = max(1, rows_at_once // len(judgements.y))
         for first in range(0, len(matrix), step):
             part = slice(first, first + step)
             out[part] = self.rate(plan, Rankings.of(judgements, matrix[part]))
@@ -201,6 +220,6 @@ def weighted_mean(values: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray, otherwise: float = 0.0) -> FloatArray:
-    """Divide, with a stated value where the denominator is 0."""
+    """Divide; where the denominator is 0 the result is ``otherwise``."""
     quotient = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), otherwise)
     return np.divide(numerator, denominator, out=quotient, where=denominator != 0)

@@ -11,7 +11,7 @@ from rankwise.core.queries import Queries
 from rankwise.core.threads import even_parts, run_parts
 from rankwise.core.training_data import TrainingData, one_output
 from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, Plan, weighted_mean
+from rankwise.measures.value import Measure, MeasurePlan, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
 from rankwise.solve.rows import as_rows
@@ -128,7 +128,7 @@ def validate_by_measure(
     return Validator(as_rows(X), rate, measure.greater_is_better)
 
 
-def _defined(measure: Measure, judgements: Judgements) -> Plan:
+def _defined(measure: Measure, judgements: Judgements) -> MeasurePlan:
     plan = measure.prepare(judgements)
     if not plan.defined.any():
         raise InvalidInputError(
