@@ -3,8 +3,8 @@
 A kernel fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query
 by query, and releases the interpreter lock, so that threads can share the cells. Items stand query
 by query; query q owns the positions ``starts[q]`` to ``starts[q + 1] - 1``. ``order[v]`` lists the
-items of each query from the highest to the lowest score of vector v, and ``tied[v, p]`` says whether
-the item at position p shares its score with the one before it.
+items of each query from the highest to the lowest score of vector v, and ``tied[v, p]`` says
+whether the item at position p shares its score with the one before it.
 """
 
 import numpy as np
