@@ -25,7 +25,7 @@ LONG_INFINITE = "1" * 400
         ("1 q", "expected qid:<id> or <feature>:<value>, got 'q'"),
         ("1 qid", "expected qid:<id> or <feature>:<value>, got 'qid'"),
         ("1 qid: 1:2", "expected qid:<id> or <feature>:<value>, got 'qid:'"),
-        ("1 1:2 qid:3", "expected the qid directly behind the target, got 'qid:3'"),
+        ("1 1:2 qid:3", "expected the qid directly after the target, got 'qid:3'"),
         ("1 x:2", "expected <feature>:<value> with a whole number.*, got 'x:2'"),
         ("1 -1:2", "expected <feature>:<value> with a whole number.*, got '-1:2'"),
         ("1 1.5:2", "expected <feature>:<value> with a whole number.*, got '1.5:2'"),
@@ -58,7 +58,7 @@ def test_bad_line_is_named(tmp_path, line, message, suffix):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 qid:1 1:1\n\n1 1:2\n", "expected a qid behind the target, as on the lines"),
+        ("1 qid:1 1:1\n\n1 1:2\n", "expected a qid after the target, as on the lines"),
         ("1 1:1\n\n1 qid:1 1:2\n", "expected no qid, as on the lines before"),
         ("1 1:1\n\n1 1:2\n2 1:x", "line 4: expected .* got '1:x'"),
         ("1 1:1\n\n1 1:2\n2 1:1 1:1\n", "line 4: expected each feature once"),

@@ -250,11 +250,11 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
         (([[1.0]], [1.0, 2.0]), "`y` must have one entry per row of `X`: X has 1 rows"),
         (([[1.0]], [np.inf]), "`y` must be finite"),
         (([[1.0]], [1.0], [1, 2]), "`qid` must have one entry per row of `X`: X has 1 rows"),
-        (([[1.0]], [1.0], ["a b"]), "`qid` must not be empty nor hold blanks or '#'"),
+        (([[1.0]], [1.0], ["a b"]), "`qid` must not be empty or hold blanks or '#'"),
         (([[1.0]], [1.0], ["a#b"]), "got 'a#b'"),
         (([[1.0]], [1.0], [""]), "got ''"),
         (([[1.0]], [1.0], None, ["a", "b"]), "`comments` must have one entry per row"),
-        (([[1.0]], [1.0], None, ["a\nb"]), "`comments` must be of one line each"),
+        (([[1.0]], [1.0], None, ["a\nb"]), "`comments` must not hold line breaks"),
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path, arguments, message):

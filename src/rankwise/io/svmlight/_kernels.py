@@ -1,4 +1,4 @@
-"""Svmlight text to arrays."""
+"""Compiled parsing of svmlight text into arrays."""
 
 from typing import Any
 
@@ -39,21 +39,21 @@ def parse_lines(
     text
         The bytes.
     largest
-        Features of a larger magnitude are bad.
+        Values of a larger magnitude are refused.
     y, indptr, indices, values
         Receive the targets and the features, row by row.
     qid, comment
-        Receive their spans: the first byte and the one behind the last; (0, 0) for no qid.
+        Receive their spans, the first byte and the one after the last; (0, 0) for no qid.
     line
-        Receives the line of each row, counted from 1.
+        Receives the line number of each row, from 1.
     long
-        Receives the slot and the span of each number of too many digits; the slot is a position in
-        ``values``, or -1 - row for a target.
+        Receives the slot and the span of each number with too many digits; the slot is a position
+        in ``values``, or -1 - row for a target.
 
     Returns
     -------
     n_rows, n_values, n_long, n_lines, code, pos
-        How much was found, and where (the line ``n_lines``, the byte ``pos``) and why it ended.
+        How much was found, why parsing ended (``code``), and where: line ``n_lines``, byte ``pos``.
     """
     end = np.uint64(len(text))
     pos = _U0
@@ -138,7 +138,7 @@ def _note_long(long: Any, n_long: Any, slot: Any, start: Any, stop: Any) -> Any:
 
 @njit(cache=True)
 def _parse_qid(text: Any, pos: Any, row: Any, qid: Any) -> Any:
-    """Return the position behind ``qid:Q``, or ``pos`` itself when that is not there."""
+    """Return the position after ``qid:Q``, or ``pos`` itself when there is none."""
     if text[pos + _U1] != _I or text[pos + _U2] != _D or text[pos + _U3] != _COLON:
         return pos
     start = stop = pos + _U3 + _U1
@@ -153,7 +153,7 @@ def _parse_qid(text: Any, pos: Any, row: Any, qid: Any) -> Any:
 
 @njit(cache=True)
 def _parse_feature(text: Any, pos: Any) -> Any:
-    """Return the number before a colon and the position behind it; -1 when it is none."""
+    """Return the number before a colon and the position after it; -1 when there is none."""
     start = pos
     feature: Any = 0
     digit = np.uint64(text[pos]) - _ZERO
@@ -170,7 +170,7 @@ def _parse_feature(text: Any, pos: Any) -> Any:
 
 @njit(cache=True)
 def _parse_comment(text: Any, pos: Any, row: Any, comment: Any) -> Any:
-    """Note what stands behind a hash, without the blanks around it; return the line's end."""
+    """Note the text after a hash, without the blanks around it; return the end of the line."""
     stop = _find_newline(text, pos)
     end = stop
     if pos < stop:
@@ -208,7 +208,7 @@ def _find_newline(text: Any, pos: Any) -> Any:
 
 @njit(cache=True)
 def first_not_ascending(indptr: Any, indices: Any) -> Any:
-    """Find the first entry whose feature is not above that of the entry before it in the row."""
+    """Return the first entry whose feature is not above the one before it in its row, or -1."""
     for row in range(len(indptr) - 1):
         for k in range(indptr[row] + 1, indptr[row + 1]):
             if indices[k] <= indices[k - 1]:

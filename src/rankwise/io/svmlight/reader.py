@@ -1,4 +1,8 @@
-"""Svmlight and LETOR files: one item per line, ``target qid:Q feature:value ... # comment``."""
+"""Read svmlight and LETOR files, whole or in chunks of lines.
+
+A file is parsed chunk by chunk (`SvmlightChunk`); a scan of all chunks settles columns, numbering
+and types (`SvmlightScan`); the chunks are then assembled into `RankingData`.
+"""
 
 import os
 from collections import deque
@@ -26,12 +30,386 @@ from rankwise.io.svmlight._kernels import (
 )
 from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, texts_at
 
+CHUNK_BYTES = 1 << 24
+"""Bytes of text parsed at a time: 16 MB take a tenth of a second, and about as much memory."""
+
+ZeroBased = bool | Literal["auto"]
+Dense = bool | Literal["auto"]
+Comments = Literal["keep", "skip"]
+
 _EXPECTED = {
     BAD_TARGET: "a finite number as the target",
     BAD_QID: "qid:<id> or <feature>:<value>",
     BAD_FEATURE: "<feature>:<value> with a whole number below 2147483648 as the feature",
     BAD_VALUE: "<feature>:<value> with a finite {} as the value",
 }
+
+
+@dataclass(frozen=True)
+class SvmlightScan:
+    """Hold what a first pass over a file found, so that later passes read all chunks alike.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_nonzeros
+        Numbers of items, of features and of entries in the file, written zeros included.
+    has_qid
+        Whether the items have a query.
+    integer_qid
+        Whether every qid is a whole number; otherwise they are read as strings.
+    zero_based
+        Whether features are numbered from 0 instead of 1.
+
+    Examples
+    --------
+    >>> from rankwise.io import SvmlightScan
+    >>> SvmlightScan(10, 5, 20, has_qid=True, integer_qid=True, zero_based=False).density
+    0.4
+    """
+
+    n_rows: int
+    n_features: int
+    n_nonzeros: int
+    has_qid: bool
+    integer_qid: bool
+    zero_based: bool
+
+    @property
+    def first_feature(self) -> int:
+        """The number of the first feature in the file."""
+        return 0 if self.zero_based else 1
+
+    @property
+    def density(self) -> float:
+        """The share of the entries of X that the file holds."""
+        return self.n_nonzeros / max(self.n_rows * self.n_features, 1)
+
+
+def read_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    dense: Dense = "auto",
+    comments: Comments = "keep",
+    dtype: DTypeLike = np.float64,
+) -> RankingData:
+    r"""Read a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2).
+
+    Each line is ``target qid:Q feature:value ... # comment``; blank lines and lines with a comment
+    only are skipped. Numbers are read exactly as Python's ``float`` reads them. One pass over the
+    text, and little memory besides the result.
+
+    Parameters
+    ----------
+    path
+        The file.
+    n_features
+        Number of columns of X; by default the largest feature in the file. For test data, pass the
+        number of features of the training data.
+    zero_based
+        Whether features are numbered from 0; "auto" decides by whether a 0 occurs.
+    dense
+        Whether X is a dense or a sparse (CSR) array; "auto" makes it dense when the file holds more
+        than half of its entries.
+    comments
+        Whether to "keep" or "skip" them; skipping saves time and memory.
+    dtype
+        The type of X, float64 or float32.
+
+    Returns
+    -------
+    RankingData
+        ``qid`` is None when no line has one; it holds integers when all ids are whole numbers, else
+        strings.
+
+    Raises
+    ------
+    DataFileError
+        For the first bad line, with its number, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import read_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 2:1 # best\n0 qid:7 1:0.25 2:0\n")
+    ...     data = read_svmlight(path)
+    >>> data
+    RankingData(2 items, 2 features, dense, with y, qid, comments)
+    >>> data.X, data.y, data.qid, data.comments
+    (array([[0.5 , 1.  ], [0.25, 0.  ]]), array([2., 0.]), array([7, 7]), ['best', ''])
+    """
+    _check_options(dense, comments, dtype, CHUNK_BYTES)
+    chunks = deque(_chunks(path, dtype, comments, CHUNK_BYTES))
+    scan = _scan(path, chunks, n_features, zero_based)
+    return _assemble(chunks, scan, dense)
+
+
+def scan_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+) -> SvmlightScan:
+    r"""Check a whole file in bounded memory and count its rows, features and entries.
+
+    Parameters
+    ----------
+    path, n_features, zero_based
+        As in `read_svmlight`.
+    chunk_bytes
+        Bytes of text in memory at a time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import scan_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n")
+    ...     scan_svmlight(path)
+    SvmlightScan(n_rows=2, n_features=3, n_nonzeros=3, has_qid=True, integer_qid=True,
+                 zero_based=False)
+    """
+    _check_options("auto", "skip", np.float64, chunk_bytes)
+    chunks = _chunks(path, np.float64, "skip", chunk_bytes)
+    return _scan(path, chunks, n_features, zero_based)
+
+
+def iter_svmlight(
+    path: str | os.PathLike[str],
+    scan: SvmlightScan | None = None,
+    *,
+    dense: Dense = "auto",
+    comments: Comments = "keep",
+    dtype: DTypeLike = np.float64,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[RankingData]:
+    r"""Read a svmlight or LETOR file in chunks of whole lines, in bounded memory.
+
+    Stacked, the chunks are what `read_svmlight` returns. A query may continue in the next chunk.
+
+    Parameters
+    ----------
+    path, dense, comments, dtype
+        As in `read_svmlight`.
+    scan
+        What `scan_svmlight` found in this file, so that all chunks have the same columns and types;
+        None scans here. Scan once for a file that is read many times.
+    chunk_bytes
+        Bytes of text in memory at a time; its arrays are about as large.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise.io import iter_svmlight
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n1 qid:8 3:4\n")
+    ...     [data.y.tolist() for data in iter_svmlight(path, chunk_bytes=32)]
+    [[2.0], [0.0, 1.0]]
+    """
+    _check_options(dense, comments, dtype, chunk_bytes)
+    known = scan_svmlight(path, chunk_bytes=chunk_bytes) if scan is None else scan
+    return (
+        _assemble(deque([_check_features(path, chunk, known)]), known, dense)
+        for chunk in _chunks(path, dtype, comments, chunk_bytes)
+    )
+
+
+def _check_options(dense: Any, comments: Any, dtype: DTypeLike, chunk_bytes: int) -> None:
+    if dense not in (True, False, "auto"):
+        raise InvalidInputError(f"`dense` must be True, False or 'auto': got {dense!r}.")
+    if comments not in ("keep", "skip"):
+        raise InvalidInputError(f"`comments` must be 'keep' or 'skip': got {comments!r}.")
+    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise InvalidInputError(f"`dtype` must be float64 or float32: got {np.dtype(dtype)}.")
+    if chunk_bytes < 1:
+        raise InvalidInputError(f"`chunk_bytes` must be at least 1: got {chunk_bytes!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class SvmlightChunk:
+    """Hold the rows of some whole lines; features ascend and are numbered as in the file.
+
+    ``line`` is the line number of each row; ``qid`` and ``comments`` are None when there are none.
+    """
+
+    y: FloatArray
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[Any]
+    qid: NDArray[Any] | None
+    comments: list[str] | None
+    line: NDArray[np.int64]
+
+
+def _chunks(
+    path: str | os.PathLike[str], dtype: DTypeLike, comments: Comments, chunk_bytes: int
+) -> Iterator[SvmlightChunk]:
+    """Parse a file, ``chunk_bytes`` of its text at a time, or one line if that is longer."""
+    first_line = 1
+    has_qid: bool | None = None
+    with open_read(path) as stream:
+        for text in _whole_lines(stream, chunk_bytes):
+            if first_line == 1:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            chunk = _parse(path, text, first_line, np.dtype(dtype), comments)
+            first_line += text.count(b"\n")
+            if len(chunk.y):
+                if has_qid not in {None, chunk.qid is not None}:
+                    raise _qid_differs(path, int(chunk.line[0]), expected=bool(has_qid))
+                has_qid = chunk.qid is not None
+                yield chunk
+
+
+def _whole_lines(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
+    """Cut a stream after newlines; the last line gets one if it has none."""
+    block = stream.read(chunk_bytes)
+    pieces: list[bytes] = []
+    while block:
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*pieces, block[:cut]])
+            pieces.clear()
+        pieces.append(block[cut:])
+        block = stream.read(chunk_bytes)
+    rest = b"".join(pieces)
+    if rest:
+        yield rest + b"\n"
+
+
+class _Feature(NamedTuple):
+    number: int
+    line: int
+
+
+def _scan(
+    path: str | os.PathLike[str],
+    chunks: Iterable[SvmlightChunk],
+    n_features: int | None,
+    zero_based: ZeroBased,
+) -> SvmlightScan:
+    """Summarise chunks; refuse feature numbers outside ``n_features`` and ``zero_based``."""
+    _check_numbering(n_features, zero_based)
+    n_rows = n_nonzeros = 0
+    id_types = set()
+    extremes: list[_Feature] = []
+    for chunk in chunks:
+        n_rows += len(chunk.y)
+        n_nonzeros += len(chunk.values)
+        extremes += _extreme_features(chunk)
+        if chunk.qid is not None:
+            id_types.add(chunk.qid.dtype)
+    if n_rows == 0:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected lines such as '2 qid:1 1:0.5', got a file without any."
+        )
+    from_zero = zero_based
+    if from_zero == "auto":
+        from_zero = any(feature.number == 0 for feature in extremes)
+    n_found = max((feature.number + from_zero for feature in extremes), default=0)
+    scan = SvmlightScan(
+        n_rows=n_rows,
+        n_features=n_found if n_features is None else n_features,
+        n_nonzeros=n_nonzeros,
+        has_qid=bool(id_types),
+        integer_qid=id_types == {np.dtype(np.int64)},
+        zero_based=from_zero,
+    )
+    _check_range(path, extremes, scan)
+    return scan
+
+
+def _check_numbering(n_features: int | None, zero_based: ZeroBased) -> None:
+    if n_features is not None and n_features < 0:
+        raise InvalidInputError(f"`n_features` must not be negative: got {n_features}.")
+    if zero_based not in (True, False, "auto"):
+        raise InvalidInputError(f"`zero_based` must be True, False or 'auto': got {zero_based!r}.")
+
+
+def _check_features(
+    path: str | os.PathLike[str], chunk: SvmlightChunk, scan: SvmlightScan
+) -> SvmlightChunk:
+    """Return the chunk after checking that its features are among those of the scan."""
+    _check_range(path, _extreme_features(chunk), scan)
+    return chunk
+
+
+def _extreme_features(chunk: SvmlightChunk) -> list[_Feature]:
+    """Return the lowest and the highest feature, with the lines that first have them."""
+    if not len(chunk.indices):
+        return []
+    entries = [int(np.argmin(chunk.indices)), int(np.argmax(chunk.indices))]
+    return [
+        _Feature(int(chunk.indices[entry]), _line_of(chunk.indptr, chunk.line, entry))
+        for entry in entries
+    ]
+
+
+def _check_range(
+    path: str | os.PathLike[str], features: list[_Feature], scan: SvmlightScan
+) -> None:
+    first, last = scan.first_feature, scan.first_feature + scan.n_features - 1
+    for number, line in features:
+        if number < first:
+            raise bad_line(path, line, "features from 1 (pass zero_based=True for 0)", str(number))
+        if number > last:
+            what = f"features up to {last} (n_features={scan.n_features})"
+            raise bad_line(path, line, what, str(number))
+
+
+def _assemble(chunks: deque[SvmlightChunk], scan: SvmlightScan, dense: Dense) -> RankingData:
+    """Stack chunks; empties ``chunks`` on the way to save memory."""
+    y = np.concatenate([chunk.y for chunk in chunks])
+    qid = _join_qid(chunks, scan)
+    comments = _join_comments(chunks)
+    make_dense = scan.density > 0.5 if dense == "auto" else dense
+    X = _dense(chunks, scan, len(y)) if make_dense else _sparse(chunks, scan, len(y))
+    return RankingData(X, y, qid, comments)
+
+
+def _join_qid(chunks: deque[SvmlightChunk], scan: SvmlightScan) -> NDArray[Any] | None:
+    parts = [chunk.qid for chunk in chunks if chunk.qid is not None]
+    if not parts:
+        return None
+    return join_ids(parts) if scan.integer_qid else join_ids(parts).astype(str)
+
+
+def _join_comments(chunks: deque[SvmlightChunk]) -> list[str] | None:
+    if all(chunk.comments is None for chunk in chunks):
+        return None
+    return [text for chunk in chunks for text in chunk.comments or [""] * len(chunk.y)]
+
+
+def _dense(chunks: deque[SvmlightChunk], scan: SvmlightScan, n_rows: int) -> FloatArray:
+    X = np.zeros((n_rows, scan.n_features), dtype=chunks[0].values.dtype)
+    start = 0
+    while chunks:
+        chunk = chunks.popleft()
+        stop = start + len(chunk.y)
+        scatter_rows(chunk.indptr, chunk.indices, chunk.values, scan.first_feature, X[start:stop])
+        start = stop
+    return X
+
+
+def _sparse(chunks: deque[SvmlightChunk], scan: SvmlightScan, n_rows: int) -> csr_array:
+    n_values = sum(len(chunk.values) for chunk in chunks)
+    values = np.empty(n_values, dtype=chunks[0].values.dtype)
+    indices = np.empty(n_values, dtype=np.int32)
+    lengths = np.concatenate([np.diff(chunk.indptr) for chunk in chunks])
+    start = 0
+    while chunks:
+        chunk = chunks.popleft()
+        stop = start + len(chunk.values)
+        values[start:stop] = chunk.values
+        np.subtract(chunk.indices, scan.first_feature, out=indices[start:stop])
+        start = stop
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_array((values, indices, indptr), shape=(n_rows, scan.n_features))
 
 
 class LineArrays(NamedTuple):
@@ -47,82 +425,25 @@ class LineArrays(NamedTuple):
     long: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Hold the rows of some whole lines, the features numbered as in the file and ascending.
-
-    ``line`` is the line of the file on which each row stands; ``qid`` and ``comments`` are None
-    when there are none.
-    """
-
-    y: FloatArray
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: NDArray[Any]
-    qid: NDArray[Any] | None
-    comments: list[str] | None
-    line: NDArray[np.int64]
-
-
-def line_of(rows: Chunk | LineArrays, entry: int) -> int:
-    """Return the line of the file on which a stored entry stands."""
-    return int(rows.line[np.searchsorted(rows.indptr, entry, side="right") - 1])
-
-
-def read_chunks(
-    path: str | os.PathLike[str], *, dtype: np.dtype[Any], chunk_bytes: int, keep_comments: bool
-) -> Iterator[Chunk]:
-    """Parse a file, ``chunk_bytes`` of its text at a time, or one line where that is longer."""
-    first_line = 1
-    has_qid: bool | None = None
-    with open_read(path) as stream:
-        for text in _whole_lines(stream, chunk_bytes):
-            if first_line == 1:
-                text = text.removeprefix(BYTE_ORDER_MARK)
-            chunk = _parse(path, text, first_line, dtype, keep_comments)
-            first_line += text.count(b"\n")
-            if len(chunk.y):
-                if has_qid not in {None, chunk.qid is not None}:
-                    raise _qid_differs(path, int(chunk.line[0]), expected=bool(has_qid))
-                has_qid = chunk.qid is not None
-                yield chunk
-
-
-def _whole_lines(stream: BinaryIO, chunk_bytes: int) -> Iterator[bytes]:
-    """Cut a stream behind newlines; the last line gets one if it has none."""
-    block = stream.read(chunk_bytes)
-    pieces: list[bytes] = []
-    while block:
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield b"".join([*pieces, block[:cut]])
-            pieces.clear()
-        pieces.append(block[cut:])
-        block = stream.read(chunk_bytes)
-    rest = b"".join(pieces)
-    if rest:
-        yield rest + b"\n"
-
-
 def _parse(
     path: str | os.PathLike[str],
     text: bytes,
     first_line: int,
     dtype: np.dtype[Any],
-    keep_comments: bool,
-) -> Chunk:
+    comments: Comments,
+) -> SvmlightChunk:
     rows = _parse_lines(path, text, first_line, dtype)
     _fill_in_long_numbers(path, text, rows, dtype)
     _sort_features(path, rows)
     has_qid = _all_or_none_have_qid(path, rows)
-    has_comments = keep_comments and bool(np.any(rows.comment[:, 0] < rows.comment[:, 1]))
-    return Chunk(
+    has_comments = bool(np.any(rows.comment[:, 0] < rows.comment[:, 1]))
+    return SvmlightChunk(
         y=rows.y,
         indptr=rows.indptr,
         indices=rows.indices,
         values=rows.values.astype(dtype, copy=False),
         qid=ids_at(text, rows.qid) if has_qid else None,
-        comments=texts_at(text, rows.comment) if has_comments else None,
+        comments=texts_at(text, rows.comment) if comments == "keep" and has_comments else None,
         line=rows.line,
     )
 
@@ -130,7 +451,7 @@ def _parse(
 def _parse_lines(
     path: str | os.PathLike[str], text: bytes, first_line: int, dtype: np.dtype[Any]
 ) -> LineArrays:
-    """Run the kernel in enough room, which untouched costs no memory, and cut off the rest."""
+    """Run the kernel on arrays that are surely large enough, then cut them to size."""
     characters = np.frombuffer(text, dtype=np.uint8)
     room = _room(
         n_rows=int(np.count_nonzero(characters == ord("\n"))),
@@ -169,13 +490,15 @@ def _room(n_rows: int, n_values: int) -> LineArrays:
 def _fill_in_long_numbers(
     path: str | os.PathLike[str], text: bytes, rows: LineArrays, dtype: np.dtype[Any]
 ) -> None:
-    """Read the numbers of too many digits for the kernel, in place."""
+    """Read the numbers with too many digits for the kernel, in place."""
     largest = float(np.finfo(dtype).max)
     for slot, start, stop in rows.long.tolist():
         value = float(text[start:stop])
         if slot >= 0:
             if abs(value) > largest:
-                raise _bad_piece(path, line_of(rows, slot), text[start:stop], BAD_VALUE, dtype)
+                raise _bad_piece(
+                    path, _line_of(rows.indptr, rows.line, slot), text[start:stop], BAD_VALUE, dtype
+                )
             rows.values[slot] = value
         else:
             row = -1 - slot
@@ -195,7 +518,9 @@ def _sort_features(path: str | os.PathLike[str], rows: LineArrays) -> None:
     entry = first_not_ascending(rows.indptr, rows.indices)
     if entry >= 0:
         repeated = f"{rows.indices[entry]} twice"
-        raise bad_line(path, line_of(rows, entry), "each feature once on a line", repeated)
+        raise bad_line(
+            path, _line_of(rows.indptr, rows.line, entry), "each feature once on a line", repeated
+        )
 
 
 def _all_or_none_have_qid(path: str | os.PathLike[str], rows: LineArrays) -> bool:
@@ -209,7 +534,7 @@ def _all_or_none_have_qid(path: str | os.PathLike[str], rows: LineArrays) -> boo
 
 
 def _qid_differs(path: str | os.PathLike[str], line: int, *, expected: bool) -> DataFileError:
-    what = "a qid behind the target" if expected else "no qid"
+    what = "a qid after the target" if expected else "no qid"
     found = "no qid" if expected else "a qid"
     return bad_line(path, line, f"{what}, as on the lines before", found)
 
@@ -219,339 +544,10 @@ def _bad_piece(
 ) -> DataFileError:
     piece = (rest.split(b"#")[0].split() or [b""])[0]
     if piece.startswith(b"qid:") and code == BAD_FEATURE:
-        return bad_line(path, line, "the qid directly behind the target", decode(piece))
+        return bad_line(path, line, "the qid directly after the target", decode(piece))
     return bad_line(path, line, _EXPECTED[code].format(dtype), decode(piece))
 
 
-ZeroBased = bool | Literal["auto"]
-
-
-@dataclass(frozen=True)
-class SvmlightScan:
-    """Tell what a first pass over a file found, so that later ones read all chunks alike.
-
-    Parameters
-    ----------
-    n_rows, n_features, n_nonzeros
-        Numbers of items, of features and of entries that stand in the file, zeros included.
-    has_qid
-        Whether the items have a query.
-    integer_qid
-        Whether every qid is a whole number; otherwise they are read as strings.
-    zero_based
-        Whether the first feature is numbered 0 and not 1.
-
-    Examples
-    --------
-    >>> from rankwise.io import SvmlightScan
-    >>> SvmlightScan(10, 5, 20, has_qid=True, integer_qid=True, zero_based=False).density
-    0.4
-    """
-
-    n_rows: int
-    n_features: int
-    n_nonzeros: int
-    has_qid: bool
-    integer_qid: bool
-    zero_based: bool
-
-    @property
-    def first_feature(self) -> int:
-        """The number of the first feature in the file."""
-        return 0 if self.zero_based else 1
-
-    @property
-    def density(self) -> float:
-        """The share of the entries of X that stand in the file."""
-        return self.n_nonzeros / max(self.n_rows * self.n_features, 1)
-
-
-class _Feature(NamedTuple):
-    number: int
-    line: int
-
-
-def scan_chunks(
-    path: str | os.PathLike[str],
-    chunks: Iterable[Chunk],
-    n_features: int | None,
-    zero_based: ZeroBased,
-) -> SvmlightScan:
-    """Sum up chunks; every feature number must fit ``n_features`` and ``zero_based``."""
-    _check_numbering(n_features, zero_based)
-    n_rows = n_nonzeros = 0
-    id_types = set()
-    extremes: list[_Feature] = []
-    for chunk in chunks:
-        n_rows += len(chunk.y)
-        n_nonzeros += len(chunk.values)
-        extremes += _extreme_features(chunk)
-        if chunk.qid is not None:
-            id_types.add(chunk.qid.dtype)
-    if n_rows == 0:
-        raise DataFileError(
-            f"{os.fspath(path)}: expected lines such as '2 qid:1 1:0.5', got a file without any."
-        )
-    from_zero = _starts_at_zero(extremes) if zero_based == "auto" else zero_based
-    n_found = max((feature.number + from_zero for feature in extremes), default=0)
-    scan = SvmlightScan(
-        n_rows=n_rows,
-        n_features=n_found if n_features is None else n_features,
-        n_nonzeros=n_nonzeros,
-        has_qid=bool(id_types),
-        integer_qid=id_types == {np.dtype(np.int64)},
-        zero_based=from_zero,
-    )
-    _check_range(path, extremes, scan)
-    return scan
-
-
-def check_features(path: str | os.PathLike[str], chunk: Chunk, scan: SvmlightScan) -> Chunk:
-    """Return the chunk after checking that its features are among those of the scan."""
-    _check_range(path, _extreme_features(chunk), scan)
-    return chunk
-
-
-def _check_numbering(n_features: int | None, zero_based: ZeroBased) -> None:
-    if n_features is not None and n_features < 0:
-        raise InvalidInputError(f"`n_features` must not be negative: got {n_features}.")
-    if zero_based not in (True, False, "auto"):
-        raise InvalidInputError(f"`zero_based` must be True, False or 'auto': got {zero_based!r}.")
-
-
-def _extreme_features(chunk: Chunk) -> list[_Feature]:
-    """Return the lowest and the highest feature, with the lines that first have them."""
-    if not len(chunk.indices):
-        return []
-    entries = [int(np.argmin(chunk.indices)), int(np.argmax(chunk.indices))]
-    return [_Feature(int(chunk.indices[entry]), line_of(chunk, entry)) for entry in entries]
-
-
-def _starts_at_zero(features: list[_Feature]) -> bool:
-    return any(feature.number == 0 for feature in features)
-
-
-def _check_range(
-    path: str | os.PathLike[str], features: list[_Feature], scan: SvmlightScan
-) -> None:
-    first, last = scan.first_feature, scan.first_feature + scan.n_features - 1
-    for number, line in features:
-        if number < first:
-            raise bad_line(path, line, "features from 1 (pass zero_based=True for 0)", str(number))
-        if number > last:
-            what = f"features up to {last} (n_features={scan.n_features})"
-            raise bad_line(path, line, what, str(number))
-
-
-CHUNK_BYTES = 1 << 24  # of text, 16 MB: parsed in a tenth of a second, about as large in memory
-
-Dense = bool | Literal["auto"]
-Comments = Literal["keep", "skip"]
-
-
-def read_svmlight(
-    path: str | os.PathLike[str],
-    *,
-    n_features: int | None = None,
-    zero_based: ZeroBased = "auto",
-    dense: Dense = "auto",
-    comments: Comments = "keep",
-    dtype: DTypeLike = np.float64,
-) -> RankingData:
-    r"""Read a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2).
-
-    Each line is ``target qid:Q feature:value ... # comment``; blank lines and lines with a comment
-    only are left out. Numbers are read as Python's ``float`` reads them, bit for bit. Costs one
-    pass over the text, and little memory beside the result.
-
-    Parameters
-    ----------
-    path
-        The file.
-    n_features
-        Number of columns of X; None for the largest feature in the file. Give that of the training
-        data to read test data.
-    zero_based
-        Whether the first feature is numbered 0; "auto" says so when a 0 occurs.
-    dense
-        Whether X is a dense array or a sparse one (CSR); "auto" takes a dense array when more than
-        half of the entries stand in the file.
-    comments
-        "skip" leaves them out, which saves time and memory.
-    dtype
-        Type of X, float64 or float32.
-
-    Returns
-    -------
-    RankingData
-        ``qid`` is None when no line has one, a vector of integers when all ids are whole numbers,
-        else of strings.
-
-    Raises
-    ------
-    DataFileError
-        For the first bad line: file, line number, what was expected and what was found.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from rankwise.io import read_svmlight
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.txt")
-    ...     _ = path.write_text("2 qid:7 1:0.5 2:1 # best\n0 qid:7 1:0.25 2:0\n")
-    ...     data = read_svmlight(path)
-    >>> data
-    RankingData(2 items, 2 features, dense, with y, qid, comments)
-    >>> data.X, data.y, data.qid, data.comments
-    (array([[0.5 , 1.  ], [0.25, 0.  ]]), array([2., 0.]), array([7, 7]), ['best', ''])
-    """
-    _check_options(dense, comments, dtype, CHUNK_BYTES)
-    chunks = deque(_chunks(path, dtype, comments, CHUNK_BYTES))
-    scan = scan_chunks(path, chunks, n_features, zero_based)
-    return _assemble(chunks, scan, dense)
-
-
-def scan_svmlight(
-    path: str | os.PathLike[str],
-    *,
-    n_features: int | None = None,
-    zero_based: ZeroBased = "auto",
-    chunk_bytes: int = CHUNK_BYTES,
-) -> SvmlightScan:
-    r"""Check a whole file in bounded memory and count its rows, features and entries.
-
-    Parameters
-    ----------
-    path, n_features, zero_based
-        As in `read_svmlight`.
-    chunk_bytes
-        How much text is in memory at a time.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from rankwise.io import scan_svmlight
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.txt")
-    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n")
-    ...     scan_svmlight(path)
-    SvmlightScan(n_rows=2, n_features=3, n_nonzeros=3, has_qid=True, integer_qid=True,
-                 zero_based=False)
-    """
-    _check_options("auto", "skip", np.float64, chunk_bytes)
-    chunks = _chunks(path, np.float64, "skip", chunk_bytes)
-    return scan_chunks(path, chunks, n_features, zero_based)
-
-
-def iter_svmlight(
-    path: str | os.PathLike[str],
-    scan: SvmlightScan | None = None,
-    *,
-    dense: Dense = "auto",
-    comments: Comments = "keep",
-    dtype: DTypeLike = np.float64,
-    chunk_bytes: int = CHUNK_BYTES,
-) -> Iterator[RankingData]:
-    r"""Read a svmlight or LETOR file in chunks of whole lines, in bounded memory.
-
-    The chunks, one below the other, are what `read_svmlight` returns. A query may go on in the next
-    chunk.
-
-    Parameters
-    ----------
-    path, dense, comments, dtype
-        As in `read_svmlight`.
-    scan
-        What `scan_svmlight` found in this file, so that all chunks have the same columns and types;
-        None makes that first pass here. Make it once for a file that is read many times.
-    chunk_bytes
-        How much text is in memory at a time, beside its arrays, which are about as large.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from rankwise.io import iter_svmlight
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.txt")
-    ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n1 qid:8 3:4\n")
-    ...     [data.y.tolist() for data in iter_svmlight(path, chunk_bytes=32)]
-    [[2.0], [0.0, 1.0]]
-    """
-    _check_options(dense, comments, dtype, chunk_bytes)
-    known = scan_svmlight(path, chunk_bytes=chunk_bytes) if scan is None else scan
-    return (
-        _assemble(deque([check_features(path, chunk, known)]), known, dense)
-        for chunk in _chunks(path, dtype, comments, chunk_bytes)
-    )
-
-
-def _check_options(dense: Any, comments: Any, dtype: DTypeLike, chunk_bytes: int) -> None:
-    if dense not in (True, False, "auto"):
-        raise InvalidInputError(f"`dense` must be True, False or 'auto': got {dense!r}.")
-    if comments not in ("keep", "skip"):
-        raise InvalidInputError(f"`comments` must be 'keep' or 'skip': got {comments!r}.")
-    if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise InvalidInputError(f"`dtype` must be float64 or float32: got {np.dtype(dtype)}.")
-    if chunk_bytes < 1:
-        raise InvalidInputError(f"`chunk_bytes` must be at least 1: got {chunk_bytes!r}.")
-
-
-def _chunks(
-    path: str | os.PathLike[str], dtype: DTypeLike, comments: Comments, chunk_bytes: int
-) -> Iterator[Chunk]:
-    return read_chunks(
-        path,
-        dtype=np.dtype(dtype),
-        chunk_bytes=chunk_bytes,
-        keep_comments=comments == "keep",
-    )
-
-
-def _assemble(chunks: deque[Chunk], scan: SvmlightScan, dense: Dense) -> RankingData:
-    """Put chunks one below the other; empties ``chunks`` on the way to spare memory."""
-    y = np.concatenate([chunk.y for chunk in chunks])
-    qid = _join_qid(chunks, scan)
-    comments = _join_comments(chunks)
-    make_dense = scan.density > 0.5 if dense == "auto" else dense
-    X = _dense(chunks, scan, len(y)) if make_dense else _sparse(chunks, scan, len(y))
-    return RankingData(X, y, qid, comments)
-
-
-def _join_qid(chunks: deque[Chunk], scan: SvmlightScan) -> NDArray[Any] | None:
-    parts = [chunk.qid for chunk in chunks if chunk.qid is not None]
-    if not parts:
-        return None
-    return join_ids(parts) if scan.integer_qid else join_ids(parts).astype(str)
-
-
-def _join_comments(chunks: deque[Chunk]) -> list[str] | None:
-    if all(chunk.comments is None for chunk in chunks):
-        return None
-    return [text for chunk in chunks for text in chunk.comments or [""] * len(chunk.y)]
-
-
-def _dense(chunks: deque[Chunk], scan: SvmlightScan, n_rows: int) -> FloatArray:
-    X = np.zeros((n_rows, scan.n_features), dtype=chunks[0].values.dtype)
-    start = 0
-    while chunks:
-        chunk = chunks.popleft()
-        stop = start + len(chunk.y)
-        scatter_rows(chunk.indptr, chunk.indices, chunk.values, scan.first_feature, X[start:stop])
-        start = stop
-    return X
-
-
-def _sparse(chunks: deque[Chunk], scan: SvmlightScan, n_rows: int) -> csr_array:
-    n_values = sum(len(chunk.values) for chunk in chunks)
-    values = np.empty(n_values, dtype=chunks[0].values.dtype)
-    indices = np.empty(n_values, dtype=np.int32)
-    lengths = np.concatenate([np.diff(chunk.indptr) for chunk in chunks])
-    start = 0
-    while chunks:
-        chunk = chunks.popleft()
-        stop = start + len(chunk.values)
-        values[start:stop] = chunk.values
-        np.subtract(chunk.indices, scan.first_feature, out=indices[start:stop])
-        start = stop
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    return csr_array((values, indices, indptr), shape=(n_rows, scan.n_features))
+def _line_of(indptr: NDArray[np.int64], line: NDArray[np.int64], entry: int) -> int:
+    """Return the line number of a stored entry."""
+    return int(line[np.searchsorted(indptr, entry, side="right") - 1])

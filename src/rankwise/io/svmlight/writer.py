@@ -1,4 +1,4 @@
-"""Writing svmlight and LETOR files."""
+"""Write svmlight and LETOR files."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,24 +24,24 @@ def write_svmlight(
 ) -> None:
     """Write a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2), all or nothing.
 
-    Numbers are written with as many digits as it takes to read the same ones back. All features of
-    a dense X are written, zeros included, and the stored ones of a sparse X. A file that was there
-    before is replaced only when the new one is complete.
+    Numbers are written with enough digits to read the same ones back. A dense X is written with its
+    zeros, a sparse X with its stored entries. An existing file is replaced only when the new one is
+    complete.
 
     Parameters
     ----------
     path
-        The file; its suffix chooses the compression.
+        The file; its suffix says whether it is compressed.
     X : (n_items, n_features)
         The features, dense or sparse.
     y : (n_items,)
         The scores.
     qid : (n_items,)
-        The query of each item, numbers or strings without blanks and ``#``.
+        The query of each item: numbers, or strings without blanks or ``#``.
     comments : n_items strings
-        What to write behind ``#``, on one line; nothing where empty.
+        What to write after ``#``, one line each; nothing where empty.
     zero_based
-        Whether the first feature is numbered 0 and not 1.
+        Whether to number features from 0 instead of 1.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _checked_ids(qid: ArrayLike | None, n_items: int) -> list[str] | None:
     for query in set(ids):
         if not query or "#" in query or query.split() != [query]:
             raise InvalidInputError(
-                f"`qid` must not be empty nor hold blanks or '#' in this format: got {query!r}."
+                f"`qid` must not be empty or hold blanks or '#' in this format: got {query!r}."
             )
     return ids
 
@@ -133,7 +133,7 @@ def _pairs_text(labels: list[str], values: list[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """Write the shortest text that is read back as the same number; whole ones without a point."""
+    """Write the shortest text that reads back as the same number; whole ones without a point."""
     return repr(value).removesuffix(".0")
 
 
@@ -147,5 +147,5 @@ def _tails(comments: Sequence[str] | None, n_items: int) -> Iterable[str]:
         )
     for comment in comments:
         if "\n" in comment or "\r" in comment:
-            raise InvalidInputError(f"`comments` must be of one line each: got {comment!r}.")
+            raise InvalidInputError(f"`comments` must not hold line breaks: got {comment!r}.")
     return [f" # {comment}" if comment.strip() else "" for comment in comments]
