@@ -1,4 +1,4 @@
-"""Data files as streams of chunks that fit in memory and can be read again and again."""
+"""Data larger than memory: files read in chunks, again and again, and rows kept on disk."""
 
 import os
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import IntArray, Matrix
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix
@@ -22,17 +22,152 @@ from rankwise.io.svmlight.reader import (
     iter_svmlight,
     scan_svmlight,
 )
-from rankwise.io.tables.parquet import NUMERIC_TYPES, ParquetTable, open_parquet
-from rankwise.io.tables.reading import (
-    DELIMITERS,
-    PARQUET_SUFFIXES,
-    USUAL_QID,
-    USUAL_Y,
-    if_any,
-    named_or_usual,
-    require_column,
-)
-from rankwise.io.tables.table import CellError
+from rankwise.io.tables.parquet import ParquetTable, open_parquet
+from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, USUAL_Y, if_any, item_columns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DataStream(ABC):
+    """A file of scored items that is read in chunks.
+
+    Parameters
+    ----------
+    n_items, n_features : int
+        Numbers of items and features in the whole file.
+    feature_names : list of n_features strings
+        The names of the columns; None when the file does not name them.
+    has_qid : bool
+        Whether the items have queries.
+    """
+
+    n_items: int
+    n_features: int
+    feature_names: list[str] | None
+    has_qid: bool
+
+    @abstractmethod
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SvmlightStream(DataStream):
+    """A svmlight file; all chunks are sparse or all dense, by the density of the file."""
+
+    path: str | os.PathLike[str]
+    scan: SvmlightScan
+    chunk_bytes: int
+
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+        return iter_svmlight(self.path, self.scan, comments="skip", chunk_bytes=self.chunk_bytes)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParquetStream(DataStream):
+    """A Parquet file, in batches of rows."""
+
+    feature_names: list[str]
+    table: ParquetTable
+    y: str
+    qid: str | None
+    batch_size: int
+
+    def chunks(self) -> Iterator[RankingData]:
+        """Read the file from its beginning."""
+        columns = [*self.feature_names, self.y, *if_any(self.qid)]
+        first = 0
+        with open_parquet(self.table.path) as file:
+            for batch in file.iter_batches(batch_size=self.batch_size, columns=columns):
+                yield self._data(batch, first)
+                first += batch.num_rows
+
+    def _data(self, batch: Any, first: int) -> RankingData:
+        X = np.empty((batch.num_rows, self.n_features))
+        for j, name in enumerate(self.feature_names):
+            X[:, j] = self.table.numbers(name, batch.column(name), first)
+        y = self.table.numbers(self.y, batch.column(self.y), first)
+        qid = None
+        if self.qid is not None:
+            qid = self.table.ids(self.qid, batch.column(self.qid), first)
+        return RankingData(X, y, qid, feature_names=self.feature_names)
+
+
+def open_stream(
+    path: str | os.PathLike[str],
+    *,
+    memory: int,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    y: str | None = None,
+    qid: str | None = None,
+    features: Sequence[str] | None = None,
+) -> DataStream:
+    """Open a svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
+
+    Parameters
+    ----------
+    path
+        The file: Parquet by its suffix ``.parquet`` or ``.pq``, otherwise svmlight.
+    memory
+        Bytes that a chunk may take, roughly.
+    n_features, zero_based
+        Of svmlight files, as in `read_svmlight`; a first pass checks them.
+    y, qid, features
+        Columns of Parquet files, as in `read_table`.
+    """
+    suffix = format_suffix(path)
+    if suffix in DELIMITERS:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a svmlight or Parquet file to be read in chunks, got "
+            f"{suffix!r}. Convert it, or read it whole with read_table."
+        )
+    if suffix in PARQUET_SUFFIXES:
+        return _parquet_stream(path, memory, y, qid, features)
+    chunk_bytes = max(1, min(CHUNK_BYTES, memory // 4))
+    scan = scan_svmlight(
+        path, n_features=n_features, zero_based=zero_based, chunk_bytes=chunk_bytes
+    )
+    return SvmlightStream(
+        n_items=scan.n_items,
+        n_features=scan.n_features,
+        feature_names=None,
+        has_qid=scan.has_qid,
+        path=path,
+        scan=scan,
+        chunk_bytes=chunk_bytes,
+    )
+
+
+def _parquet_stream(
+    path: str | os.PathLike[str],
+    memory: int,
+    y: str | None,
+    qid: str | None,
+    features: Sequence[str] | None,
+) -> ParquetStream:
+    table = ParquetTable.open(path)
+    columns = item_columns(path, table, y, qid, features)
+    if columns.y is None:
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a column of scores named {USUAL_Y}, got the columns "
+            f"{table.names}. Choose one with y=..."
+        )
+    n_features = len(columns.features)
+    with open_parquet(path) as file:
+        n_items = file.metadata.num_rows
+    return ParquetStream(
+        n_items=n_items,
+        n_features=n_features,
+        feature_names=columns.features,
+        has_qid=columns.qid is not None,
+        table=table,
+        y=columns.y,
+        qid=columns.qid,
+        batch_size=max(1, memory // (32 * (n_features + 1))),  # decoded twice, and the matrix
+    )
 
 
 @final
@@ -40,17 +175,16 @@ from rankwise.io.tables.table import CellError
 class RowStore:
     """Keep rows, all sparse or all dense, in plain files of a folder.
 
-    Values are of the given type; indices take 16 bits where that is enough. Nothing stays in
-    memory.
+    Indices take 16 bits where that is enough. Nothing stays in memory.
 
     Parameters
     ----------
     folder : path
-        An empty folder; whoever made it removes it.
+        An empty folder; the caller removes it.
     n_features : int
         Number of columns.
     dtype : data type
-        Of the values.
+        The type of the values.
 
     Examples
     --------
@@ -82,7 +216,7 @@ class RowStore:
         return np.dtype(np.uint16 if self.n_features <= 1 << 16 else np.int32)
 
     def append(self, X: Matrix) -> None:
-        """Write more rows."""
+        """Write rows after those already there."""
         self.is_sparse = issparse(X)
         if self.is_sparse:
             self._write("values", X.data.astype(self.dtype, copy=False))
@@ -97,7 +231,7 @@ class RowStore:
             values.tofile(file)
 
     def starts(self) -> IntArray:
-        """Return the number of values before each row, and of all."""
+        """Return the number of values before each row, and in all."""
         lengths = np.fromfile(self.folder / "lengths", dtype=np.int64)
         return np.concatenate([[0], np.cumsum(lengths)])
 
@@ -120,169 +254,3 @@ class RowStore:
         return np.fromfile(
             self.folder / name, dtype=dtype, count=end - begin, offset=begin * dtype.itemsize
         )
-
-
-class DataStream(ABC):
-    """A file of scored items that is read in chunks."""
-
-    n_items: int
-    n_features: int
-    has_qid: bool
-    feature_names: list[str] | None
-
-    @abstractmethod
-    def chunks(self) -> Iterator[RankingData]:
-        """Read the file from its beginning."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SvmlightStream(DataStream):
-    """A svmlight file; sparse or dense by its density, the same in every chunk."""
-
-    path: str | os.PathLike[str]
-    scan: SvmlightScan
-    chunk_bytes: int
-    feature_names: None = None
-
-    @property
-    def n_items(self) -> int:  # type: ignore[override]
-        """Number of items."""
-        return self.scan.n_rows
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of features."""
-        return self.scan.n_features
-
-    @property
-    def has_qid(self) -> bool:  # type: ignore[override]
-        """Whether the items have queries."""
-        return self.scan.has_qid
-
-    def chunks(self) -> Iterator[RankingData]:
-        """Read the file from its beginning."""
-        return iter_svmlight(self.path, self.scan, comments="skip", chunk_bytes=self.chunk_bytes)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ParquetStream(DataStream):
-    """A Parquet file, in batches of rows."""
-
-    table: ParquetTable
-    y: str
-    qid: str | None
-    feature_names: list[str]
-    n_items: int
-    batch_size: int
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of features."""
-        return len(self.feature_names)
-
-    @property
-    def has_qid(self) -> bool:  # type: ignore[override]
-        """Whether the items have queries."""
-        return self.qid is not None
-
-    def chunks(self) -> Iterator[RankingData]:
-        """Read the file from its beginning."""
-        columns = [*self.feature_names, self.y, *if_any(self.qid)]
-        first = 0
-        with open_parquet(self.table.path) as file:
-            for batch in file.iter_batches(batch_size=self.batch_size, columns=columns):
-                yield self._data(batch, first)
-                first += batch.num_rows
-
-    def _data(self, batch: Any, first: int) -> RankingData:
-        X = np.empty((batch.num_rows, self.n_features))
-        for j, name in enumerate(self.feature_names):
-            X[:, j] = self._numbers(batch, name, first)
-        qid = None if self.qid is None else self._ids(batch, self.qid, first)
-        y = self._numbers(batch, self.y, first)
-        return RankingData(X, y, qid, feature_names=self.feature_names)
-
-    def _numbers(self, batch: Any, name: str, first: int) -> FloatArray:
-        column = batch.column(name)
-        if str(column.type) not in NUMERIC_TYPES:
-            raise CellError(self.table.path, "all rows", name, "numbers", str(column.type))
-        values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-        self._refuse(name, ~np.isfinite(values), "a finite number", first)
-        return values
-
-    def _ids(self, batch: Any, name: str, first: int) -> NDArray[Any]:
-        column = batch.column(name)
-        missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        self._refuse(name, missing, "an id", first)
-        return np.asarray(column.to_pylist())
-
-    def _refuse(self, name: str, bad: NDArray[Any], expected: str, first: int) -> None:
-        if bad.any():
-            row = f"row {first + int(np.argmax(bad)) + 1}"
-            got = "none (null, NaN or infinity)"
-            raise CellError(self.table.path, row, name, expected, got)
-
-
-def open_stream(
-    path: str | os.PathLike[str],
-    *,
-    memory: int,
-    n_features: int | None = None,
-    zero_based: ZeroBased = "auto",
-    y: str | None = None,
-    qid: str | None = None,
-    features: Sequence[str] | None = None,
-) -> DataStream:
-    """Open a svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
-
-    Parameters
-    ----------
-    path
-        The file; ``.parquet`` and ``.pq`` are Parquet, all others but tables of text svmlight.
-    memory
-        Bytes that a chunk may take, about.
-    n_features, zero_based
-        Of svmlight files, as in `read_svmlight`; a first pass checks them.
-    y, qid, features
-        Columns of Parquet files, as in `read_table`.
-    """
-    suffix = format_suffix(path)
-    if suffix in DELIMITERS:
-        raise DataFileError(
-            f"{os.fspath(path)}: expected a svmlight or Parquet file to be read in chunks, got "
-            f"{suffix!r}. Convert it, or read it whole with read_table."
-        )
-    if suffix in PARQUET_SUFFIXES:
-        return _parquet_stream(path, memory, y, qid, features)
-    chunk_bytes = max(1, min(CHUNK_BYTES, memory // 4))
-    scan = scan_svmlight(
-        path, n_features=n_features, zero_based=zero_based, chunk_bytes=chunk_bytes
-    )
-    return SvmlightStream(path, scan, chunk_bytes)
-
-
-def _parquet_stream(
-    path: str | os.PathLike[str],
-    memory: int,
-    y: str | None,
-    qid: str | None,
-    features: Sequence[str] | None,
-) -> ParquetStream:
-    table = ParquetTable.open(path)
-    y_name = named_or_usual(path, table, y, "y", USUAL_Y)
-    if y_name is None:
-        raise DataFileError(
-            f"{os.fspath(path)}: expected a column of scores named {USUAL_Y}, got the columns "
-            f"{table.names}. Choose one with y=..."
-        )
-    qid_name = named_or_usual(path, table, qid, "qid", USUAL_QID)
-    if features is None:
-        names = [name for name in table.names if name not in (y_name, qid_name)]
-    else:
-        names = [require_column(path, table, name, "features") for name in features]
-    batch_size = max(1, memory // (32 * (len(names) + 1)))  # decoded twice, and the matrix
-    with open_parquet(path) as file:
-        n_items = file.metadata.num_rows
-    return ParquetStream(table, y_name, qid_name, names, n_items, batch_size)

@@ -65,7 +65,7 @@ def test_scan_counts_what_the_whole_holds(tmp_path, chunk_bytes):
     path = tmp_path / "a.txt"
     path.write_text("1 qid:1 2:0 7:1\n# remark\n2 qid:b\n3 qid:2 1:4\n")
     assert scan_svmlight(path, chunk_bytes=chunk_bytes) == SvmlightScan(
-        n_rows=3, n_features=7, n_nonzeros=3, has_qid=True, integer_qid=False, zero_based=False
+        n_items=3, n_features=7, n_nonzeros=3, has_qid=True, integer_qid=False, zero_based=False
     )
     assert scan_svmlight(path, n_features=9, zero_based=True).n_features == 9
 

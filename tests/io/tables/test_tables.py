@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
-from rankwise.io.tables import csv as csv_table
+from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import read_table, write_table
 
 SUFFIXES = [".csv", ".tsv", ".csv.gz", ".csv.xz", ".tsv.bz2", ".parquet", ".pq"]
@@ -63,14 +63,18 @@ def test_cells_not_asked_for_may_hold_anything_a_csv_can(tmp_path, texts):
 
 
 @pytest.mark.parametrize("block_cells", [1, 7, 1000])
-def test_rows_found_in_blocks_are_the_whole(tmp_path, monkeypatch, block_cells):
-    monkeypatch.setattr(csv_table, "_BLOCK_CELLS", block_cells)
+def test_rows_found_in_blocks_are_the_whole(tmp_path, block_cells):
+    path = tmp_path / "a.csv"
     text = "a,qid,y\n" + "".join(f"{i},{'x' if i == 8 else i},{-i}\n\n" for i in range(10))
-    data = read_csv(tmp_path / "a.csv", text)
-    assert data.X[:, 0].tolist() == list(range(10))
-    assert data.qid.tolist() == ["0", "1", "2", "3", "4", "5", "6", "7", "x", "9"]
+    path.write_text(text)
+    (numbers,), (ids,) = CsvTable.open(path, ",", block_cells=block_cells).read([["a"]], ["qid"])
+    assert numbers[:, 0].tolist() == list(range(10))
+    assert ids.tolist() == ["0", "1", "2", "3", "4", "5", "6", "7", "x", "9"]
+    path.write_text(text + "oops,1,2\n")
+    table = CsvTable.open(path, ",", block_cells=block_cells)
+    assert table.words("a") == [*map(str, range(10)), "oops"]
     with pytest.raises(DataFileError, match="line 22, column 'a': expected a finite number"):
-        read_csv(tmp_path / "a.csv", text + "oops,1,2\n")
+        table.read([["a"]], ["qid"])
 
 
 def test_usual_names_are_found_and_others_are_features(tmp_path):

@@ -51,7 +51,7 @@ class SvmlightScan:
 
     Parameters
     ----------
-    n_rows, n_features, n_nonzeros
+    n_items, n_features, n_nonzeros
         Numbers of items, of features and of entries in the file, written zeros included.
     has_qid
         Whether the items have a query.
@@ -67,7 +67,7 @@ class SvmlightScan:
     0.4
     """
 
-    n_rows: int
+    n_items: int
     n_features: int
     n_nonzeros: int
     has_qid: bool
@@ -82,7 +82,7 @@ class SvmlightScan:
     @property
     def density(self) -> float:
         """The share of the entries of X that the file holds."""
-        return self.n_nonzeros / max(self.n_rows * self.n_features, 1)
+        return self.n_nonzeros / max(self.n_items * self.n_features, 1)
 
 
 def read_svmlight(
@@ -154,7 +154,7 @@ def scan_svmlight(
     zero_based: ZeroBased = "auto",
     chunk_bytes: int = CHUNK_BYTES,
 ) -> SvmlightScan:
-    r"""Check a whole file in bounded memory and count its rows, features and entries.
+    r"""Check a whole file in bounded memory and count its items, features and entries.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def scan_svmlight(
     ...     path = pathlib.Path(folder, "train.txt")
     ...     _ = path.write_text("2 qid:7 1:0.5 3:1\n0 qid:7 2:0.25\n")
     ...     scan_svmlight(path)
-    SvmlightScan(n_rows=2, n_features=3, n_nonzeros=3, has_qid=True, integer_qid=True,
+    SvmlightScan(n_items=2, n_features=3, n_nonzeros=3, has_qid=True, integer_qid=True,
                  zero_based=False)
     """
     _check_options("auto", "skip", np.float64, chunk_bytes)
@@ -295,16 +295,16 @@ def _scan(
 ) -> SvmlightScan:
     """Summarise chunks; refuse feature numbers outside ``n_features`` and ``zero_based``."""
     _check_numbering(n_features, zero_based)
-    n_rows = n_nonzeros = 0
+    n_items = n_nonzeros = 0
     id_types = set()
     extremes: list[_Feature] = []
     for chunk in chunks:
-        n_rows += len(chunk.y)
+        n_items += len(chunk.y)
         n_nonzeros += len(chunk.values)
         extremes += _extreme_features(chunk)
         if chunk.qid is not None:
             id_types.add(chunk.qid.dtype)
-    if n_rows == 0:
+    if n_items == 0:
         raise DataFileError(
             f"{os.fspath(path)}: expected lines such as '2 qid:1 1:0.5', got a file without any."
         )
@@ -313,7 +313,7 @@ def _scan(
         from_zero = any(feature.number == 0 for feature in extremes)
     n_found = max((feature.number + from_zero for feature in extremes), default=0)
     scan = SvmlightScan(
-        n_rows=n_rows,
+        n_items=n_items,
         n_features=n_found if n_features is None else n_features,
         n_nonzeros=n_nonzeros,
         has_qid=bool(id_types),

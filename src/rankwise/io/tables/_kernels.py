@@ -1,4 +1,4 @@
-"""Cells of delimited text."""
+"""Compiled search for the cells of delimited text, and the numbers in them."""
 
 from typing import Any
 
@@ -26,15 +26,15 @@ def find_cells(text: Any, pos: Any, delimiter: Any, spans: Any, line: Any) -> An
     delimiter
         The byte between two cells.
     spans : (n_rows, n_columns, 2)
-        Receives the first byte of each cell and the one behind its last, without quotes and blanks.
+        Receives the first byte of each cell and the one after its last, without quotes and blanks.
     line
-        Receives the line of each row, counted from 0 at ``pos``.
+        Receives the line of each row, from 0 at ``pos``.
 
     Returns
     -------
     n_rows, n_lines, code, pos
-        How much was found, and why and where it ended; a bad row is not counted, but ``line``
-        has it.
+        How much was found, and why and where the search ended; a bad row is not counted, but
+        ``line`` has it.
     """
     end = np.uint64(len(text))
     pos = np.uint64(pos)
@@ -81,7 +81,7 @@ def _find_cell(text: Any, pos: Any, end: Any, delimiter: Any) -> Any:
         while text[pos] != delimiter and text[pos] != _NEWLINE:
             pos += _U1
             if text[pos - _U1] not in (_SPACE, _RETURN):
-                stop = pos  # something behind the closing quote: leave it to be refused
+                stop = pos  # text after the closing quote: left to be refused
         return start, stop, pos, n_newlines
     while text[pos] != delimiter and text[pos] != _NEWLINE:
         pos += _U1
@@ -109,8 +109,8 @@ def _skip_line(text: Any, pos: Any) -> Any:
 def parse_cells(text: Any, spans: Any, columns: Any, out: Any, long: Any) -> Any:
     """Read the cells of some columns as finite numbers; stop at the first that is none.
 
-    ``long`` receives row, column of ``out`` and span of each number of too many digits. Returns the
-    count of these, and row and column of the bad cell, or -1 and -1.
+    ``long`` receives row, column of ``out`` and span of each number with too many digits. Returns
+    their count, and the row and column of the bad cell, or -1 and -1.
     """
     n_long = 0
     for row in range(len(spans)):

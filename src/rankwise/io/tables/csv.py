@@ -1,4 +1,4 @@
-"""CSV and TSV files."""
+"""Tables in delimited text: CSV and TSV."""
 
 import csv
 import os
@@ -13,10 +13,11 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError
 from rankwise.io.files import open_read
 from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
-from rankwise.io.tables.table import CellError, Table
+from rankwise.io.tables.table import CellError, DataTable
 from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, quoted, texts_at
 
-_BLOCK_CELLS = 1 << 18  # found at a time, 4 MB of positions
+BLOCK_CELLS = 1 << 18
+"""Number of cells found at a time: 4 MB of positions."""
 
 
 class _Block(NamedTuple):
@@ -28,11 +29,11 @@ class _Block(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class CsvTable(Table):
-    """Read columns of delimited text in memory, below a header line.
+class CsvTable(DataTable):
+    """Read columns of delimited text, held in memory, below a header line.
 
-    Cells may be quoted, with a doubled quote for one inside. Blanks around cells and blank lines do
-    not count.
+    Cells may be quoted; a doubled quote stands for a quote. Blanks around cells and blank lines are
+    ignored.
     """
 
     path: str | os.PathLike[str]
@@ -40,16 +41,20 @@ class CsvTable(Table):
     header: list[str]
     text: bytes
     body: int
+    block_cells: int
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], delimiter: str) -> Self:
-        """Load a plain or compressed file."""
+    def open(
+        cls, path: str | os.PathLike[str], delimiter: str, *, block_cells: int = BLOCK_CELLS
+    ) -> Self:
+        """Load a plain or compressed file; cells are found ``block_cells`` at a time."""
         with open_read(path) as stream:
             text = stream.read().removeprefix(BYTE_ORDER_MARK)
         if not text.endswith(b"\n"):
             text += b"\n"
         body = text.index(b"\n") + 1
-        return cls(path, delimiter, _header(path, text[:body], delimiter), text, body)
+        header = _header(path, text[:body], delimiter)
+        return cls(path, delimiter, header, text, body, block_cells)
 
     @property
     def names(self) -> list[str]:
@@ -85,7 +90,7 @@ class CsvTable(Table):
         """Find the cells of some rows at a time."""
         characters = np.frombuffer(self.text, dtype=np.uint8)
         n_columns = len(self.header)
-        spans = np.empty((max(_BLOCK_CELLS // n_columns, 1), n_columns, 2), dtype=np.int64)
+        spans = np.empty((max(self.block_cells // n_columns, 1), n_columns, 2), dtype=np.int64)
         line = np.empty(len(spans), dtype=np.int64)
         pos, first_line = self.body, 2
         while pos < len(self.text):

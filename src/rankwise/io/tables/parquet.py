@@ -1,4 +1,4 @@
-"""Parquet files, through pyarrow."""
+"""Tables in Parquet files, read and written by pyarrow."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.files import replacing
-from rankwise.io.tables.table import CellError, Table
+from rankwise.io.tables.table import CellError, DataTable
 
-NUMERIC_TYPES = {
+_NUMERIC_TYPES = {
     *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
     *("halffloat", "float", "double", "bool"),
 }
-"""The types of columns that are read as numbers."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ParquetTable(Table):
-    """Read columns of a Parquet file, one at a time, and only those asked for."""
+class ParquetTable(DataTable):
+    """Read columns of a Parquet file one at a time, and only those asked for."""
 
     path: str | os.PathLike[str]
     schema: list[str]
@@ -49,8 +48,8 @@ class ParquetTable(Table):
             matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
             for columns, matrix in zip(numbers, matrices, strict=True):
                 for j, name in enumerate(columns):
-                    matrix[:, j] = self._numbers(name, _column(file, name))
-            return matrices, [self._ids(name, _column(file, name)) for name in ids]
+                    matrix[:, j] = self.numbers(name, _column(file, name))
+            return matrices, [self.ids(name, _column(file, name)) for name in ids]
 
     def words(self, column: str) -> list[str]:
         """Return the cells of a column as text."""
@@ -58,20 +57,22 @@ class ParquetTable(Table):
             cells = _column(file, column).to_pylist()
         return ["" if cell is None or cell != cell else str(cell) for cell in cells]
 
-    def _numbers(self, name: str, column: Any) -> NDArray[Any]:
-        if str(column.type) not in NUMERIC_TYPES:
+    def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
+        """Return a column, or its part from row ``first`` on, as finite numbers."""
+        if str(column.type) not in _NUMERIC_TYPES:
             raise CellError(self.path, "all rows", name, "numbers", str(column.type))
-        values: NDArray[Any] = column.cast("float64", safe=False).to_numpy()
-        self._refuse(name, ~np.isfinite(values), "a finite number")
+        values = np.asarray(column.cast("float64", safe=False))
+        self._refuse(name, ~np.isfinite(values), "a finite number", first)
         return values
 
-    def _ids(self, name: str, column: Any) -> NDArray[Any]:
-        self._refuse(name, column.is_null(nan_is_null=True).to_numpy(), "an id")
+    def ids(self, name: str, column: Any, first: int = 0) -> NDArray[Any]:
+        """Return a column, or its part from row ``first`` on, as ids."""
+        self._refuse(name, np.asarray(column.is_null(nan_is_null=True)), "an id", first)
         return np.asarray(column.to_pylist())
 
-    def _refuse(self, name: str, bad: NDArray[Any], expected: str) -> None:
+    def _refuse(self, name: str, bad: NDArray[Any], expected: str, first: int) -> None:
         if bad.any():
-            row = f"row {int(np.argmax(bad)) + 1}"
+            row = f"row {first + int(np.argmax(bad)) + 1}"
             raise CellError(self.path, row, name, expected, "none (null, NaN or infinity)")
 
 
@@ -85,7 +86,7 @@ def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]
 
 @contextmanager
 def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a file; what its content is to blame for becomes a `DataFileError`."""
+    """Open a file; errors in its content become a `DataFileError`."""
     arrow, parquet = _pyarrow("Reading Parquet files")
     try:
         with parquet.ParquetFile(path) as file:

@@ -1,9 +1,10 @@
-"""Tables with named columns: CSV, TSV and Parquet."""
+"""Read and write items in tables with named columns, whatever the format of the file."""
 
 import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,14 +14,22 @@ from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_write
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.parquet import ParquetTable, write_parquet
-from rankwise.io.tables.table import CellError, Table
+from rankwise.io.tables.table import CellError, DataTable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 
 USUAL_Y = ["y", "label", "score", "relevance"]
 USUAL_QID = ["qid", "query_id", "query"]
-"""Names by which the columns of scores and of queries are found."""
+"""The names by which columns of scores and of queries are found."""
+
+
+class ItemColumns(NamedTuple):
+    """The names of the columns that hold items: features, scores and queries, if any."""
+
+    features: list[str]
+    y: str | None
+    qid: str | None
 
 
 def read_table(
@@ -32,25 +41,25 @@ def read_table(
 ) -> RankingData:
     r"""Read items from a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file with named columns.
 
-    Parquet needs pyarrow, the extra ``tables``. Costs one pass over the file.
+    Parquet needs pyarrow, the extra ``tables``. One pass over the file.
 
     Parameters
     ----------
     path
-        The file; its suffix tells the format.
+        The file; its suffix gives the format.
     y
-        The column of the scores; by default the one named y, label, score or relevance. A file
-        without such a column gives ``y=None``, to be predicted.
+        The column of the scores; by default the one named y, label, score or relevance. Without
+        such a column ``y`` is None, as in data to be predicted.
     qid
         The column of the queries, numbers or strings; by default the one named qid, query_id or
         query, if there is one.
     features
-        The columns of X, in this order; by default all others, which must hold numbers.
+        The columns of X, in this order; by default all others. They must hold numbers.
 
     Raises
     ------
     DataFileError
-        For the first bad or missing cell: file, line, column, what was expected and what was found.
+        For the first bad or missing cell, with its place, what was expected and what was found.
 
     Examples
     --------
@@ -64,38 +73,33 @@ def read_table(
     (['stars', 'price'], array([  4., 120.]), array([2., 1.]), array(['rome', 'rome'], dtype='<U4'))
     """
     table = open_table(path)
-    y_name = named_or_usual(path, table, y, "y", USUAL_Y)
-    qid_name = named_or_usual(path, table, qid, "qid", USUAL_QID)
-    if features is None:
-        names = [name for name in table.names if name not in (y_name, qid_name)]
-    else:
-        names = [require_column(path, table, name, "features") for name in features]
+    columns = item_columns(path, table, y, qid, features)
     try:
-        (X, targets), ids = table.read([names, if_any(y_name)], if_any(qid_name))
+        (X, targets), ids = table.read([columns.features, if_any(columns.y)], if_any(columns.qid))
     except CellError as error:
-        if features is None and error.column in names:
+        if features is None and error.column in columns.features:
             hint = "All columns but y and qid are features; choose others with features=[...]."
             raise DataFileError(f"{error} {hint}") from error
         raise
     return RankingData(
         X,
-        y=targets[:, 0] if y_name is not None else None,
-        qid=ids[0] if qid_name is not None else None,
-        feature_names=names,
+        y=targets[:, 0] if columns.y is not None else None,
+        qid=ids[0] if columns.qid is not None else None,
+        feature_names=columns.features,
     )
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
     """Write named columns to a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file, all or nothing.
 
-    Numbers are written with as many digits as it takes to read the same ones back.
+    Numbers are written with enough digits to read the same ones back.
 
     Parameters
     ----------
     path
-        The file; its suffix tells the format.
+        The file; its suffix gives the format.
     columns
-        A vector for each name, all of the same length.
+        Vectors of one length, by name.
 
     Examples
     --------
@@ -123,8 +127,8 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
         writer.writerows(zip(*(vector.tolist() for vector in vectors.values()), strict=True))
 
 
-def open_table(path: str | os.PathLike[str]) -> Table:
-    """Open a file of named columns, of the format that its suffix tells."""
+def open_table(path: str | os.PathLike[str]) -> DataTable:
+    """Open a file of named columns; its suffix gives the format."""
     suffix = _table_suffix(path)
     if suffix in PARQUET_SUFFIXES:
         return ParquetTable.open(path)
@@ -141,10 +145,27 @@ def _table_suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def named_or_usual(
-    path: str | os.PathLike[str], table: Table, name: str | None, option: str, usual: list[str]
+def item_columns(
+    path: str | os.PathLike[str],
+    table: DataTable,
+    y: str | None,
+    qid: str | None,
+    features: Sequence[str] | None,
+) -> ItemColumns:
+    """Choose the columns asked for, or those with usual names and all others as features."""
+    y_name = _named_or_usual(path, table, y, "y", USUAL_Y)
+    qid_name = _named_or_usual(path, table, qid, "qid", USUAL_QID)
+    if features is None:
+        names = [name for name in table.names if name not in (y_name, qid_name)]
+    else:
+        names = [require_column(path, table, name, "features") for name in features]
+    return ItemColumns(names, y_name, qid_name)
+
+
+def _named_or_usual(
+    path: str | os.PathLike[str], table: DataTable, name: str | None, option: str, usual: list[str]
 ) -> str | None:
-    """Return the column asked for, or else the one with a usual name, or None."""
+    """Return the column asked for, else the one with a usual name, else None."""
     if name is not None:
         return require_column(path, table, name, option)
     found = [name for name in usual if name in table.names]
@@ -156,7 +177,7 @@ def named_or_usual(
     return found[0] if found else None
 
 
-def require_column(path: str | os.PathLike[str], table: Table, name: str, option: str) -> str:
+def require_column(path: str | os.PathLike[str], table: DataTable, name: str, option: str) -> str:
     """Return the name of a column after checking that the table has it."""
     if name not in table.names:
         raise DataFileError(
@@ -167,5 +188,5 @@ def require_column(path: str | os.PathLike[str], table: Table, name: str, option
 
 
 def if_any(name: str | None) -> list[str]:
-    """Return a list of the name, empty when there is none."""
+    """Return a list of the name, empty for None."""
     return [] if name is None else [name]

@@ -1,4 +1,4 @@
-"""What every file of named columns can do."""
+"""The interface of files with named columns."""
 
 import os
 from abc import ABC, abstractmethod
@@ -23,8 +23,8 @@ class CellError(DataFileError):
         self.column = column
 
 
-class Table(ABC):
-    """Give the columns of a file by their names."""
+class DataTable(ABC):
+    """Read the columns of a file by their names."""
 
     @property
     @abstractmethod
@@ -42,9 +42,9 @@ class Table(ABC):
         numbers
             Lists of columns; each list becomes a matrix (n_rows, n_columns).
         ids
-            Columns that become a vector each: of integers when all cells are such, else strings.
+            Columns; each becomes a vector, of integers if all cells are integers, else strings.
         """
 
     @abstractmethod
     def words(self, column: str) -> list[str]:
-        """Return the cells of a column as they are written, empty where nothing stands."""
+        """Return the cells of a column as text, empty where there is nothing."""
