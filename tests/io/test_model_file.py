@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 import rankwise
 from rankwise.core.errors import InvalidInputError, ModelFileError
-from rankwise.io import model_file as modelfile
+from rankwise.io import model_file
 from rankwise.io.model_file import FORMAT, read_model, write_model
 
 FAST = settings(
@@ -154,7 +154,7 @@ def rewritten(path, tensors=None, text=None, **changes):
         "metadata": {},
         "dtypes": {name: tensor.dtype.str for name, tensor in tensors.items()},
     } | changes
-    document["sha256"] = modelfile._checksum(document, tensors)
+    document["sha256"] = model_file._checksum(document, tensors)
     save_file(tensors, path, metadata={FORMAT: json.dumps(document) if text is None else text})
 
 
@@ -224,7 +224,7 @@ def test_model_that_does_not_read_back_never_replaces_the_old_one(tmp_path, monk
     def save_wrongly(tensors, where, metadata):
         save_file({name: tensor + 1 for name, tensor in tensors.items()}, where, metadata)
 
-    monkeypatch.setattr(modelfile, "save_file", save_wrongly)
+    monkeypatch.setattr(model_file, "save_file", save_wrongly)
     with pytest.raises(ModelFileError, match="expected to read back what was written"):
         write_model(path, {"version": "new"}, {"w": np.ones(2)})
     assert read_model(path)[0] == {"version": "old"}
@@ -245,7 +245,7 @@ def test_interrupted_write_keeps_the_old_model(tmp_path, monkeypatch):
         where.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(modelfile, "save_file", stop)
+    monkeypatch.setattr(model_file, "save_file", stop)
     with pytest.raises(KeyboardInterrupt):
         write_model(path, {"version": "new"}, {})
     assert read_model(path)[0] == {"version": "old"}

@@ -44,7 +44,11 @@ def test_one_name_makes_all_items_names(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("winner,loser\n1,-2\n", {}, "expected winners and losers to be names or row numbers.*-2"),
+        (
+            "winner,loser\n1,-2\n",
+            {},
+            "expected names or row numbers from 0 as winners and losers.*-2",
+        ),
         ("winner,loser\n1,2\n1,\n", {}, "line 3, column 'loser': expected an id, got nothing"),
         (
             "winner,loser,m\n1,2,x\n",
