@@ -95,7 +95,7 @@ def test_a_ranker_of_queries_beats_the_same_one_without_queries(data):
         ({"n_items": 1}, "`n_items` must be at least 2: got 1"),
         ({"n_grades": 1}, "`n_grades` must be from 2 to 10: got 1"),
         ({"n_grades": 11}, "`n_grades` must be from 2 to 10: got 11"),
-        ({"n_items": 500}, "`n_items` must not exceed the images there are of 4 digits: got 500"),
+        ({"n_items": 500}, "`n_items` must not exceed the number of images of 4 digits: got 500"),
     ],
 )
 def test_impossible_queries_are_refused(options, message):

@@ -1,4 +1,4 @@
-"""Ranking queries built from the handwritten digits that scikit-learn brings along."""
+"""Ranking queries built from the handwritten digits of scikit-learn."""
 
 from dataclasses import dataclass
 from typing import Any, final
@@ -11,24 +11,24 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.randomness import generator
 
 N_DIGITS = 10
-BRIGHTEST = 16.0  # the pixels are whole numbers from 0 to this
+BRIGHTEST = 16.0  # pixels are whole numbers from 0 to this
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class DigitsPart:
-    """Hold one set of queries, a row for each image.
+    """Hold one set of queries, one row per image.
 
     Parameters
     ----------
     X : (n_items, 64)
-        The pixels between 0 and 1, row by row of the picture.
+        The pixels between 0 and 1, row by row of the image.
     y : (n_items,)
-        The grade of the image inside its query.
+        The grade of the image within its query.
     qid : (n_items,)
         The number of the query.
     digits : (n_items,)
-        The digit that the image shows, which a ranker is not told.
+        The digit that the image shows, not meant for training.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class DigitsPart:
 @final
 @dataclass(frozen=True, eq=False)
 class DigitsQueries:
-    """Hold queries to train on, to choose by and to test on, over disjoint sets of images.
+    """Hold queries for training, validation and testing, over disjoint sets of images.
 
     Parameters
     ----------
@@ -82,23 +82,23 @@ class DigitsQueries:
 def load_digits_queries(
     *, n_queries: int = 100, n_items: int = 20, n_grades: int = 4, random_state: Any = 0
 ) -> DigitsQueries:
-    """Build queries whose task is to put images of handwritten digits in order.
+    """Build queries that ask to rank images of handwritten digits.
 
     A query draws ``n_grades`` neighbouring digits, such as 3, 4, 5, 6, and ``n_items`` images of
-    them, and grades them among themselves: 0 for a 3 up to 3 for a 6. In another query a 6 may have
-    grade 0. Grades therefore compare inside a query only, as the grades of two teachers do, and a
-    ranker that respects the queries has something to gain over regression on the grades.
+    them, and grades them relative to each other: 0 for a 3 up to 3 for a 6. In another query a 6
+    may have grade 0. Grades are therefore comparable only within a query, and a ranker that uses
+    the queries can do better than regression on the grades.
 
     Parameters
     ----------
     n_queries : int
         Number of queries in each of the three sets.
     n_items : int
-        Number of images in each query, all different; images recur in other queries of the set.
+        Number of images in each query, all different; other queries of the set may share them.
     n_grades : int
         Number of neighbouring digits in each query, 2 to 10. With 10 all queries are graded alike.
     random_state : int, RandomState or None
-        Draws images and queries.
+        Source of randomness for images and queries.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def load_digits_queries(
     Notes
     -----
     As in [LS08] Sect. 6, queries are random samples of items and a grade is the class of an item;
-    unlike there, the classes are graded anew in every query, and training and test share no image.
+    unlike there, each query grades the classes anew, and training and test share no image.
 
     Examples
     --------
@@ -153,8 +153,8 @@ def _draw_query(
     shown = (grades >= 0) & (grades < n_grades)
     if n_items > shown.sum():
         raise InvalidInputError(
-            f"`n_items` must not exceed the images there are of {n_grades} digits: got {n_items}, "
-            f"there are {shown.sum()}. Ask for fewer items, or more grades."
+            f"`n_items` must not exceed the number of images of {n_grades} digits: got {n_items}, "
+            f"there are {shown.sum()}. Use fewer items or more grades."
         )
     chosen = rng.choice(np.flatnonzero(shown), n_items, replace=False)
     return images[chosen], grades[chosen].astype(float)

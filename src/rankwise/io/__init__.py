@@ -1,4 +1,4 @@
-"""Files: svmlight/LETOR, tables, comparisons, scores, saved models."""
+"""Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
 
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read

@@ -1,4 +1,4 @@
-"""What a data file holds."""
+"""The items of a data file."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +19,11 @@ class RankingData:
     X : (n_items, n_features)
         The features, dense or sparse.
     y : (n_items,)
-        The given scores; None when the file has none, as a table to be predicted may.
+        The given scores; None when the file has none, as in data to be predicted.
     qid : (n_items,)
         The query of each item, numbers or strings; None when the file has none.
     comments : list of n_items strings
-        The comment behind each item, empty where there is none; None when there are none at all.
+        The comment of each item, empty where there is none; None when there are no comments.
     feature_names : list of n_features strings
         The names of the columns; None when the file does not name them.
 

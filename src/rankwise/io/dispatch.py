@@ -1,4 +1,4 @@
-"""The reader for each kind of data file."""
+"""Read a data file in whatever format its name gives."""
 
 import os
 import re
@@ -17,12 +17,12 @@ _SNIFFED = 1 << 16  # bytes looked at
 
 
 def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
-    r"""Read a data file in the format that its name tells.
+    r"""Read a data file in the format that its name gives.
 
     ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
-    `read_svmlight`, ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` by `read_table`; all but Parquet
-    may be compressed (``.gz``, ``.xz``, ``.bz2``). A file of another name is read when its first
-    line shows that it is svmlight.
+    `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` by `read_table`; all but Parquet
+    may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another name is read as svmlight if
+    its first line looks like it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     raise DataFileError(
         f"{os.fspath(path)}: expected a name that ends in one of {known}, or svmlight lines such "
         f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file, or "
-        "call the reader of its format."
+        "call read_svmlight or read_table."
     )
 
 

@@ -1,4 +1,4 @@
-"""Opening files that may be compressed, by the suffix of their name."""
+"""Open files, compressed or not by their suffix; write them all or nothing."""
 
 import bz2
 import gzip
@@ -13,15 +13,63 @@ from typing import BinaryIO, cast
 
 from rankwise.core.errors import DataFileError
 
+_COMPRESSED = {".gz", ".xz", ".bz2"}
+_GZIP_LEVEL = 6  # gzip's default; Python's 9 takes three times as long to save a few per cent
+
+
+def format_suffix(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of the format, such as ``.csv``, without that of the compression."""
+    name = PurePath(path)
+    if name.suffix.lower() in _COMPRESSED:
+        name = name.with_suffix("")
+    return name.suffix.lower()
+
+
+@contextmanager
+def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a plain, .gz, .xz or .bz2 file for reading bytes.
+
+    Compressed data that turn out to be damaged or cut short inside the block raise a
+    `DataFileError` that names the file.
+    """
+    suffix = PurePath(path).suffix.lower()
+    with open(path, "rb") as raw:
+        if suffix not in _COMPRESSED:
+            yield raw
+            return
+        try:
+            with _decompressed(raw, suffix) as stream:
+                yield stream
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            raise _damaged(path, suffix, error) from error
+        except OSError as error:
+            if error.errno is not None:  # an error of the system, not in the data
+                raise
+            raise _damaged(path, suffix, error) from error
+
+
+@contextmanager
+def open_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a plain, .gz, .xz or .bz2 file for writing bytes, all or nothing.
+
+    The same content always gives the same bytes: no name or time is stored.
+    """
+    suffix = PurePath(path).suffix.lower()
+    with replacing(path) as new, open(new, "wb") as raw:
+        if suffix not in _COMPRESSED:
+            yield raw
+            return
+        with _compressed(raw, suffix) as stream:
+            yield stream
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield an empty file beside ``path`` that takes its place when the block ends well.
+    """Yield an empty file next to ``path`` that replaces it when the block succeeds.
 
-    The new content is forced to the disk before it is renamed, so that a reader, or a machine that
-    stops at any moment, sees the old file or the new one. When the block fails, the old file stays
-    as it was and the new one is removed. Links are followed; devices and pipes are written in
-    place.
+    The new content is flushed to disk before the rename, so that after a crash at any moment there
+    is either the old file or the new one. When the block fails, the old file stays as it was and
+    the new one is removed. Links are followed; devices and pipes are written in place.
 
     Parameters
     ----------
@@ -48,7 +96,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     mode = (target if target.exists() else new).stat().st_mode
     try:
         yield new
-        new.chmod(mode)  # a writer may have put a file of its own in the place of the empty one
+        new.chmod(mode)  # a writer may have replaced the empty file by its own
         with new.open("r+b") as stream:
             os.fsync(stream.fileno())
         os.replace(new, target)
@@ -56,56 +104,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             new.unlink()
         raise
-
-
-_COMPRESSED = {".gz", ".xz", ".bz2"}
-_GZIP_LEVEL = 6  # as the gzip program; Python's 9 takes three times as long for a few per cent
-
-
-def format_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the suffix that tells the format, without that of the compression: ``.csv``."""
-    name = PurePath(path)
-    if name.suffix.lower() in _COMPRESSED:
-        name = name.with_suffix("")
-    return name.suffix.lower()
-
-
-@contextmanager
-def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a plain, .gz, .xz or .bz2 file for reading bytes.
-
-    Whatever shows inside the block that the compressed data are damaged or cut short becomes a
-    `DataFileError` that names the file.
-    """
-    suffix = PurePath(path).suffix.lower()
-    with open(path, "rb") as raw:
-        if suffix not in _COMPRESSED:
-            yield raw
-            return
-        try:
-            with _decompressed(raw, suffix) as stream:
-                yield stream
-        except (EOFError, lzma.LZMAError, zlib.error) as error:
-            raise _damaged(path, suffix, error) from error
-        except OSError as error:
-            if error.errno is not None:  # the system's own trouble, not the data's
-                raise
-            raise _damaged(path, suffix, error) from error
-
-
-@contextmanager
-def open_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a plain, .gz, .xz or .bz2 file for writing bytes, all or nothing.
-
-    The same content always gives the same bytes: no name and no time is stored.
-    """
-    suffix = PurePath(path).suffix.lower()
-    with replacing(path) as new, open(new, "wb") as raw:
-        if suffix not in _COMPRESSED:
-            yield raw
-            return
-        with _compressed(raw, suffix) as stream:
-            yield stream
 
 
 def _decompressed(raw: BinaryIO, suffix: str) -> BinaryIO:
@@ -128,5 +126,5 @@ def _compressed(raw: BinaryIO, suffix: str) -> BinaryIO:
 def _damaged(path: str | os.PathLike[str], suffix: str, error: Exception) -> DataFileError:
     return DataFileError(
         f"{os.fspath(path)}: expected a whole {suffix} file, got one that is damaged or cut short "
-        f"({error}). Fetch or compress it again."
+        f"({error}). Download or compress it again."
     )

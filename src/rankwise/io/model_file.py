@@ -1,4 +1,4 @@
-"""Saved models: arrays and JSON in one safetensors file, with nothing in it that could run."""
+"""Read and write models: arrays and JSON in one safetensors file, and no code."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from rankwise import __version__
 from rankwise.core.errors import InvalidInputError, ModelFileError
 from rankwise.io.files import replacing
 
-FORMAT = "rankwise-model"  # the one key of the safetensors metadata: several come in random order
+FORMAT = "rankwise-model"  # the only key of the safetensors metadata: several have no fixed order
 FORMAT_VERSION = 1
 
 _KINDS = "biufU"  # booleans, integers, floats, strings
@@ -28,15 +28,15 @@ def write_model(
 ) -> None:
     """Write a model to one file, all or nothing.
 
-    The file carries a checksum and is read back before it takes the place of an older one. The same
-    content always gives the same bytes.
+    The file holds a checksum and is read back before it replaces an older one. The same content
+    always gives the same bytes.
 
     Parameters
     ----------
     path
         The file.
     metadata
-        Whatever JSON can hold, under string keys; tuples come back as lists.
+        What JSON can hold, under string keys; tuples come back as lists.
     arrays
         Arrays of booleans, integers, floats up to 64 bits or fixed-width strings, of any shape.
 
@@ -75,7 +75,7 @@ def write_model(
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `write_model` wrote, after checking that it is whole; nothing in the file is run.
+    """Read what `write_model` wrote, after checking that it is complete; no code is run.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     Returns
     -------
     metadata, arrays
-        As they were given to `write_model`, in the same order, type and shape.
+        As given to `write_model`, in the same order, type and shape.
 
     Raises
     ------
     ModelFileError
-        For a file that is damaged, cut short, of a later format, or no rankwise model.
+        For a file that is damaged, cut short, of a later format, or not a rankwise model.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _refuse_later_format(path: str | os.PathLike[str], document: dict[str, Any])
 
 
 def _plain(name: str, array: ArrayLike) -> NDArray[Any]:
-    """Return the array contiguous and little-endian: safetensors writes others wrongly."""
+    """Return the array contiguous and little-endian, as safetensors requires without checking."""
     values = np.asarray(array)
     if values.dtype.kind not in _KINDS or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
         raise InvalidInputError(
@@ -164,7 +164,7 @@ def _encode(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _decode(tensor: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Undo `_encode`; ValueError for what it cannot have written."""
+    """Undo `_encode`; raise ValueError for what it cannot have written."""
     if dtype == tensor.dtype:
         return tensor
     if dtype.kind == "U" and tensor.dtype == np.uint32 and np.all(tensor <= _LAST_CODE_POINT):

@@ -1,8 +1,8 @@
-"""Decimal text to the nearest double, bit for bit as Python's ``float`` reads it.
+"""Compiled reading of numbers in text: decimal numbers exactly as ``float`` does, and integers.
 
-A text of at most 19 significant digits is ``w * 10**q`` with ``w`` below 2**64. Small ``w`` and
-``q`` need one exact multiplication or division (Clinger); the others a 128-bit product with a table
-of powers of five (Eisel and Lemire). Longer texts are left to ``float``.
+A decimal number of at most 19 significant digits is ``w * 10**q`` with ``w`` below 2**64. Small
+``w`` and ``q`` need one exact multiplication or division (Clinger); the others a 128-bit product
+with a table of powers of five (Eisel and Lemire). Longer numbers are left to ``float``.
 
 Numba's cache does not see through imports: after a change here, empty ``__pycache__``.
 """
@@ -16,6 +16,9 @@ OK, LONG, MALFORMED = 0, 1, 2  # what `parse_number` found
 
 _SMALLEST, _LARGEST = -342, 308  # powers of ten outside give 0 or infinity for every w < 2**64
 _MAX_DIGITS = 19  # 10**19 < 2**64
+_MAX_INTEGER_DIGITS = 18  # every such number fits in 64 bits
+_NO_EXPONENT = 1 << 40
+_EXPONENT_CAP = 1 << 30  # more than the digits of any text that fits in memory can offset
 _EXACT = 22  # 10**22 is the largest power of ten that is a double
 
 _U0, _U1, _U9, _U10 = np.uint64(0), np.uint64(1), np.uint64(9), np.uint64(10)
@@ -48,10 +51,10 @@ _TEN = np.array([float(10**q) for q in range(_EXACT + 1)])
 
 @njit(cache=True)
 def parse_number(text: Any, pos: Any) -> Any:
-    """Read the number at ``pos``; return it, the position behind it and what was found.
+    """Read the number at ``pos``; return it, the position after it and what was found.
 
-    ``text`` must end in a byte that belongs to no number. Nothing but digits, one point and one
-    exponent is taken, so that ``nan``, ``inf``, hexadecimals and ``1_000`` are malformed.
+    ``text`` must end in a byte that cannot belong to a number. Only a sign, digits, one point and
+    one exponent are accepted: ``nan``, ``inf``, hexadecimals and ``1_000`` are malformed.
     """
     negative = text[pos] == _MINUS
     if negative or text[pos] == _PLUS:
@@ -87,10 +90,6 @@ def _parse_digits(text: Any, pos: Any, w: Any, n_digits: Any) -> Any:
         pos += _U1
         digit = np.uint64(text[pos]) - _ZERO
     return w, n_digits, pos
-
-
-_NO_EXPONENT = 1 << 40
-_EXPONENT_CAP = 1 << 30  # more than any text that fits in memory can make up for in digits
 
 
 @njit(cache=True)
@@ -160,7 +159,7 @@ def _eisel_lemire(w: Any, q: Any) -> Any:
 
 @njit(cache=True)
 def _subnormal(mantissa: Any, exponent: Any) -> Any:
-    """Round below the smallest normal double; its neighbour's bits come out by themselves."""
+    """Round below the smallest normal double; rounding up to that one gives its bits as well."""
     shift = np.uint64(1 - exponent)
     if shift >= _U64:
         return _U0
@@ -192,12 +191,9 @@ def _wide_product(a: Any, b: Any) -> Any:
     return high, (cross << _U32) | (low & _LOW32)
 
 
-_MAX_INTEGER_DIGITS = 18  # every such number fits in 64 bits
-
-
 @njit(cache=True)
 def parse_integers(text: Any, spans: Any, out: Any) -> Any:
-    """Read each span as a whole number; return False when one is not written as Python does.
+    """Read each span as an integer; return False when one is not written as Python prints it.
 
     ``007`` and ``+7`` are refused, so that different texts never become equal numbers.
     """

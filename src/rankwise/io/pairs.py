@@ -1,4 +1,4 @@
-"""Comparisons in tables: who beat whom."""
+"""Read comparisons from tables: who beat whom."""
 
 import os
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class PairData:
     pairs : (n_pairs, 2)
         Positions of the items compared, winner first.
     items : (n_items,)
-        The names at these positions; None when the file itself holds positions.
+        The names at these positions; None when the file holds positions itself.
     margin, weight : (n_pairs,)
-        How far apart the two are and how much the comparison counts; None when not read.
+        The margin and the weight of each comparison; None when not read.
 
     Examples
     --------
@@ -54,10 +54,10 @@ def read_pairs(
     Parameters
     ----------
     path
-        The file; its suffix tells the format.
+        The file; its suffix gives the format.
     winner, loser
-        The columns of the items: row numbers of X, counted from 0, or names. Names are numbered in
-        their sorted order.
+        The columns of the items: row numbers of X, from 0, or names. Names are numbered in sorted
+        order.
     margin, weight
         The columns of the margins and weights, if any.
 
@@ -96,7 +96,7 @@ def _number_items(
         return positions, items
     if ends.min() < 0:
         raise DataFileError(
-            f"{os.fspath(path)}: expected winners and losers to be names or row numbers from 0, "
+            f"{os.fspath(path)}: expected names or row numbers from 0 as winners and losers, "
             f"got {ends.min()}."
         )
     return ends.astype(np.intp), None

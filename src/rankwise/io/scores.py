@@ -1,4 +1,4 @@
-"""Predicted scores as text, one number per line, as SVMrank and RankLib write them."""
+"""Read and write predicted scores as text, one number per line, as SVMrank and RankLib do."""
 
 import math
 import os
@@ -19,8 +19,7 @@ def write_scores(target: str | os.PathLike[str] | TextIO, scores: ArrayLike) -> 
     Parameters
     ----------
     target
-        The file, which is replaced only when the new one is complete, or a stream such as
-        ``sys.stdout``.
+        A file, replaced only when the new one is complete, or a stream such as ``sys.stdout``.
     scores : (n_items,)
         Finite numbers; reading them gives the same ones back.
 
@@ -52,7 +51,7 @@ def read_scores(path: str | os.PathLike[str]) -> FloatArray:
     Parameters
     ----------
     path
-        The file; blank lines may follow the last number, nowhere else.
+        The file; blank lines are allowed at its end only.
 
     Examples
     --------

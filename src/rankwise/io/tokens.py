@@ -1,4 +1,4 @@
-"""Pieces of text files: ids, long numbers, and the error of a bad line."""
+"""Pieces of text files: ids, comments, and the error that names a bad line."""
 
 import os
 from typing import Any
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from rankwise.core.errors import DataFileError
 from rankwise.io.numbers import parse_integers
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs put it before UTF-8
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it before UTF-8
 
 _SHOWN = 40  # characters of a bad piece that an error quotes
 
 
 def bad_line(path: str | os.PathLike[str], line: int, expected: str, got: str) -> DataFileError:
-    """Build the error of a bad line: where it is, what was expected and what was there."""
+    """Build the error for a bad line: its place, what was expected and what was found."""
     return DataFileError(f"{os.fspath(path)}, line {line}: expected {expected}, got {quoted(got)}.")
 
 
@@ -27,7 +27,7 @@ def quoted(piece: str) -> str:
 
 
 def decode(piece: bytes) -> str:
-    """Decode UTF-8; other bytes appear as escapes, which keeps different ids apart."""
+    """Decode UTF-8; invalid bytes become escapes, which keeps different ids apart."""
     return piece.decode("utf-8", errors="backslashreplace")
 
 
