@@ -1,10 +1,10 @@
-"""Values and rankers that a model file may hold: each class registers itself."""
+"""The values that a model file may hold: each class registers itself."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T", bound=type)
 
-STORABLE: dict[str, type] = {}
+STORABLE: dict[str, type[Any]] = {}
 """The frozen values a model file may hold, by the names of their classes."""
 
 
