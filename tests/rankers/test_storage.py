@@ -1,15 +1,126 @@
 """Saved rankers come back as they were, or not at all."""
 
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from pkgutil import walk_packages
+
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 import rankwise
 from problems import problem
-from rankwise import Gaussian, InvalidInputError, ModelFileError, RankRLS, RankRLSCV
+from rankwise import (
+    Concordance,
+    Gaussian,
+    InvalidInputError,
+    Laplacian,
+    Linear,
+    ModelFileError,
+    Polynomial,
+    Precomputed,
+    RankRLS,
+    RankRLSCV,
+    SquaredExponential,
+)
+from rankwise.core.storable import STORABLE, storable
+from rankwise.features.covariances import Scaled
+from rankwise.features.maps import Expansion, Identity
 from rankwise.io.model_file import read_model, write_model
+from rankwise.rankers.storage import StateReader, StateWriter
+from rankwise.selection.path import Candidate, SelectionPath
+from rankwise.solve.iteration import Certificate, CertifiedSolution, Ending
 
 P = problem(seed=0)
+PATH = SelectionPath(
+    "alpha",
+    np.array([1.0, 2.0]),
+    Concordance,
+    np.array([0.5, np.nan]),
+    np.ones(2),
+    None,
+    np.ones(2),
+)
+ENDING = Ending("converged", "done")
+VALUES = [
+    Linear(),
+    Gaussian(0.5),
+    Laplacian(2.0),
+    Polynomial(),
+    Precomputed(),
+    SquaredExponential(),
+    Scaled(SquaredExponential()),
+    Identity(),
+    Expansion(Gaussian(1.0), P.X),
+    Expansion(Linear(), csr_array(np.where(P.X > 0, P.X, 0))),
+    ENDING,
+    Certificate(2.0, 1.5),
+    CertifiedSolution(
+        1.0, np.arange(3.0), Certificate(2.0, 1.5), 7, ENDING, {"slacks": np.ones(2), 3: (1, [2])}
+    ),
+    PATH,
+    Candidate({"kernel": Gaussian(1.0), "cost": "unit", "basis": None}, PATH),
+]
+"""One value of each class below the rankers that a model file may hold."""
+
+
+def saved_and_loaded(value, path):
+    writer = StateWriter()
+    write_model(path, {"value": writer.encode(value)}, writer.arrays)
+    metadata, arrays = read_model(path)
+    return StateReader(path, arrays).decode(metadata["value"])
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if is_dataclass(a) and type(a).__name__ in STORABLE:
+        for entry in fields(a):
+            assert_same(getattr(a, entry.name), getattr(b, entry.name))
+    elif issparse(a):
+        np.testing.assert_array_equal(a.toarray(), b.toarray())
+    else:
+        np.testing.assert_equal(a, b)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_every_value_comes_back(value, tmp_path):
+    assert_same(saved_and_loaded(value, tmp_path / "m"), value)
+
+
+def test_every_storable_class_below_the_rankers_is_tested():
+    for package in ("features", "selection", "solve"):
+        home = import_module(f"rankwise.{package}")
+        for module in walk_packages(home.__path__, f"{home.__name__}."):
+            import_module(module.name)
+    below = {name for name, cls in STORABLE.items() if ".rankers." not in cls.__module__}
+    assert below == {type(value).__name__ for value in VALUES}
+
+
+def test_an_unknown_value_in_a_file_is_named(tmp_path):
+    reader = StateReader(tmp_path / "m", {})
+    with pytest.raises(ModelFileError, match="values that this version .* knows: .* a 'Mystery'"):
+        reader.decode({"value": "Mystery", "fields": {}})
+    with pytest.raises(ModelFileError, match="its Gaussian has 'mystery'"):
+        reader.decode({"value": "Gaussian", "fields": {"gamma": 1.0, "mystery": 2}})
+
+
+def test_a_class_that_is_not_storable_is_not_saved():
+    @dataclass(frozen=True)
+    class Gaussian:
+        gamma: float
+
+    with pytest.raises(InvalidInputError, match="Only built-in values"):
+        StateWriter().encode(Gaussian(1.0))
+
+
+def test_two_storable_classes_of_one_name_are_refused():
+    @dataclass(frozen=True)
+    class Gaussian:
+        gamma: float
+
+    with pytest.raises(TypeError, match="Two storable classes are called Gaussian"):
+        storable(Gaussian)
+    assert STORABLE["Gaussian"] is rankwise.Gaussian
 
 
 @pytest.mark.parametrize(
@@ -70,7 +181,39 @@ def test_unfitted_rankers_are_not_saved(tmp_path):
 
 def test_a_model_of_an_unknown_class_is_refused(tmp_path):
     write_model(tmp_path / "m", {"class": "Mystery"}, {"x": np.zeros(1)})
-    with pytest.raises(ModelFileError, match="must hold one of .*RankRLS"):
+    with pytest.raises(ModelFileError, match="must hold a ranker .* it holds 'Mystery'"):
+        rankwise.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "load", "__version__", None])
+def test_what_is_no_ranker_is_not_built(name, tmp_path):
+    write_model(tmp_path / "m", {"class": name}, {"x": np.zeros(1)})
+    with pytest.raises(ModelFileError, match="must hold a ranker that this version"):
+        rankwise.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ({"value": "Mystery", "fields": {}}, "it holds a 'Mystery'"),
+        ({"value": "Gaussian", "fields": {"mystery": 1.0}}, "its Gaussian has 'mystery'"),
+    ],
+)
+def test_a_model_with_an_unknown_value_is_refused(value, match, tmp_path):
+    RankRLS(kernel="gaussian").fit(P.X, P.y).save(tmp_path / "m")
+    metadata, arrays = read_model(tmp_path / "m")
+    metadata["params"]["dict"].append(["kernel", value])
+    write_model(tmp_path / "m", metadata, arrays)
+    with pytest.raises(ModelFileError, match=match):
+        rankwise.load(tmp_path / "m")
+
+
+def test_a_model_with_an_unknown_parameter_is_refused(tmp_path):
+    RankRLS().fit(P.X, P.y).save(tmp_path / "m")
+    metadata, arrays = read_model(tmp_path / "m")
+    metadata["params"]["dict"].append(["mystery", 1])
+    write_model(tmp_path / "m", metadata, arrays)
+    with pytest.raises(ModelFileError, match="its RankRLS has 'mystery'"):
         rankwise.load(tmp_path / "m")
 
 

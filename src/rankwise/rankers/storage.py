@@ -1,7 +1,8 @@
-"""Turn fitted rankers into plain metadata and arrays, and back, without pickle."""
+"""Save fitted rankers as plain metadata and arrays, and load them again, without pickle."""
 
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -23,7 +24,7 @@ PROBE_TOLERANCE = 1e-9
 
 def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
     """Write a fitted ranker with its parameters, its state and the scores of two probe rows."""
-    writer = _Writer()
+    writer = StateWriter()
     fitted = {k: v for k, v in vars(ranker).items() if k.endswith("_") and not k.startswith("_")}
     metadata = {
         "class": type(ranker).__name__,
@@ -36,10 +37,10 @@ def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """Read a ranker or factorisation that `save` wrote: same class, parameters and scores.
+    """Load a saved ranker: same class, same parameters, same scores.
 
-    No code from the file is run. Two rows saved with their scores are scored again; a file that
-    does not give the same scores, or is damaged or foreign, is refused.
+    No code from the file is run. The file holds two rows with their scores; they are scored again,
+    and a file that does not give the same scores, or is damaged or foreign, is refused.
 
     Parameters
     ----------
@@ -57,8 +58,9 @@ def load(path: str | PathLike[str]) -> Any:
     RankRLS(alpha=0.5)
     """
     metadata, arrays = read_model(path)
-    reader = _Reader(path, arrays)
-    ranker = _ranker_class(path, metadata.get("class"))(**reader.decode(metadata["params"]))
+    reader = StateReader(path, arrays)
+    cls = _ranker_class(path, metadata.get("class"))
+    ranker = reader.build(cls, reader.decode(metadata["params"]))
     for key, value in reader.decode(metadata["state"]).items():
         setattr(ranker, key, value)
     _check_probe(path, ranker, arrays)
@@ -66,13 +68,13 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 def _ranker_class(path: str | PathLike[str], name: Any) -> Any:
-    """Return a public estimator by its name; nothing else is ever built from a file."""
+    """Return a public estimator by its name; nothing else can be named by a file."""
     cls = getattr(rankwise, name) if name in rankwise.__all__ else None
     if isinstance(cls, type) and issubclass(cls, BaseEstimator):
         return cls
     raise ModelFileError(
-        f"{path} must hold a ranker of rankwise: it holds {name!r}. A later version of rankwise "
-        "may have written it."
+        f"{path} must hold a ranker that this version of rankwise knows: it holds {name!r}. Load "
+        "it with the version that saved it."
     )
 
 
@@ -96,13 +98,14 @@ def _check_probe(path: str | PathLike[str], ranker: Any, arrays: dict[str, Any])
         )
 
 
-class _Writer:
-    """Encode values as JSON, collecting arrays on the side."""
+class StateWriter:
+    """Encode values as JSON; arrays are collected in ``arrays``."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, Any] = {}
 
     def encode(self, value: Any) -> Any:
+        """Return what JSON can hold; refuse what is neither built in nor storable."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.generic):
@@ -119,14 +122,17 @@ class _Writer:
             return {"dict": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
         if isinstance(value, Measure):
             return {"measure": repr(value)}
+        return self._value(value)
+
+    def _value(self, value: Any) -> dict[str, Any]:
         name = type(value).__name__
-        if isinstance(value, STORABLE.get(name, ())):
-            content = {f.name: self.encode(getattr(value, f.name)) for f in fields(value)}
-            return {"value": name, "fields": content}
-        raise InvalidInputError(
-            f"Only built-in values can be saved: got {value!r}. A ranker with a kernel that is a "
-            "Python function cannot be written to a file; use a precomputed kernel instead."
-        )
+        if type(value) is not STORABLE.get(name):
+            raise InvalidInputError(
+                f"Only built-in values can be saved: got {value!r}. A kernel that is a "
+                "Python function cannot be saved; use a precomputed kernel instead."
+            )
+        content = {entry.name: self.encode(getattr(value, entry.name)) for entry in fields(value)}
+        return {"value": name, "fields": content}
 
     def _array(self, value: np.ndarray) -> dict[str, str]:
         if value.dtype == object:
@@ -140,22 +146,22 @@ class _Writer:
         return {"array": name}
 
 
-class _Reader:
-    """Decode what `_Writer` encoded."""
+class StateReader:
+    """Decode what `StateWriter` encoded; ``path`` names the file in errors."""
 
-    def __init__(self, path: str | PathLike[str], arrays: dict[str, Any]) -> None:
+    def __init__(self, path: str | PathLike[str], arrays: Mapping[str, Any]) -> None:
         self.path = path
         self.arrays = arrays
 
     def decode(self, value: Any) -> Any:
+        """Return the value that was encoded."""
         if not isinstance(value, dict):
             return value
         if "array" in value:
             return self.arrays[value["array"]]
         if "csr" in value:
-            return sparse.csr_array(
-                tuple(self.decode(part) for part in value["csr"]), shape=tuple(value["shape"])
-            )
+            parts = tuple(self.decode(part) for part in value["csr"])
+            return sparse.csr_array(parts, shape=tuple(value["shape"]))
         if "list" in value:
             items = [self.decode(v) for v in value["list"]]
             return tuple(items) if value["tuple"] else items
@@ -170,6 +176,18 @@ class _Reader:
         if name not in STORABLE:
             raise ModelFileError(
                 f"{self.path} must hold values that this version of rankwise knows: it holds a "
-                f"{name!r}. A later version may have written it."
+                f"{name!r}. Load it with the version that saved it."
             )
-        return STORABLE[name](**{k: self.decode(v) for k, v in value["fields"].items()})
+        return self.build(STORABLE[name], self.decode({"dict": list(value["fields"].items())}))
+
+    def build(self, cls: Any, arguments: Mapping[str, Any]) -> Any:
+        """Make an instance; refuse arguments that this version of the class does not take."""
+        known = set(signature(cls).parameters)
+        unknown = sorted(set(arguments) - known)
+        if unknown:
+            raise ModelFileError(
+                f"{self.path} must hold parameters that this version of rankwise knows: its "
+                f"{cls.__name__} has {', '.join(map(repr, unknown))}. Load it with the version "
+                "that saved it."
+            )
+        return cls(**arguments)
