@@ -1,4 +1,4 @@
-"""Scorers for scikit-learn's model selection that know about queries."""
+"""Scorers for scikit-learn's model selection that measure rankings query by query."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Self, final
@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.options import hint, listed
@@ -20,7 +19,7 @@ from rankwise.measures.value import Measure
 class RankingScorer:
     """Score a fitted estimator by a ranking measure; higher is better.
 
-    It asks scikit-learn's metadata routing for ``qid`` by itself.
+    It requests ``qid`` from scikit-learn's metadata routing.
 
     Parameters
     ----------
@@ -47,49 +46,48 @@ class RankingScorer:
         Parameters
         ----------
         estimator : estimator
-            Anything fitted that has ``predict``.
+            Any fitted estimator with ``predict``.
         X : (n_items, n_features)
             The rows.
         y : (n_items,)
             Their grades.
         qid : (n_items,), optional
-            Their queries; without it they form one query.
+            Their queries; by default they form one query.
         sample_weight : (n_items,), optional
             Weights of the items, for measures of pairs.
         """
         if qid is None and _fitted_with_qid(estimator):
             raise InvalidInputError(
                 f"`qid` must be given to score by {self.measure!r}, as the ranker was fitted with "
-                "it: got none. In cross-validation call "
+                "it: got none. In cross-validation, call "
                 "sklearn.set_config(enable_metadata_routing=True) and pass params={'qid': qid}."
             )
         scores = np.asarray(estimator.predict(X))
-        queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
-        check_length("qid", queries.index, len(scores))
+        queries = Queries.of(qid, len(scores))
         value = self.measure.overall(y, scores, queries, sample_weight)
         if np.isnan(value):
             raise InvalidInputError(
                 f"At least one query must define {self.measure!r}: none of {queries.n_queries} "
-                "does, as their grades do not differ or none is relevant. Make larger folds, or "
-                "set `empty` of the measure."
+                "does, as their grades do not differ or none is relevant. Use larger folds, or set "
+                "`empty` of the measure."
             )
         return value if self.measure.greater_is_better else -value
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what is asked of scikit-learn's metadata routing."""
+        """Return the requests to scikit-learn's metadata routing."""
         request = MetadataRequest(owner=self)
         for name, alias in self._requests.items():
             request.score.add_request(param=name, alias=alias)
         return request
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
-        """Change what is asked for, as for scikit-learn's scorers.
+        """Change the requests, as for scikit-learn's scorers.
 
         Parameters
         ----------
         **requests
-            For ``qid`` and ``sample_weight``: whether to ask for it (True, False), under which
-            other name, or None to have it refused.
+            For ``qid`` and ``sample_weight``: True to request it, False to ignore it, None to
+            refuse it, or the name under which it is passed.
         """
         for name in requests:
             if name not in self._requests:
@@ -101,7 +99,7 @@ class RankingScorer:
         return self
 
     def _accept_sample_weight(self) -> bool:
-        """Tell scikit-learn without metadata routing whether to pass weights on."""
+        """Tell scikit-learn, without metadata routing, whether to pass weights."""
         return self.measure.takes_weights
 
     def __repr__(self) -> str:
@@ -111,9 +109,9 @@ class RankingScorer:
 def make_ranking_scorer(measure: str | Measure) -> RankingScorer:
     """Make a scorer for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and the like.
 
-    With metadata routing enabled the scorer asks for ``qid`` by itself; nothing has to be set. It
-    works with rankers, with pipelines that end in one, and with any regressor. Without ``qid``
-    all rows form one query, unless the ranker was fitted with ``qid``: then it is an error.
+    With metadata routing enabled the scorer requests ``qid`` without further settings. It works with
+    rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows form
+    one query, unless the ranker was fitted with ``qid``: then it is an error.
 
     Parameters
     ----------
@@ -142,7 +140,7 @@ def make_ranking_scorer(measure: str | Measure) -> RankingScorer:
 
 
 def _fitted_with_qid(estimator: Any) -> bool:
-    """Look through pipelines and searches for a ranker that was fitted with ``qid``."""
+    """Say whether the ranker inside pipelines and searches was fitted with ``qid``."""
     if isinstance(estimator, Pipeline):
         return _fitted_with_qid(estimator.steps[-1][1])
     inner = getattr(estimator, "best_estimator_", None)
