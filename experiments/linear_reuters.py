@@ -57,7 +57,7 @@ class Part:
 
     def error(self, ranker: LinearRankRLS) -> float:
         """Return the ranking error, [APS10] (1)."""
-        queries = Queries.single(len(self.y)) if self.qid is None else Queries.from_qid(self.qid)
+        queries = Queries.of(self.qid, len(self.y))
         return Disagreement.overall(self.y, ranker.predict(self.X), queries)
 
 

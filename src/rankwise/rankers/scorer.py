@@ -109,9 +109,9 @@ class RankingScorer:
 def make_ranking_scorer(measure: str | Measure) -> RankingScorer:
     """Make a scorer for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and the like.
 
-    With metadata routing enabled the scorer requests ``qid`` without further settings. It works with
-    rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows form
-    one query, unless the ranker was fitted with ``qid``: then it is an error.
+    With metadata routing enabled the scorer requests ``qid`` without further settings. It works
+    with rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows
+    form one query, unless the ranker was fitted with ``qid``: then it is an error.
 
     Parameters
     ----------
