@@ -8,10 +8,9 @@ from rankwise.core.errors import DataFileError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_read
 from rankwise.io.svmlight.reader import read_svmlight
-from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, read_table
+from rankwise.io.tables.reading import TABLE_SUFFIXES, read_table
 
 _SVMLIGHT_SUFFIXES = {".txt", ".dat", ".svm", ".svmlight", ".libsvm", ".letor"}
-_TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES}
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[.\d]\S*\s+(qid|\d+):\S")
 _SNIFFED = 1 << 16  # bytes looked at
 
@@ -42,11 +41,11 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     RankingData(2 items, 3 features, dense, with y, qid)
     """
     suffix = format_suffix(path)
-    if suffix in _TABLE_SUFFIXES:
+    if suffix in TABLE_SUFFIXES:
         return read_table(path, **options)
     if suffix in _SVMLIGHT_SUFFIXES or _looks_like_svmlight(path):
         return read_svmlight(path, **options)
-    known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | _TABLE_SUFFIXES))
+    known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | TABLE_SUFFIXES))
     raise DataFileError(
         f"{os.fspath(path)}: expected a name that ends in one of {known}, or svmlight lines such "
         f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file, or "

@@ -22,8 +22,9 @@ from rankwise.io.svmlight.reader import (
     iter_svmlight,
     scan_svmlight,
 )
-from rankwise.io.tables.parquet import ParquetTable, open_parquet
-from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, USUAL_Y, if_any, item_columns
+from rankwise.io.tables.csv import DELIMITERS
+from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, open_parquet
+from rankwise.io.tables.reading import USUAL_Y, if_any, item_columns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

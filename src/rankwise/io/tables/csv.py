@@ -16,6 +16,9 @@ from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, par
 from rankwise.io.tables.table import CellError, DataTable
 from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, quoted, texts_at
 
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+"""What separates cells, by the suffix of the file."""
+
 BLOCK_CELLS = 1 << 18
 """Number of cells found at a time: 4 MB of positions."""
 

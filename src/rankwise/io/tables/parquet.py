@@ -14,6 +14,8 @@ from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.files import replacing
 from rankwise.io.tables.table import CellError, DataTable
 
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+
 _NUMERIC_TYPES = {
     *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
     *("halffloat", "float", "double", "bool"),

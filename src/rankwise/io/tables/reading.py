@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_write
-from rankwise.io.tables.csv import CsvTable
-from rankwise.io.tables.parquet import ParquetTable, write_parquet
+from rankwise.io.tables.csv import DELIMITERS, CsvTable
+from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, write_parquet
 from rankwise.io.tables.table import CellError, DataTable
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-PARQUET_SUFFIXES = {".parquet", ".pq"}
+TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES}
+"""The suffixes of tables, without that of a compression."""
 
 USUAL_Y = ["y", "label", "score", "relevance"]
 USUAL_QID = ["qid", "query_id", "query"]
@@ -137,8 +137,8 @@ def open_table(path: str | os.PathLike[str]) -> DataTable:
 
 def _table_suffix(path: str | os.PathLike[str]) -> str:
     suffix = format_suffix(path)
-    if suffix not in DELIMITERS and suffix not in PARQUET_SUFFIXES:
-        known = ", ".join(sorted([*DELIMITERS, *PARQUET_SUFFIXES]))
+    if suffix not in TABLE_SUFFIXES:
+        known = ", ".join(sorted(TABLE_SUFFIXES))
         raise DataFileError(
             f"{os.fspath(path)}: expected a name that ends in one of {known}, got {suffix!r}."
         )
