@@ -13,7 +13,7 @@ from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix
 from rankwise.io.pairs import PairData, read_pairs
-from rankwise.io.tables.reading import DELIMITERS, PARQUET_SUFFIXES, open_table
+from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 
 
 def read_items(
@@ -90,7 +90,7 @@ def given_scores(path: Path, data: RankingData) -> FloatArray:
 
 def is_table(path: Path) -> bool:
     """Tell whether the name of a file is that of a table."""
-    return format_suffix(path) in {*DELIMITERS, *PARQUET_SUFFIXES}
+    return format_suffix(path) in TABLE_SUFFIXES
 
 
 def check_target(path: Path | None) -> None:
