@@ -55,7 +55,7 @@ ItemOrder: TypeAlias = NDArray[np.uint32]
 """Positions of items, each once."""
 
 
-class SortedItems(NamedTuple):
+class SortedRanking(NamedTuple):
     """Items by decreasing score, query by query, and which of them are tied with the one before."""
 
     order: ItemOrder
@@ -123,7 +123,7 @@ class Judgements:
         return np.arange(len(self.y), dtype=np.uint32)
 
     @cached_property
-    def by_grade(self) -> SortedItems:
+    def by_grade(self) -> SortedRanking:
         """The items from the highest to the lowest grade of each query: the best ranking."""
         return _sort(self.y[None], self.by_row, self.starts)
 
@@ -171,7 +171,7 @@ class Rankings:
 
     judgements: Judgements
     scores: FloatArray
-    _sorted: dict[str, SortedItems] = field(default_factory=dict, repr=False)
+    _sorted: dict[str, SortedRanking] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, judgements: Judgements, scores: ArrayLike) -> Self:
@@ -184,14 +184,14 @@ class Rankings:
         """Number of score vectors."""
         return len(self.scores)
 
-    def sorted(self, ties: TieRule) -> SortedItems:
+    def sorted(self, ties: TieRule) -> SortedRanking:
         """Return the items by decreasing score; only ``"average"`` leaves any of them tied."""
         blocks = self._sort_once(_BASE_OF[ties])
         if ties == "average":
             return blocks
-        return SortedItems(blocks.order, np.zeros_like(blocks.tied))
+        return SortedRanking(blocks.order, np.zeros_like(blocks.tied))
 
-    def _sort_once(self, base: str) -> SortedItems:
+    def _sort_once(self, base: str) -> SortedRanking:
         if base not in self._sorted:
             order = _BASES[base](self.judgements)
             self._sorted[base] = _sort(self.scores, order, self.judgements.starts)
@@ -270,9 +270,9 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
 
-def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedItems:
+def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
     order = np.empty(keys.shape, dtype=np.uint32)
     tied = np.empty(keys.shape, dtype=np.bool_)
     run_cells(sort_items, starts, len(keys), keys, base, order, tied)
-    return SortedItems(order, tied)
+    return SortedRanking(order, tied)
