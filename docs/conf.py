@@ -41,12 +41,13 @@ html_theme_options = {
 
 GENERATED = Path(__file__).parent / "api" / "generated"
 GROUPS = {
-    "estimators": "Estimators",
+    "rankers": "Rankers",
     "selection": "Model selection",
-    "core": "Queries, graphs and errors",
-    "features": "Kernels and feature maps",
-    "inference": "Solvers",
     "measures": "Measures",
+    "features": "Kernels",
+    "graph": "Preference graphs",
+    "core": "Queries and errors",
+    "solve": "Solutions and their certificates",
     "io": "Files",
     "datasets": "Data sets",
 }
@@ -62,7 +63,7 @@ def public_modules():
 
 
 def public_names():
-    """Return (layer, full name, object) of every public object, in the order of ``GROUPS``."""
+    """Return (package, full name, object) of every public object, in the order of ``GROUPS``."""
     found = {}
     for module in public_modules():
         for name in module.__all__:
@@ -94,10 +95,10 @@ def page(name, value):
 
 
 def table(entries):
-    """Write the table of all public names, a section for each layer."""
+    """Write the table of all public names, a section for each package."""
     lines = []
-    for layer, members in groupby(entries, key=lambda entry: entry[0]):
-        title = GROUPS[layer]
+    for package, members in groupby(entries, key=lambda entry: entry[0]):
+        title = GROUPS[package]
         lines += [title, "-" * len(title), ""]
         lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         lines += [f"   {name}" for _, name, _ in members] + [""]
