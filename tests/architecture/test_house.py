@@ -48,7 +48,7 @@ def test_no_module_serves_a_single_other_module():
     served = importers()
     exempt = set(exported().values()) | loaded_by_name() | set(_commands())
     none_of(
-        f"{module.where}: imported by {', '.join(served[name]) or 'no module'} only"
+        f"{module.where}: imported by {', '.join(served[name]) or 'nothing'} only"
         for name, module in MODULES.items()
         if len(served[name]) < 2
         and name not in exempt
