@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -147,3 +147,9 @@ def last_part(node: ast.AST) -> str:
     if isinstance(node, ast.Subscript):
         return last_part(node.value)
     return node.attr if isinstance(node, ast.Attribute) else ast.unparse(node)
+
+
+def none_of(offenders: Iterable[str]) -> None:
+    """Fail with one offender a line."""
+    found = sorted(set(offenders))
+    assert not found, "\n" + "\n".join(found)

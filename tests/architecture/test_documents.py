@@ -12,18 +12,13 @@ from architecture.source_tree import (
     classes,
     defined,
     exported,
+    none_of,
 )
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.rst")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("[be]*/*.md"), *(ROOT / "docs").rglob("*.rst")])
 DOCUMENTS = [path for path in DOCUMENTS if "generated" not in path.parts]
 PLACES = (ROOT, SOURCE / "rankwise", SOURCE / "rankwise" / "rankers")
 """The folders that a path in a document may start from."""
-
-
-def none_of(offenders):
-    """Fail with one offender a line."""
-    offenders = sorted(set(offenders))
-    assert not offenders, "\n" + "\n".join(offenders)
 
 
 def text_of(path):
@@ -71,6 +66,8 @@ def test_paths_that_a_document_names_exist(path):
 def _is_ours(named):
     """Tell a path of this repository from other text with a slash."""
     first = named.partition("/")[0]
+    if first == "..":
+        return False
     return named.endswith((".py", ".rst", ".md", "/")) or any(
         (place / first).is_dir() for place in PLACES
     )

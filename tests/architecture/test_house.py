@@ -18,18 +18,13 @@ from architecture.source_tree import (
     last_part,
     loaded_by_name,
     module_of,
+    none_of,
 )
 
 MOST_FILES = 15
 MOST_LINES = 60
 OPEN_BASES = ("NamedTuple", "TypedDict", "Protocol", "Enum", "Exception", "Error", "Warning")
 """What the name of a base ends with whose classes need not be marked final or abstract."""
-
-
-def none_of(offenders):
-    """Fail with one offender a line."""
-    offenders = sorted(offenders)
-    assert not offenders, "\n" + "\n".join(offenders)
 
 
 # Files
