@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Queries:
     """Group items into queries, whatever the ids are and whatever the order of the rows.

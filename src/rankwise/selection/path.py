@@ -119,6 +119,14 @@ class Candidate:
         The parameters of the ranker that were tried together.
     path : SelectionPath
         The held-out values along the grid.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLSCV
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [5.0]], [0, 1, 2, 3, 4]
+    >>> ranker = RankRLSCV([1.0], kernel=["linear", "gaussian"]).fit(X, y)
+    >>> [candidate.settings["cost"] for candidate in ranker.search_]
+    ['magnitude', 'magnitude']
     """
 
     settings: Mapping[str, Any]

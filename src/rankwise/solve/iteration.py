@@ -102,6 +102,12 @@ class Step:
     alphas, residuals, values : (n_alphas,)
         For a grid solved at once: each alpha's relative residual and validation value, NaN where
         it has finished or is not validated.
+
+    Examples
+    --------
+    >>> from rankwise import Step
+    >>> print(Step(3, error=1e-4, objective=2.5))
+    iteration 3  objective 2.5  error 1.0e-04
     """
 
     iteration: int
@@ -126,7 +132,22 @@ class Step:
 @final
 @dataclass(frozen=True)
 class Ending:
-    """Say why an iteration ended, and in words what to do about it."""
+    """Say why an iteration ended, and in words what to do about it.
+
+    Parameters
+    ----------
+    reason : str
+        Why: "converged", "max_iter", "interrupted" ...
+    message : str
+        The same as a sentence, with the error reached and a remedy.
+
+    Examples
+    --------
+    >>> from rankwise import RankSVM
+    >>> ranker = RankSVM().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    >>> ranker.solution_.ending.reason, ranker.solution_.ending.converged
+    ('converged', True)
+    """
 
     reason: Reason
     message: str
@@ -162,6 +183,12 @@ class Certificate:
         The objective at the solution.
     bound : float
         What no point can go below: the dual objective.
+
+    Examples
+    --------
+    >>> from rankwise import Certificate
+    >>> Certificate(objective=2.0, bound=1.5).gap
+    0.25
     """
 
     objective: float
@@ -193,6 +220,13 @@ class CertifiedSolution:
         Why the solver ended.
     details : mapping
         What else the solver tells: counts, seconds, slacks.
+
+    Examples
+    --------
+    >>> from rankwise import RankSVM
+    >>> solution = RankSVM(tol=1e-3).fit([[0.0], [1.0], [2.0]], [0, 1, 2]).solution_
+    >>> solution.gap < 1e-3, solution.objective >= solution.bound
+    (True, True)
     """
 
     C: float
@@ -223,6 +257,7 @@ class CertifiedSolution:
         return self.ending.converged
 
 
+@final
 @dataclass
 class Interrupts:
     """Tell whether Ctrl-C was pressed since the loop began."""
