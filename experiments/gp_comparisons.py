@@ -123,7 +123,7 @@ def methods() -> dict[str, Callable]:
     """Return those that are installed."""
     found = {
         OURS: process(),
-        "one length-scale": process(kernel=SquaredExponential(own=0.3)),
+        "one length-scale": process(kernel=SquaredExponential(item_effect=0.3)),
         "probit by evidence": process(
             kernel=SquaredExponential(), likelihood="probit", hyperprior=None
         ),
@@ -217,7 +217,7 @@ INTRODUCTION = f"""\
 
 {N_PAIRS} comparisons of at most {2 * MAX_ITEMS // 3} items to learn from; mean and standard
 deviation of the log-loss over {N_SEEDS} seeds, and mean accuracy. "one length-scale" is
-`PreferenceGP(SquaredExponential(own=0.3))`, "probit by evidence" the model of [TH10],
+`PreferenceGP(SquaredExponential(item_effect=0.3))`, "probit by evidence" the model of [TH10],
 `PreferenceGP(SquaredExponential(), likelihood="probit", hyperprior=None)`. The constants of the
 hyperprior were chosen on twelve other sets of this collection. BoTorch's process is fitted by its
 own routine, with its priors; scikit-learn's classifier sees differences of features in random

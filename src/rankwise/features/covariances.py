@@ -1,8 +1,11 @@
-"""Kernels of Gaussian processes: covariances of scores, with their parameters to learn."""
+"""Covariances of Gaussian processes: kernels with parameters to learn, and what is usual for these.
+
+A covariance is a kernel that differentiates itself in its parameters: subclass `ParametricKernel`.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -14,21 +17,42 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
 from rankwise.features.kernels import Gaussian, Kernel
 
+LengthScale: TypeAlias = float | tuple[float, ...] | Literal["one", "per_feature"]
+
+AMPLITUDE_RANGE = (0.05, 30.0)
+LENGTH_SCALE_RANGE = (0.01, 100.0)
+ITEM_EFFECT_RANGE = (0.01, 10.0)
+"""Default bounds, as multiples of the starting values."""
+
+AMPLITUDE_DEVIATION = 1.0
+"""Standard deviation of the logarithm of an amplitude in its hyperprior."""
+
+LENGTH_SCALE_MEDIAN = 3.0
+COMMON_DEVIATION, FEATURE_DEVIATION = 1.0, 0.5
+"""Hyperprior of length-scales: the median as a multiple of the starting value, and the standard
+deviations of the part of the logarithm that all features share and of the part of each feature."""
+
+ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION = 0.3, 0.7
+"""Hyperprior of the item effect: its median, and the standard deviation of its logarithm."""
+
 ROWS_AT_ONCE = 64
-"""Rows of which only the diagonal of a kernel block is wanted."""
+"""Rows per block where only the diagonal of a kernel block is needed."""
+
+NEIGHBOUR_ROWS = 500
+"""Rows whose nearest neighbours are computed."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Hyperprior:
-    """Say what is known about parameters beforehand: their logarithms are jointly Gaussian.
+    """Say what is usual for parameters: their logarithms are jointly Gaussian.
 
     Parameters
     ----------
     mean : (n_parameters,)
         The logarithms of the medians.
     precision : (n_parameters, n_parameters)
-        Inverse covariance of the logarithms; zero where nothing is known.
+        Inverse covariance of the logarithms; zero for parameters without a preference.
     """
 
     mean: FloatArray
@@ -36,16 +60,16 @@ class Hyperprior:
 
     @classmethod
     def flat(cls, n_parameters: int) -> Self:
-        """Know nothing."""
+        """Return a hyperprior without any preference."""
         return cls(np.zeros(n_parameters), np.zeros((n_parameters, n_parameters)))
 
     @classmethod
-    def around(cls, medians: FloatArray, covariance: FloatArray) -> Self:
+    def from_medians(cls, medians: FloatArray, covariance: FloatArray) -> Self:
         """Build from the medians and the covariance of the logarithms."""
         return cls(np.log(medians), np.asarray(np.linalg.inv(covariance), dtype=float))
 
-    def beside(self, other: Self) -> Self:
-        """Return the prior of both sets of parameters, independent of each other."""
+    def joined_with(self, other: Self) -> Self:
+        """Return the hyperprior of both sets of parameters, independent of each other."""
         mean = np.append(self.mean, other.mean)
         return type(self)(mean, block_diag(self.precision, other.precision))
 
@@ -61,7 +85,7 @@ class Hyperprior:
 class ParametricKernel(Kernel):
     """A kernel whose parameters are learnt, as the logarithms ``theta``.
 
-    A gradient is never an array of matrices: `contract` sums it against a given matrix.
+    A gradient is never an array of matrices: it is summed with given weights.
     """
 
     accepts_sparse = False
@@ -78,58 +102,27 @@ class ParametricKernel(Kernel):
 
     @abstractmethod
     def bounds_on(self, X: FloatArray) -> FloatArray:
-        """Where to look for the ``theta`` of rows X from here on: (n_parameters, 2)."""
+        """Return the bounds of a search that starts here, for rows X: (n_parameters, 2)."""
 
     @abstractmethod
-    def hyperprior_on(self, X: FloatArray, spread: float) -> Hyperprior:
-        """Return what is known beforehand, if scores of rows X spread by about ``spread``."""
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return what is usual, if scores of rows X have about this standard deviation."""
 
     @abstractmethod
     def with_theta(self, theta: FloatArray) -> Self:
         """Return the same kernel with other parameters."""
 
     @abstractmethod
-    def contract(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))`` in ``theta``."""
 
     @abstractmethod
-    def spread(self, A: FloatArray, B: FloatArray) -> FloatArray:
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return k(a, a) + k(b, b) - 2 k(a, b), row by row: the variance of f(a) - f(b)."""
 
     @abstractmethod
-    def contract_spread(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
-        """Return the derivative of ``g @ spread(A, B)`` in ``theta``."""
-
-
-def row_by_row(kernel: Kernel, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return k(a, b) for every row a of A and the row b of B at the same place."""
-    values = np.empty(len(A))
-    for start in range(0, len(A), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        values[rows] = kernel(A[rows], B[rows]).diagonal()
-    return values
-
-
-LengthScale: TypeAlias = float | tuple[float, ...] | Literal["one", "per_feature"]
-
-AMPLITUDE_RANGE = (0.05, 30.0)
-LENGTH_SCALE_RANGE = (0.01, 100.0)
-OWN_RANGE = (0.01, 10.0)
-"""Default bounds, as multiples of where the search starts."""
-
-AMPLITUDE_DEVIATION = 1.0
-"""Of the logarithm of an amplitude beforehand."""
-
-LENGTH_SCALE_MEDIAN = 3.0
-COMMON_DEVIATION, FEATURE_DEVIATION = 1.0, 0.5
-"""Length-scales beforehand: a multiple of where the words start them, how far the logarithms of all
-move together, and how far that of each feature moves on its own."""
-
-OWN_MEDIAN, OWN_DEVIATION = 0.3, 0.7
-"""The share of items' own scores beforehand."""
-
-NEIGHBOUR_ROWS = 500
-"""Rows whose nearest neighbours are looked for."""
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)`` in ``theta``."""
 
 
 @storable
@@ -141,16 +134,21 @@ class SquaredExponential(ParametricKernel):
     Parameters
     ----------
     amplitude : float
-        s: how far scores spread, in units of the noise of an answer.
+        s, the standard deviation of the scores, in units of the noise of an answer.
     length_scale : float, tuple of floats, "one" or "per_feature"
-        :math:`\ell`: how far apart items are before their scores have little to do with each
-        other. A tuple has one entry per feature, and features that do not matter get a large one.
-        The words leave the numbers to the data: "one" for all features together starts at the root
-        of their summed variances, "per_feature" at the deviation of each times
+        :math:`\ell`, the distance beyond which the scores of two items are nearly independent. A
+        tuple has one entry per feature; a feature that does not matter gets a large one. The words
+        take the numbers from the data: "one" length-scale for all features starts at the root of
+        their summed variances, "per_feature" at the standard deviation of each times
         :math:`\sqrt{\text{n\_features}}`.
-    own : float
-        What features do not tell: :math:`(s \cdot \text{own})^2` is added where a = b, so that
-        every item has a score of its own on top. It is learnt too, unless it is 0 for none.
+    item_effect : float
+        Standard deviation of what the features do not say about an item, as a share of the
+        amplitude: :math:`(s \cdot \text{item\_effect})^2` is added where a = b, an independent part
+        of the score of every item. It is learnt too, unless it is 0, for none.
+
+    Notes
+    -----
+    [TH10] Sect. 5 uses this kernel with one length-scale and without item effects.
 
     Examples
     --------
@@ -163,12 +161,15 @@ class SquaredExponential(ParametricKernel):
 
     amplitude: float = 1.0
     length_scale: LengthScale = "one"
-    own: float = 0.0
+    item_effect: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("amplitude", self.amplitude, "It is a standard deviation.")
-        if not (self.own >= 0.0 and np.isfinite(self.own)):
-            raise InvalidInputError(f"`own` must be 0 or a finite number above: got {self.own}.")
+        if not (self.item_effect >= 0.0 and np.isfinite(self.item_effect)):
+            raise InvalidInputError(
+                f"`item_effect` must be finite and not negative: got {self.item_effect}. Use 0 for "
+                "scores that depend on the features alone."
+            )
         if isinstance(self.length_scale, str):
             check_choice("length_scale", self.length_scale, ("one", "per_feature"))
             return
@@ -179,14 +180,14 @@ class SquaredExponential(ParametricKernel):
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""
-        K = self._shared(A, B)
-        if self.own > 0.0:
-            K[_equal(A, B)] += (self.amplitude * self.own) ** 2
+        K = self._of_features(A, B)
+        if self.item_effect > 0.0:
+            K[_equal_rows(A, B)] += self._effect_variance
         return K
 
     def diagonal(self, A: Matrix) -> FloatArray:
-        """Return the squared amplitude, with the items' own part."""
-        return np.full(A.shape[0], self.amplitude**2 * (1.0 + self.own**2))
+        """Return the squared amplitude and the variance of the item effect, added."""
+        return np.full(A.shape[0], self.amplitude**2 * (1.0 + self.item_effect**2))
 
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with numbers for its length-scales."""
@@ -200,34 +201,34 @@ class SquaredExponential(ParametricKernel):
 
     @property
     def theta(self) -> FloatArray:
-        """The logarithms of amplitude, length-scales and the share of the items' own scores."""
-        own = [self.own] if self.own > 0.0 else []
-        return np.log(np.concatenate([[self.amplitude], self._lengths, own]))
+        """The logarithms of amplitude, length-scales, and item effect if there is one."""
+        effect = [self.item_effect] if self.item_effect > 0.0 else []
+        return np.log(np.concatenate([[self.amplitude], self._lengths, effect]))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The amplitude, as many length-scales as there are, and the share if there is one."""
-        own = ("own",) if self.own > 0.0 else ()
-        return ("amplitude", *("length_scale",) * self._lengths.size, *own)
+        """The amplitude, each length-scale, and the item effect if there is one."""
+        effect = ("item_effect",) if self.item_effect > 0.0 else ()
+        return ("amplitude", *("length_scale",) * self._lengths.size, *effect)
 
     def bounds_on(self, X: FloatArray) -> FloatArray:
         """Return fixed multiples of the parameters.
 
-        A common length-scale is at least half the usual distance of a row to the next one: below
-        that, all scores are independent and the evidence is a plateau.
+        A common length-scale is at least half the median distance of a row to the next one: below
+        that, all scores are independent and the evidence is flat.
         """
         n_lengths = self._lengths.size
-        ranges = [AMPLITUDE_RANGE] + [LENGTH_SCALE_RANGE] * n_lengths + [OWN_RANGE]
+        ranges = [AMPLITUDE_RANGE] + [LENGTH_SCALE_RANGE] * n_lengths + [ITEM_EFFECT_RANGE]
         bounds = self.theta[:, None] + np.log(ranges[: len(self.theta)])
         if n_lengths == 1:
             shortest = np.log(0.5 * neighbour_distance(X))
             bounds[1, 0] = max(bounds[1, 0], min(shortest, self.theta[1]))
         return bounds
 
-    def hyperprior_on(self, X: FloatArray, spread: float) -> Hyperprior:
-        """Return independent priors of amplitude, length-scales and share.
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return independent hyperpriors of amplitude, length-scales and item effect.
 
-        Length-scales of features move together, and each a little on its own.
+        The logarithms of length-scales share a part, and each has a small part of its own.
         """
         words: LengthScale = "one" if self._is_common else "per_feature"
         medians = LENGTH_SCALE_MEDIAN * type(self)(1.0, words).fitted_to(X)._lengths
@@ -235,41 +236,42 @@ class SquaredExponential(ParametricKernel):
         if not self._is_common:
             covariance += FEATURE_DEVIATION**2 * np.eye(medians.size)
         variance = np.array([[AMPLITUDE_DEVIATION**2]])
-        prior = Hyperprior.around(np.array([spread]), variance)
-        prior = prior.beside(Hyperprior.around(medians, covariance))
-        if self.own == 0.0:
+        prior = Hyperprior.from_medians(np.array([deviation]), variance)
+        prior = prior.joined_with(Hyperprior.from_medians(medians, covariance))
+        if self.item_effect == 0.0:
             return prior
-        variance = np.array([[OWN_DEVIATION**2]])
-        return prior.beside(Hyperprior.around(np.array([OWN_MEDIAN]), variance))
+        variance = np.array([[ITEM_EFFECT_DEVIATION**2]])
+        effect = Hyperprior.from_medians(np.array([ITEM_EFFECT_MEDIAN]), variance)
+        return prior.joined_with(effect)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
         amplitude, *lengths = np.exp(theta).tolist()
-        own = lengths.pop() if self.own > 0.0 else 0.0
-        return type(self)(amplitude, lengths[0] if self._is_common else tuple(lengths), own)
+        effect = lengths.pop() if self.item_effect > 0.0 else 0.0
+        return type(self)(amplitude, lengths[0] if self._is_common else tuple(lengths), effect)
 
-    def contract(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``. O(n_rows^2 n_features), no third axis."""
-        P = self._shared(A, B)
+        P = self._of_features(A, B)
         P *= M
-        shift = B.mean(axis=0)  # distances stay, digits are won
+        shift = B.mean(axis=0)  # distances stay the same, and large offsets cost no digits
         a, b = self._scaled(A - shift), self._scaled(B - shift)
         squares = P.sum(axis=1) @ a**2 + P.sum(axis=0) @ b**2
-        own = M[_equal(A, B)].sum() if self.own > 0.0 else 0.0
-        return self._gathered(P.sum(), squares - 2.0 * np.sum(a * (P @ b), axis=0), own)
+        equal = M[_equal_rows(A, B)].sum() if self.item_effect > 0.0 else 0.0
+        return self._joined_gradient(P.sum(), squares - 2.0 * np.sum(a * (P @ b), axis=0), equal)
 
-    def spread(self, A: FloatArray, B: FloatArray) -> FloatArray:
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return the variance of f(a) - f(b), exact for close rows too."""
-        differ = np.any(A != B, axis=1)
-        own = 2.0 * (self.amplitude * self.own) ** 2 * differ
-        return self._shared_spread(A, B) + own
+        effect = 2.0 * self._effect_variance * np.any(A != B, axis=1)
+        return self._feature_difference_variance(A, B) + effect
 
-    def contract_spread(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
-        """Return the derivative of ``g @ spread(A, B)``."""
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
         squares = np.square(self._scaled(A - B))
         decay = 2.0 * self.amplitude**2 * g * np.exp(-0.5 * squares.sum(axis=1))
-        own = 2.0 * float(g @ np.any(A != B, axis=1))
-        return self._gathered(float(g @ self._shared_spread(A, B)), -(decay @ squares), own)
+        different = 2.0 * float(g @ np.any(A != B, axis=1))
+        of_features = float(g @ self._feature_difference_variance(A, B))
+        return self._joined_gradient(of_features, -(decay @ squares), different)
 
     @property
     def _lengths(self) -> FloatArray:
@@ -285,6 +287,10 @@ class SquaredExponential(ParametricKernel):
         """Whether all features share a length-scale."""
         return isinstance(self.length_scale, int | float)
 
+    @property
+    def _effect_variance(self) -> float:
+        return (self.amplitude * self.item_effect) ** 2
+
     def _scaled(self, A: FloatArray) -> FloatArray:
         lengths = self._lengths
         if lengths.size not in (1, A.shape[1]):
@@ -294,22 +300,24 @@ class SquaredExponential(ParametricKernel):
             )
         return A / lengths
 
-    def _shared(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Return the kernel matrix of what the features tell."""
+    def _of_features(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the kernel matrix without the item effect."""
         scaled = self._scaled(A)
         K = Gaussian(0.5)(scaled, scaled if A is B else self._scaled(B))
         K *= self.amplitude**2
         return K
 
-    def _shared_spread(self, A: FloatArray, B: FloatArray) -> FloatArray:
+    def _feature_difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         squares = np.square(self._scaled(A - B)).sum(axis=1)
         return -2.0 * self.amplitude**2 * np.expm1(-0.5 * squares)
 
-    def _gathered(self, shared: float, by_lengths: FloatArray, own: float) -> FloatArray:
-        """Join a gradient from the sum over what features tell, and over pairs of equal rows."""
-        own *= (self.amplitude * self.own) ** 2
+    def _joined_gradient(
+        self, of_features: float, by_lengths: FloatArray, of_effects: float
+    ) -> FloatArray:
+        """Return a gradient from the sums over the kernel of features and over item effects."""
+        of_effects *= self._effect_variance
         lengths = [by_lengths.sum()] if self._is_common else by_lengths
-        gradient = np.concatenate([[2.0 * (shared + own)], lengths, [2.0 * own]])
+        gradient = np.concatenate([[2.0 * (of_features + of_effects)], lengths, [2.0 * of_effects]])
         return gradient[: len(self.theta)]
 
 
@@ -317,7 +325,7 @@ class SquaredExponential(ParametricKernel):
 @final
 @dataclass(frozen=True)
 class Scaled(ParametricKernel):
-    """Another kernel times a squared amplitude to learn; its own parameters stay."""
+    """Another kernel times a squared amplitude to learn; the parameters of that kernel stay."""
 
     kernel: Kernel
     amplitude: float = 1.0
@@ -350,37 +358,135 @@ class Scaled(ParametricKernel):
         return ("amplitude",)
 
     def bounds_on(self, X: FloatArray) -> FloatArray:
-        """Return fixed multiples of the amplitude that spreads scores by 1, or of this one."""
-        centres = np.log([self.amplitude, 1.0 / self._unscaled_spread(X)])
+        """Return multiples of this amplitude and of the one that gives scores a deviation of 1."""
+        centres = np.log([self.amplitude, 1.0 / self._inner_deviation(X)])
         low, high = np.log(AMPLITUDE_RANGE)
         return np.array([[centres.min() + low, centres.max() + high]])
 
-    def hyperprior_on(self, X: FloatArray, spread: float) -> Hyperprior:
-        """Return a prior under which scores of rows X spread as told."""
-        medians = np.array([spread / self._unscaled_spread(X)])
-        return Hyperprior.around(medians, np.array([[AMPLITUDE_DEVIATION**2]]))
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return a hyperprior under which scores of rows X have this standard deviation."""
+        medians = np.array([deviation / self._inner_deviation(X)])
+        return Hyperprior.from_medians(medians, np.array([[AMPLITUDE_DEVIATION**2]]))
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with another amplitude."""
         return replace(self, amplitude=float(np.exp(theta[0])))
 
-    def contract(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
         return np.array([2.0 * np.vdot(M, self(A, B))])
 
-    def spread(self, A: FloatArray, B: FloatArray) -> FloatArray:
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return the variance of f(a) - f(b)."""
         return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
 
-    def contract_spread(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
-        """Return the derivative of ``g @ spread(A, B)``."""
-        return np.array([2.0 * g @ self.spread(A, B)])
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        return np.array([2.0 * g @ self.difference_variance(A, B)])
 
-    def _unscaled_spread(self, X: FloatArray) -> float:
-        """Return the deviation of scores of rows X under the inner kernel."""
+    def _inner_deviation(self, X: FloatArray) -> float:
+        """Return the standard deviation of scores of rows X under the inner kernel."""
         following = np.roll(X, 1, axis=0)
-        variance = 0.5 * float(np.mean(Scaled(self.kernel).spread(X, following)))
+        variance = 0.5 * float(np.mean(Scaled(self.kernel).difference_variance(X, following)))
         return float(np.sqrt(variance)) if variance > 0.0 else 1.0
+
+
+@final
+@dataclass(frozen=True)
+class SklearnKernel(ParametricKernel):
+    """Wrap a kernel of `sklearn.gaussian_process.kernels`, with its parameters and bounds.
+
+    Its gradients are arrays with an axis for the parameters; they are computed and summed in
+    blocks of rows, so that the memory stays bounded.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    max_entries : int
+        Entries of a gradient that may exist at a time: 128 MiB by default.
+    """
+
+    kernel: Any
+    max_entries: int = 2**24
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix; white noise counts between a set of rows and itself only."""
+        return np.array(self.kernel(A) if A is B else self.kernel(A, B))
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        return np.asarray(self.kernel.diag(A), dtype=float)
+
+    def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
+        """Return itself: there is nothing to fit."""
+        return self
+
+    @property
+    def theta(self) -> FloatArray:
+        """The logarithms of the parameters that are not fixed."""
+        return np.asarray(self.kernel.theta, dtype=float)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names, with the prefixes of nested kernels."""
+        free = [one for one in self.kernel.hyperparameters if not one.fixed]
+        return tuple(one.name for one in free for _ in range(one.n_elements))
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the kernel's own bounds."""
+        return np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:  # noqa: ARG002
+        """Return a flat one: the meaning of the parameters is not known here."""
+        return Hyperprior.flat(len(self.theta))
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return a copy with other parameters."""
+        return replace(self, kernel=self.kernel.clone_with_theta(theta))
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``, block by block."""
+        size = int(np.sqrt(self.max_entries / max(1, len(self.theta))))
+        size = size if A is B and len(A) <= size else max(1, size // 2)
+        total = np.zeros(len(self.theta))
+        for i in range(0, len(A), size):
+            for j in range(0, len(B), size):
+                rows, columns = slice(i, i + size), slice(j, j + size)
+                if A is B and i == j:
+                    D = self.kernel(A[rows], eval_gradient=True)[1]
+                else:
+                    D = self._gradient_between(A[rows], B[columns])
+                total += np.einsum("ij,ijk->k", M[rows, columns], D)
+        return total
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of f(a) - f(b)."""
+        return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``, a few rows at a time."""
+        total = np.zeros(len(self.theta))
+        for start in range(0, len(A), ROWS_AT_ONCE):
+            a, b, weight = (values[start : start + ROWS_AT_ONCE] for values in (A, B, g))
+            D = self.kernel(np.concatenate([a, b]), eval_gradient=True)[1]
+            i = np.arange(len(a))
+            j = i + len(a)
+            total += weight @ (D[i, i] + D[j, j] - 2.0 * D[i, j])
+        return total
+
+    def _gradient_between(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return dk(A, B); scikit-learn has gradients of square matrices only."""
+        D = self.kernel(np.concatenate([A, B]), eval_gradient=True)[1]
+        return np.asarray(D[: len(A), len(A) :])
+
+
+def row_by_row(kernel: Kernel, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return k(a, b) for every row a of A and the row b of B at the same place."""
+    values = np.empty(len(A))
+    for start in range(0, len(A), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        values[rows] = kernel(A[rows], B[rows]).diagonal()
+    return values
 
 
 def deviations(X: FloatArray) -> FloatArray:
@@ -389,20 +495,20 @@ def deviations(X: FloatArray) -> FloatArray:
 
 
 def neighbour_distance(X: FloatArray) -> float:
-    """Return the median distance of a row to the next different one, 1 where there is none.
+    """Return the median distance of a row to the nearest different one, 1 where there is none.
 
-    At most ``NEIGHBOUR_ROWS`` evenly chosen rows are asked. O(n_rows n_features).
+    It is computed for at most about ``NEIGHBOUR_ROWS`` evenly spaced rows. O(n_rows n_features).
     """
-    asked = X[:: max(1, len(X) // NEIGHBOUR_ROWS)]
-    distances = cdist(asked, X)
+    sample = X[:: max(1, len(X) // NEIGHBOUR_ROWS)]
+    distances = cdist(sample, X)
     distances[distances == 0.0] = np.inf
     nearest = distances.min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
     return float(np.median(nearest)) if len(nearest) else 1.0
 
 
-def _equal(A: FloatArray, B: FloatArray) -> BoolArray:
-    """Return which rows of A are which rows of B, (n, m)."""
+def _equal_rows(A: FloatArray, B: FloatArray) -> BoolArray:
+    """Return which rows of A equal which rows of B, (n, m)."""
     if A is B:
         first = first_equal(A)
         return first[:, None] == first
