@@ -15,7 +15,7 @@ from rankwise import PreferenceGP, SquaredExponential
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihoods import Probit
-from rankwise.rankers.gp.inference.prior import factorise
+from rankwise.rankers.gp.inference.prior import factorize_kernel
 
 PEERS = ["botorch", "torch"]
 N_ITEMS, N_PAIRS, N_TEST, N_FITS = 500, 5000, 5000, 3
@@ -106,7 +106,7 @@ MODELS = {
     "the model of BoTorch": lambda: PreferenceGP(
         SquaredExponential(length_scale="per_feature"), likelihood="probit"
     ),
-    "`PreferenceGP()`, with own scores and flips": PreferenceGP,
+    "`PreferenceGP()`, with item effects and flips": PreferenceGP,
 }
 """Both have a length-scale per dimension and priors of the parameters; the second is larger."""
 
@@ -139,11 +139,11 @@ def sweep_row() -> Row:
     f = 6.0 * np.sin(3.0 * X[:, 0])
     comparisons = Comparisons.from_pairs(draw_pairs(f, 20_000, rng))
     K = SquaredExponential(2.0, 0.3)(X, X)
-    prior = factorise(K, comparisons)
+    prior = factorize_kernel(K, comparisons)
     sites = np.concatenate([np.full(comparisons.n_pairs, 0.1), np.zeros(comparisons.n_pairs)])
     return within(
         f"one EP sweep, 1,000 items, 20,000 comparisons, rank {prior.rank}",
-        lambda: sweep_sites(prior, Probit(), sites, cut=True),
+        lambda: sweep_sites(prior, Probit(), sites, clip=True),
         "one Cholesky of that order",
         lambda: cholesky(K + np.eye(len(K)), lower=True, check_finite=False),
         15,

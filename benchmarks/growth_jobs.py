@@ -22,7 +22,7 @@ from rankwise import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihoods import Probit
-from rankwise.rankers.gp.inference.prior import factorise
+from rankwise.rankers.gp.inference.prior import factorize_kernel
 from rankwise.rankers.rls.leave_pair_out import pairs_held_out
 from rankwise.rankers.rls.leave_query_out import leave_out
 from rankwise.selection.holdouts import Folds
@@ -119,9 +119,9 @@ def sweep(n_items: int, n_pairs: int) -> Job:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(n_items, 10))
     comparisons = Comparisons.from_pairs(draw_pairs(6.0 * np.sin(3.0 * X[:, 0]), n_pairs, rng))
-    prior = factorise(SquaredExponential(2.0, 0.3)(X, X), comparisons)
+    prior = factorize_kernel(SquaredExponential(2.0, 0.3)(X, X), comparisons)
     sites = np.concatenate([np.full(comparisons.n_pairs, 0.1), np.zeros(comparisons.n_pairs)])
-    return lambda: sweep_sites(prior, Probit(), sites, cut=True)
+    return lambda: sweep_sites(prior, Probit(), sites, clip=True)
 
 
 def oracle(n_queries: int, query_size: int) -> Job:

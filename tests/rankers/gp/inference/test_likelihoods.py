@@ -6,36 +6,36 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihoods import (
     TIE,
     WIN,
-    Answers,
-    Flip,
     GaussianMargin,
+    Outcomes,
     Probit,
-    Ties,
-    hazard,
-    hazard_gap,
+    ProbitWithTies,
+    WithFlips,
+    inverse_mills_ratio,
+    truncated_variance,
 )
 from reference import tilted_by_quadrature
 
-MARGIN = Answers(margin=np.array([0.7]))
+MARGIN = Outcomes(margin=np.array([0.7]))
 CASES = [
     pytest.param(Probit(), WIN, ndtr, id="probit"),
     pytest.param(Probit(2.5), WIN, lambda s: ndtr(s / np.sqrt(2.5)), id="noisy probit"),
     pytest.param(
         Probit(1.5),
-        Answers(excess=np.array([0.5])),
+        Outcomes(extra_noise=np.array([0.5])),
         lambda s: ndtr(s / np.sqrt(2.0)),
         id="probit with excess",
     ),
-    pytest.param(Ties(0.4, 1.2), WIN, lambda s: ndtr((s - 0.4) / np.sqrt(1.2)), id="win"),
+    pytest.param(ProbitWithTies(0.4, 1.2), WIN, lambda s: ndtr((s - 0.4) / np.sqrt(1.2)), id="win"),
     pytest.param(
-        Ties(0.4, 1.2),
+        ProbitWithTies(0.4, 1.2),
         TIE,
         lambda s: ndtr((0.4 - s) / np.sqrt(1.2)) - ndtr((-0.4 - s) / np.sqrt(1.2)),
         id="tie",
     ),
-    pytest.param(Flip(Probit(), 0.05), WIN, lambda s: 0.05 + 0.9 * ndtr(s), id="flip"),
+    pytest.param(WithFlips(Probit(), 0.05), WIN, lambda s: 0.05 + 0.9 * ndtr(s), id="flip"),
     pytest.param(
-        Flip(Ties(0.4), 0.02),
+        WithFlips(ProbitWithTies(0.4), 0.02),
         TIE,
         lambda s: 0.02 + 0.94 * (ndtr(0.4 - s) - ndtr(-0.4 - s)),
         id="flipped tie",
@@ -53,26 +53,26 @@ VARIANCES = np.array([0.05, 1.0, 30.0, 4.0, 2.0])
 
 @pytest.mark.parametrize(("likelihood", "answers", "density"), CASES)
 def test_sites_give_the_moments_of_quadrature(likelihood, answers, density):
-    tilted = likelihood.tilted(MEANS, VARIANCES, answers)
-    tau, nu = tilted.sites(MEANS, VARIANCES, cut=False)
+    average = likelihood.average(MEANS, VARIANCES, answers)
+    tau, nu = average.sites(MEANS, VARIANCES, clip=False)
     variance = 1.0 / (1.0 / VARIANCES + tau)
     mean = variance * (MEANS / VARIANCES + nu)
     expected = [tilted_by_quadrature(density, *at) for at in zip(MEANS, VARIANCES, strict=True)]
     np.testing.assert_allclose(
-        np.array([tilted.log_z, mean, variance]).T, expected, rtol=1e-8, atol=1e-9
+        np.array([average.log_z, mean, variance]).T, expected, rtol=1e-8, atol=1e-9
     )
-    np.testing.assert_allclose(variance / VARIANCES, tilted.shrink, rtol=1e-9)
+    np.testing.assert_allclose(variance / VARIANCES, average.variance_ratio, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("likelihood", "answers", "density"), CASES)
 def test_derivatives_equal_finite_differences(likelihood, answers, density):
     def log_z(h=0.0, model=likelihood):
-        return model.tilted(MEANS + h, VARIANCES, answers).log_z
+        return model.average(MEANS + h, VARIANCES, answers).log_z
 
-    tilted = likelihood.tilted(MEANS, VARIANCES, answers)
-    np.testing.assert_allclose(tilted.slope, _central(log_z, 1e-5), rtol=1e-6, atol=1e-8)
-    slope = lambda h: likelihood.tilted(MEANS + h, VARIANCES, answers).slope  # noqa: E731
-    np.testing.assert_allclose(tilted.curvature, -_central(slope, 1e-5), rtol=1e-6, atol=1e-8)
+    average = likelihood.average(MEANS, VARIANCES, answers)
+    np.testing.assert_allclose(average.slope, _central(log_z, 1e-5), rtol=1e-6, atol=1e-8)
+    slope = lambda h: likelihood.average(MEANS + h, VARIANCES, answers).slope  # noqa: E731
+    np.testing.assert_allclose(average.curvature, -_central(slope, 1e-5), rtol=1e-6, atol=1e-8)
     gradient = likelihood.gradient(MEANS, VARIANCES, answers)
     assert gradient.keys() == likelihood.parameters.keys()
     for name, value in likelihood.parameters.items():
@@ -83,99 +83,108 @@ def test_derivatives_equal_finite_differences(likelihood, answers, density):
 @pytest.mark.parametrize("likelihood", [Probit(1.7), GaussianMargin(0.8)])
 def test_curvature_slope_is_the_derivative_of_the_curvature(likelihood):
     s = np.linspace(-30.0, 8.0, 41)
-    curvature = lambda h: likelihood.tilted(s + h, np.zeros(41), MARGIN).curvature  # noqa: E731
+    curvature = lambda h: likelihood.average(s + h, np.zeros(41), MARGIN).curvature  # noqa: E731
     np.testing.assert_allclose(
-        likelihood.curvature_slope(s, MARGIN), _central(curvature, 1e-5), rtol=1e-5, atol=1e-8
+        likelihood.third_derivative(s, MARGIN), _central(curvature, 1e-5), rtol=1e-5, atol=1e-8
     )
 
 
-@pytest.mark.parametrize("likelihood", [Probit(2.0), Ties(0.3), Flip(), Flip(Ties(0.8), 0.1)])
+@pytest.mark.parametrize(
+    "likelihood",
+    [Probit(2.0), ProbitWithTies(0.3), WithFlips(), WithFlips(ProbitWithTies(0.8), 0.1)],
+)
 def test_probabilities_of_the_outcomes_add_up_to_one(likelihood):
-    total = sum(np.exp(likelihood.tilted(sign * MEANS, VARIANCES).log_z) for sign in (1.0, -1.0))
-    outcomes = likelihood.n_outcomes
+    total = sum(np.exp(likelihood.average(sign * MEANS, VARIANCES).log_z) for sign in (1.0, -1.0))
+    outcomes = likelihood.without_flips().n_outcomes
     if outcomes == 3:
-        total = total + np.exp(likelihood.tilted(MEANS, VARIANCES, TIE).log_z)
+        total = total + np.exp(likelihood.average(MEANS, VARIANCES, TIE).log_z)
     np.testing.assert_allclose(total, 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("answers", [WIN, TIE], ids=["win", "tie"])
-@pytest.mark.parametrize("likelihood", [Ties(0.5), Ties(1e-6), Flip(Ties(), 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood",
+    [ProbitWithTies(0.5), ProbitWithTies(1e-6), WithFlips(ProbitWithTies(), 1e-6)],
+    ids=repr,
+)
 def test_moments_stay_sound_however_far_an_answer_is_from_expected(likelihood, answers):
     far = np.concatenate([-np.logspace(-9, 9, 60), np.logspace(-9, 9, 60)])
     for variance in (1e-12, 1.0, 1e12):
         v = np.full_like(far, variance)
-        tilted = likelihood.tilted(far, v, answers)
-        tau, nu = tilted.sites(far, v)
-        for values in (*likelihood.gradient(far, v, answers).values(), tau, nu, tilted.log_z):
+        average = likelihood.average(far, v, answers)
+        tau, nu = average.sites(far, v)
+        for values in (*likelihood.gradient(far, v, answers).values(), tau, nu, average.log_z):
             assert np.isfinite(values).all()
-        assert (tilted.shrink > 0.0).all()
-        assert (tau <= 1.0 + 1e-9).all()  # a site is never surer than the noise of an answer
+        assert (average.variance_ratio > 0.0).all()
+        assert (tau <= 1.0 + 1e-9).all()  # a site has at most the precision of an answer
         assert (tau >= 0.0).all()
 
 
 def test_tails_keep_their_known_bounds():
     x = np.logspace(0.5, 8, 300)
-    r = hazard(-x)
+    r = inverse_mills_ratio(-x)
     assert (r <= (x + 1 / x) * (1 + 1e-15)).all()
     assert (r >= (x + 1 / x - 2 / x**3) * (1 - 1e-15)).all()
-    gap = hazard_gap(-x, r)
+    gap = truncated_variance(-x, r)
     assert (gap <= x**-2.0).all()
     assert (gap >= (x**-2.0 - 6 * x**-4.0) * (1 - 1e-9)).all()
-    assert (hazard(np.array([40.0, 1e4, 1e300])) == 0.0).all()
+    assert (inverse_mills_ratio(np.array([40.0, 1e4, 1e300])) == 0.0).all()
 
 
 def test_series_of_the_gap_meets_the_direct_form():
     z = np.array([-50.0 - 1e-9, -50.0 + 1e-9])
-    below, above = hazard_gap(z, hazard(z))
+    below, above = truncated_variance(z, inverse_mills_ratio(z))
     assert below == pytest.approx(above, rel=1e-8)
 
 
 def test_vanishing_flip_rate_gives_the_base_back():
-    for base in (Probit(), Ties(0.3)):
-        plain, flipped = (one.tilted(MEANS, VARIANCES) for one in (base, Flip(base, 1e-300)))
-        for name in ("log_z", "slope", "curvature", "shrink"):
+    for base in (Probit(), ProbitWithTies(0.3)):
+        plain, flipped = (one.average(MEANS, VARIANCES) for one in (base, WithFlips(base, 1e-300)))
+        for name in ("log_z", "slope", "curvature", "variance_ratio"):
             np.testing.assert_allclose(getattr(flipped, name), getattr(plain, name), rtol=1e-12)
 
 
 def test_cut_sites_keep_the_mean():
-    flip, m, v = Flip(Probit(), 0.05), np.array([-3.0]), np.array([4.0])
-    tilted = flip.tilted(m, v)
-    assert tilted.curvature[0] < 0.0
-    tau, nu = tilted.sites(m, v)
+    flip, m, v = WithFlips(Probit(), 0.05), np.array([-3.0]), np.array([4.0])
+    average = flip.average(m, v)
+    assert average.curvature[0] < 0.0
+    tau, nu = average.sites(m, v)
     assert tau[0] == 0.0
-    assert m + v * nu == pytest.approx(m + v * tilted.slope)
+    assert m + v * nu == pytest.approx(m + v * average.slope)
 
 
 def test_replace_changes_only_what_it_names():
-    flip = Flip(Ties(0.4, 1.2), 0.05)
+    flip = WithFlips(ProbitWithTies(0.4, 1.2), 0.05)
     assert flip.replace(**flip.parameters) == flip
-    assert flip.replace(noise=3.0, flip_rate=0.1) == Flip(Ties(0.4, 3.0), 0.1)
+    assert flip.replace(noise=3.0, flip_rate=0.1) == WithFlips(ProbitWithTies(0.4, 3.0), 0.1)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, np.inf, np.nan])
 def test_noise_must_be_positive(noise):
-    for build in (Probit, GaussianMargin, lambda n: Ties(0.5, n)):
+    for build in (Probit, GaussianMargin, lambda n: ProbitWithTies(0.5, n)):
         with pytest.raises(InvalidInputError, match="`noise` must be a finite number above 0"):
             build(noise)
 
 
 def test_tie_width_must_be_positive():
     with pytest.raises(InvalidInputError, match="`tie_width` must be a finite number above 0"):
-        Ties(0.0)
+        ProbitWithTies(0.0)
 
 
-@pytest.mark.parametrize(("base", "rate"), [(Probit(), 0.5), (Ties(), 0.4), (Probit(), 0.0)])
+@pytest.mark.parametrize(
+    ("base", "rate"), [(Probit(), 0.5), (ProbitWithTies(), 0.4), (Probit(), 0.0)]
+)
 def test_flip_rate_leaves_the_truth_ahead(base, rate):
     with pytest.raises(InvalidInputError, match="`flip_rate` must lie between 0 and 1 /"):
-        Flip(base, rate)
+        WithFlips(base, rate)
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), GaussianMargin(), Flip()])
+@pytest.mark.parametrize("likelihood", [Probit(), GaussianMargin(), WithFlips()])
 def test_ties_need_a_likelihood_that_knows_them(likelihood):
-    with pytest.raises(InvalidInputError, match="knows wins only: got 1 tied"):
+    with pytest.raises(InvalidInputError, match="must be given wins only: got 1 tied"):
         likelihood.check(TIE)
     likelihood.check(WIN)
-    Ties().check(TIE)
+    ProbitWithTies().check(TIE)
 
 
 def _central(function, h):

@@ -1,4 +1,4 @@
-"""Recorded comparisons, repeats merged."""
+"""Recorded comparisons, with repeats merged."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.storable import storable
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Comparisons:
@@ -67,7 +69,7 @@ class Comparisons:
         return cls._merged(items[:, 0], items[:, 1], weights, is_tied, margins)
 
     def extend(self, new: Self) -> Self:
-        """Add comparisons; those already here keep their places, the others follow."""
+        """Add comparisons: new counts for pairs already here, new pairs at the end."""
         return self._merged(
             np.append(self.winner, new.winner),
             np.append(self.loser, new.loser),
@@ -85,12 +87,12 @@ class Comparisons:
         tied: BoolArray,
         margin: FloatArray,
     ) -> Self:
-        order = np.lexsort((margin, tied, loser, winner))  # stable: equal rows stay as they came
+        order = np.lexsort((margin, tied, loser, winner))  # stable: equal rows stay in order
         keys = [values[order] for values in (winner, loser, tied, margin)]
-        opens = np.append(True, np.any([key[1:] != key[:-1] for key in keys], axis=0))
+        is_new = np.append(True, np.any([key[1:] != key[:-1] for key in keys], axis=0))
         group = np.empty(len(order), dtype=np.intp)
-        group[order] = np.cumsum(opens) - 1
-        first = order[opens]
+        group[order] = np.cumsum(is_new) - 1
+        first = order[is_new]
         by_appearance = np.argsort(first)
         first = first[by_appearance]
         count = np.bincount(group, weights=weight)[by_appearance]
@@ -101,6 +103,11 @@ class Comparisons:
     def n_pairs(self) -> int:
         """Number of distinct comparisons."""
         return len(self.winner)
+
+    @property
+    def margin_scale(self) -> float:
+        """The root mean square of the margins, 1 where all are 0."""
+        return float(np.sqrt(np.average(self.margin**2, weights=self.count))) or 1.0
 
     @cached_property
     def items(self) -> IntArray:

@@ -1,6 +1,5 @@
 """Expectation propagation over comparisons: all sites in parallel, or one after the other."""
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -9,76 +8,78 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError, NumericalError
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.threads import few_threads
-from rankwise.rankers.gp.inference.likelihoods import Answers, Likelihood, Tilted
+from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.prior import (
     Prior,
-    Solved,
+    WeightPosterior,
+    condition_on_sites,
     difference_means,
     difference_variances,
     scatter,
-    solve_sites,
 )
+from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 MAX_ROUNDS = 4
 MAX_NEWTON = 25
-TOL = 1e-3
+ROUGH_TOL = 1e-3
+"""How well copies of an answer agree on their site between two sweeps."""
 
 
-def agreeing_sites(
+def repeated_sites(
     likelihood: Likelihood,
-    answers: Answers,
+    outcomes: Outcomes,
     count: FloatArray,
     mean: FloatArray,
     variance: FloatArray,
     start: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the site that ``count`` copies of an answer share, given s ~ N(mean, variance) else.
+    """Return the site that ``count`` copies of an answer share; s ~ N(mean, variance) without them.
 
     If all copies took a plain step at once, they would overshoot ``count`` times. With the
-    precision of the sites fixed, the mean of the cavity solves an increasing equation, by Newton's
-    method; between such solutions the precision settles by itself, by about a factor of ten in each
-    round. A rough agreement will do: the next sweep goes on from there. The likelihood must be
-    log-concave.
+    precision of the sites fixed, the mean of the cavity (the distribution without one copy) solves
+    an increasing equation, by Newton's method; between such solutions the precision converges by
+    itself, by about a factor of ten in each round. Rough agreement is enough, since the next sweep
+    continues from there. The likelihood must be log-concave.
     """
     tau, nu = start
-    others, rest = count - 1.0, 1.0 / np.maximum(variance, 1e-30)
-    m = (rest * mean + others * nu) / (rest + others * tau)
+    others, precision = count - 1.0, 1.0 / np.maximum(variance, 1e-30)
+    m = (precision * mean + others * nu) / (precision + others * tau)
     for _ in range(MAX_ROUNDS):
-        v = 1.0 / (rest + others * tau)
-        m = _cavity_mean(likelihood, answers, rest, mean, others * (1.0 + tau * v), m, v)
-        settled, _ = likelihood.tilted(m, v, answers).sites(m, v)
-        change = np.abs(settled - tau) * count * v
-        tau = settled
-        if change.max() < TOL:
+        v = 1.0 / (precision + others * tau)
+        m = _cavity_mean(likelihood, outcomes, precision, mean, others * (1.0 + tau * v), m, v)
+        new_tau, _ = likelihood.average(m, v, outcomes).sites(m, v)
+        change = np.abs(new_tau - tau) * count * v
+        tau = new_tau
+        if change.max() < ROUGH_TOL:
             break
-    v = 1.0 / (rest + others * tau)
-    return tau, likelihood.tilted(m, v, answers).slope * (1.0 + tau * v) + tau * m
+    v = 1.0 / (precision + others * tau)
+    return tau, likelihood.average(m, v, outcomes).slope * (1.0 + tau * v) + tau * m
 
 
 def _cavity_mean(
     likelihood: Likelihood,
-    answers: Answers,
-    rest: FloatArray,
+    outcomes: Outcomes,
+    precision: FloatArray,
     mean: FloatArray,
-    pull: FloatArray,
+    factor: FloatArray,
     m: FloatArray,
     v: FloatArray,
 ) -> FloatArray:
-    """Solve rest (m - mean) = pull * slope(m), by Newton steps kept inside the bracket so far."""
+    """Solve precision (m - mean) = factor * slope(m), by Newton steps inside a bracket."""
     low, high = np.full_like(m, -np.inf), np.full_like(m, np.inf)
     for _ in range(MAX_NEWTON):
-        tilted = likelihood.tilted(m, v, answers)
-        gap = rest * (m - mean) - pull * tilted.slope
-        low, high = np.where(gap < 0.0, m, low), np.where(gap > 0.0, m, high)
-        step = m - gap / (rest + pull * tilted.curvature)
+        average = likelihood.average(m, v, outcomes)
+        error = precision * (m - mean) - factor * average.slope
+        low, high = np.where(error < 0.0, m, low), np.where(error > 0.0, m, high)
+        step = m - error / (precision + factor * average.curvature)
         outside = (step < low) | (step > high)
         step = 0.5 * np.add(low, high, out=2.0 * step, where=outside)
         moved = np.abs(step - m) / np.sqrt(v)
         m = step
-        if moved.max() < TOL:
+        if moved.max() < ROUGH_TOL:
             break
     return m
 
@@ -86,33 +87,33 @@ def _cavity_mean(
 @final
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Hold what a sweep finds at the sites (tau, nu).
+    """Hold what a sweep computes at the sites (tau, nu).
 
     Parameters
     ----------
     tau, nu : (n_pairs,)
         The site of one recorded answer to each comparison.
-    solved : Solved
+    weights : WeightPosterior
         The posterior with these sites.
     mean, variance : (n_pairs,)
         The comparisons under it.
     cavity : (mean, variance)
-        The comparisons without one recorded answer.
-    tilted : Tilted
-        That answer put back in exactly.
+        The comparisons without the site of one recorded answer.
+    average : AverageLikelihood
+        The exact likelihood of that answer, averaged over the cavity.
     target : (tau, nu)
-        The sites with matching moments.
+        The sites with the same moments as the exact likelihood.
     count : (n_pairs,)
         How often each answer was recorded.
     """
 
     tau: FloatArray
     nu: FloatArray
-    solved: Solved
+    weights: WeightPosterior
     mean: FloatArray
     variance: FloatArray
     cavity: tuple[FloatArray, FloatArray]
-    tilted: Tilted
+    average: AverageLikelihood
     target: tuple[FloatArray, FloatArray]
     count: FloatArray
 
@@ -128,7 +129,7 @@ class Sweep:
 
     @cached_property
     def scale(self) -> FloatArray:
-        """What brings the step to units of the posterior."""
+        """Factors that bring the step to units of the posterior."""
         return np.concatenate([self.count * self.variance, self.count * np.sqrt(self.variance)])
 
     @cached_property
@@ -137,70 +138,73 @@ class Sweep:
         return float(np.abs(self.scale * self.step).max())
 
     @property
-    def proper(self) -> bool:
+    def is_proper(self) -> bool:
         """Whether every comparison keeps a positive precision without one of its answers."""
         return bool((self.tau * self.variance).max() < 1.0 - 1e-6)
 
     @property
     def log_evidence(self) -> float:
-        """The log of the probability of the answers, without dividing by tau."""
+        """The log of p(D | theta) in [TH10] (10), without dividing by tau."""
         m, v = self.cavity
-        spread = 1.0 + self.tau * v
-        exponent = (2.0 * m * self.nu + v * self.nu**2 - self.tau * m**2) / spread
-        constants = self.tilted.log_z + 0.5 * (np.log(spread) - exponent)
-        return self.solved.log_normaliser + float(self.count @ constants)
+        ratio = 1.0 + self.tau * v
+        exponent = (2.0 * m * self.nu + v * self.nu**2 - self.tau * m**2) / ratio
+        constants = self.average.log_z + 0.5 * (np.log(ratio) - exponent)
+        return self.weights.log_normalizer + float(self.count @ constants)
 
 
-def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, cut: bool) -> Sweep:
-    """Compute the posterior with the sites x and the sites that match its moments.
+def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep:
+    """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
     O(n_rows rank^2 + n_pairs rank).
     """
     tau, nu = np.split(x, 2)
     count = prior.comparisons.count
-    solved = solve_sites(prior, tau, nu)
-    mean = difference_means(prior, solved.w)
-    variance = difference_variances(prior, solved.C)
-    cavity = _without(mean, variance, tau, nu)
-    tilted = likelihood.tilted(*cavity, prior.answers)
-    target = tilted.sites(*cavity, cut=cut)
-    repeats = np.flatnonzero(count > 1.0)
-    if len(repeats) and likelihood.log_concave:
-        old, c = (tau[repeats], nu[repeats]), count[repeats]
-        rest = _without(mean[repeats], variance[repeats], c * old[0], c * old[1])
-        found = agreeing_sites(likelihood, prior.answers.take(repeats), c, *rest, old)
-        target[0][repeats], target[1][repeats] = found
-    return Sweep(tau, nu, solved, mean, variance, cavity, tilted, target, count)
+    weights = condition_on_sites(prior, tau, nu)
+    mean = difference_means(prior, weights.w)
+    variance = difference_variances(prior, weights.C)
+    cavity = _without_site(mean, variance, tau, nu)
+    average = likelihood.average(*cavity, prior.outcomes)
+    target = average.sites(*cavity, clip=clip)
+    repeated = np.flatnonzero(count > 1.0)
+    if len(repeated) and likelihood.is_log_concave:
+        old, c = (tau[repeated], nu[repeated]), count[repeated]
+        others = _without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
+        found = repeated_sites(likelihood, prior.outcomes.take(repeated), c, *others, old)
+        target[0][repeated], target[1][repeated] = found
+    return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
 
 
-def _without(
+def _without_site(
     mean: FloatArray, variance: FloatArray, tau: FloatArray, nu: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Take the site (tau, nu) off the Gaussian N(mean, variance)."""
-    keep = np.maximum(1.0 - tau * variance, 1e-10)
-    return (mean - nu * variance) / keep, variance / keep
+    """Divide the Gaussian N(mean, variance) by the site (tau, nu)."""
+    ratio = np.maximum(1.0 - tau * variance, 1e-10)
+    return (mean - nu * variance) / ratio, variance / ratio
 
 
 WINDOW = 5
+"""Differences of sweeps that Anderson acceleration combines."""
+
 PLAIN_SWEEPS = 4
+"""Sweeps before acceleration may begin."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class StepRule:
-    """Choose the next point from what the last sweeps found.
+    """Choose the next sites from the last sweeps.
 
     Undamped parallel sweeps can cycle, and no fixed damping is good everywhere. So plain steps are
-    taken as long as they halve the residual, and from then on Anderson acceleration over the last
-    sweeps; when the residual grows, the past is forgotten and the steps are shortened, to 0.3 at
-    first and further if that keeps happening.
+    taken as long as they halve the residual, and then Anderson acceleration over the last sweeps.
+    When the residual grows, the history is cleared and the steps are shortened, to 0.3 at first and
+    further if it grows again.
 
     Parameters
     ----------
     history : tuple of (x, F)
         The last points, and what a plain step would have added to each.
     n_sweeps, n_restarts, n_rejected : int
-        Sweeps so far, how often the residual grew, and how often a point was no valid state.
+        Number of sweeps, how often the residual grew, and how often a point was not a valid state.
     best, last : float
         The smallest and the last residual.
     accelerated : bool
@@ -219,7 +223,7 @@ class StepRule:
     damping: float = 1.0
 
     def observe(self, x: FloatArray, F: FloatArray, residual: float) -> Self:
-        """Take note that a plain step at the point x would add F."""
+        """Add the point x, where a plain step would add F."""
         slow = self.n_sweeps >= PLAIN_SWEEPS and residual > 0.5 * self.last
         accelerated = self.accelerated or slow
         history, damping = self.history, self.damping
@@ -239,7 +243,7 @@ class StepRule:
         )
 
     def reject(self) -> Self:
-        """Take note that the last proposal was no valid state: forget the past, halve the steps."""
+        """Clear the history and halve the steps: the last proposal was not a valid state."""
         return replace(
             self,
             history=self.history[-1:],
@@ -261,7 +265,10 @@ class StepRule:
         return x + self.damping * F - (dX + self.damping * dF) @ gamma
 
 
+SWEEP_RULE = StoppingRule(tol=1e-6, max_iter=300)
+
 MAX_REJECTED = 20
+"""Invalid states after which sweeps end."""
 
 
 def expectation_propagation(
@@ -269,8 +276,7 @@ def expectation_propagation(
     likelihood: Likelihood,
     *,
     start: tuple[FloatArray, FloatArray] | None = None,
-    tol: float = 1e-6,
-    max_sweeps: int = 300,
+    rule: StoppingRule = SWEEP_RULE,
 ) -> Posterior:
     """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
 
@@ -282,82 +288,77 @@ def expectation_propagation(
     likelihood : Likelihood
     start : (tau, nu), optional
         Sites to begin with, such as those found with another kernel.
-    tol : float
-        Bound on the change of the sites in a sweep, in units of the posterior. The evidence is
-        then good to about ``tol**2`` and its gradient to ``tol``.
-    max_sweeps : int
-        Sweeps after which the best state so far is returned with a `ConvergenceWarning`.
+    rule : StoppingRule
+        The tolerance is a bound on the change of the sites in a sweep, in units of the posterior;
+        the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. The best
+        state is returned where it is not reached.
 
     Notes
     -----
     [TH10] Sect. 5 approximates its (10) by this method and leaves the algorithm open. The cavity
     removes one of the copies of a repeated comparison.
     """
-    likelihood.check(prior.answers)
+    likelihood.check(prior.outcomes)
     _check_counts(prior.comparisons.count)
     n_pairs = prior.comparisons.n_pairs
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
     with few_threads(prior.rank):
-        best, n_sweeps = _iterate(prior, likelihood, x, tol, max_sweeps)
-    converged = best.residual < tol
-    if not converged:
-        other = "Laplace's method" if likelihood.log_concave else "the likelihood without flips"
-        warnings.warn(
-            f"Expectation propagation must reach a residual of {tol:g}: got {best.residual:.2g} "
-            f"after {n_sweeps} sweeps. Raise the number of sweeps, or use {other}.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return _posterior(prior, likelihood, best, n_sweeps, converged)
+        best, n_iter, reason = _iterate(prior, likelihood, x, rule)
+    other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"
+    remedy = f"Lower the amplitude of the kernel, or use {other}."
+    ending = rule.end(reason, n_iter, best.residual, remedy)
+    return _ep_posterior(prior, likelihood, best, n_iter, ending)
 
 
 def _iterate(
-    prior: Prior, likelihood: Likelihood, x: FloatArray, tol: float, max_sweeps: int
-) -> tuple[Sweep, int]:
-    """Return the best sweep and the number of sweeps.
+    prior: Prior, likelihood: Likelihood, x: FloatArray, rule: StoppingRule
+) -> tuple[Sweep, int, Reason]:
+    """Return the best sweep, the number of sweeps, and why they ended.
 
     Without log-concavity sites of negative tau are tried first: all their moments match, which
     makes the evidence more accurate and its gradient exact. Where they lead to no proper
-    posterior, they are cut off at zero.
+    posterior, they are clipped at zero.
     """
-    n_free = 0
-    if not likelihood.log_concave:
-        best, n_free = _fixed_point(prior, likelihood, x, tol, max_sweeps, cut=False)
-        if best.residual < tol:
-            return best, n_free
-    best, n_cut = _fixed_point(prior, likelihood, x, tol, max_sweeps, cut=True)
-    return best, n_free + n_cut
+    n_unclipped = 0
+    if not likelihood.is_log_concave:
+        best, n_unclipped, reason = _fixed_point(prior, likelihood, x, rule, clip=False)
+        if reason == "converged":
+            return best, n_unclipped, reason
+    best, n_clipped, reason = _fixed_point(prior, likelihood, x, rule, clip=True)
+    return best, n_unclipped + n_clipped, reason
 
 
 def _fixed_point(
-    prior: Prior, likelihood: Likelihood, x: FloatArray, tol: float, max_sweeps: int, *, cut: bool
-) -> tuple[Sweep, int]:
-    first = None if cut else _try_sweep(prior, likelihood, x, cut=False)
-    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), cut=cut)
-    rule = StepRule().observe(sweep.x, sweep.step, sweep.residual)
-    while sweep.residual >= tol and rule.n_sweeps < max_sweeps and rule.n_rejected < MAX_REJECTED:
-        x = rule.propose(sweep.scale)
-        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if cut else x, cut=cut)
+    prior: Prior, likelihood: Likelihood, x: FloatArray, rule: StoppingRule, *, clip: bool
+) -> tuple[Sweep, int, Reason]:
+    first = None if clip else _try_sweep(prior, likelihood, x, clip=False)
+    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), clip=clip)
+    steps = StepRule().observe(sweep.x, sweep.step, sweep.residual)
+    while sweep.residual >= rule.tol and steps.n_sweeps < rule.max_iter:
+        if steps.n_rejected == MAX_REJECTED:
+            return best, steps.n_sweeps, "precision"
+        x = steps.propose(sweep.scale)
+        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, clip=clip)
         if trial is None:
-            rule = rule.reject()
+            steps = steps.reject()
             continue
         sweep = trial
-        rule = rule.observe(sweep.x, sweep.step, sweep.residual)
+        steps = steps.observe(sweep.x, sweep.step, sweep.residual)
         best = min(best, sweep, key=lambda one: one.residual)
-    return best, rule.n_sweeps
+    return best, steps.n_sweeps, "converged" if best.residual < rule.tol else "max_iter"
 
 
-def _try_sweep(prior: Prior, likelihood: Likelihood, x: FloatArray, *, cut: bool) -> Sweep | None:
-    """Return the sweep, or nothing where negative tau leave no proper posterior or cavity."""
+def _try_sweep(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep | None:
+    """Return the sweep, or None where negative tau leave no proper posterior or cavity."""
     try:
-        sweep = sweep_sites(prior, likelihood, x, cut=cut)
+        sweep = sweep_sites(prior, likelihood, x, clip=clip)
     except NumericalError:
         return None
-    return sweep if cut or sweep.proper else None
+    return sweep if clip or sweep.is_proper else None
 
 
 def _without_negative(x: FloatArray) -> FloatArray:
-    """Set negative tau to zero: what is left is a valid state under any prior."""
+    """Set negative tau to zero, which gives a valid state under any prior."""
     tau, nu = np.split(x, 2)
     return np.concatenate([np.maximum(tau, 0.0), nu])
 
@@ -371,27 +372,27 @@ def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
     return np.where(np.tile(negative, 2), plain, x)
 
 
-def _posterior(
-    prior: Prior, likelihood: Likelihood, sweep: Sweep, n_sweeps: int, converged: bool
+def _ep_posterior(
+    prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
 ) -> Posterior:
     alpha = scatter(prior, sweep.count * (sweep.nu - sweep.tau * sweep.mean))
-    gradient = likelihood.gradient(*sweep.cavity, prior.answers)
+    gradient = likelihood.gradient(*sweep.cavity, prior.outcomes)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
         tau=sweep.tau,
         nu=sweep.nu,
-        C=sweep.solved.C,
-        w=sweep.solved.w,
+        C=sweep.weights.C,
+        w=sweep.weights.w,
         log_evidence=sweep.log_evidence,
         residual=sweep.residual,
-        n_sweeps=n_sweeps,
-        converged=converged,
+        n_iter=n_iter,
+        ending=ending,
         alpha=alpha,
         beta=alpha,
-        n_cut=int(np.sum((sweep.tilted.curvature < 0.0) & (sweep.tau == 0.0))),
-        by_noise=sweep.count * sweep.tilted.by_noise,
-        by_parameter={name: float(sweep.count @ value) for name, value in gradient.items()},
+        n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (sweep.tau == 0.0))),
+        noise_gradient=sweep.count * sweep.average.noise_gradient,
+        parameter_gradient={name: float(sweep.count @ value) for name, value in gradient.items()},
     )
 
 
@@ -399,16 +400,16 @@ def sequential_sites(
     mean: FloatArray,
     covariance: FloatArray,
     count: FloatArray,
-    answers: Answers,
+    outcomes: Outcomes,
     likelihood: Likelihood,
     *,
     n_passes: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
     """Find the sites of a few comparisons, one after the other, from their joint Gaussian.
 
-    This is how answers are added to a posterior: ``mean`` and ``covariance`` are then those of the
-    new comparisons before the answers, and the sites found start the next run of
-    `expectation_propagation`. Each site costs O(n_pairs^2) in each pass.
+    To add answers to a posterior, give the mean and covariance of the new comparisons under it;
+    the sites found start the next run of `expectation_propagation`. Each site costs O(n_pairs^2)
+    in each pass.
 
     Parameters
     ----------
@@ -416,7 +417,7 @@ def sequential_sites(
         Of the differences compared.
     count : (n_pairs,)
         How often each answer was recorded.
-    answers : Answers
+    outcomes : Outcomes
     likelihood : Likelihood
     n_passes : int
         One pass is assumed-density filtering; many reach the fixed point of the parallel sweeps.
@@ -425,16 +426,16 @@ def sequential_sites(
     -------
     tau, nu : (n_pairs,)
     """
-    likelihood.check(answers)
+    likelihood.check(outcomes)
     _check_counts(count)
     mu, S = mean.copy(), covariance.copy()
     tau, nu = np.zeros_like(mean), np.zeros_like(mean)
     for site in np.tile(np.arange(len(mean)), n_passes):
         v = S[site, site]
-        keep = max(1.0 - tau[site] * v, 1e-10)
-        cavity = np.array([(mu[site] - nu[site] * v) / keep]), np.array([v / keep])
-        tilted = likelihood.tilted(*cavity, answers.take(np.array([site])))
-        new_tau, new_nu = (values[0] for values in tilted.sites(*cavity))
+        ratio = max(1.0 - tau[site] * v, 1e-10)
+        cavity = np.array([(mu[site] - nu[site] * v) / ratio]), np.array([v / ratio])
+        average = likelihood.average(*cavity, outcomes.take(np.array([site])))
+        new_tau, new_nu = (values[0] for values in average.sites(*cavity))
         d_tau, d_nu = count[site] * (new_tau - tau[site]), count[site] * (new_nu - nu[site])
         kappa = d_tau / (1.0 + d_tau * v)
         column = S[:, site].copy()
@@ -448,5 +449,5 @@ def _check_counts(count: FloatArray) -> None:
     if (count < 1.0).any():
         raise InvalidInputError(
             "Expectation propagation removes one answer at a time, so every comparison must weigh "
-            f"at least 1: got {count.min():g}. Scale the weights up, or use Laplace's method."
+            f"at least 1: got {count.min():g}. Scale the weights up, or use method='laplace'."
         )

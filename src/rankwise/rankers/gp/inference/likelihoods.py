@@ -1,4 +1,4 @@
-"""How a difference of scores becomes an answer: probit, ties, wrong records, Gaussian margins."""
+"""How a difference of scores becomes an answer: probit, ties, flips, Gaussian margins."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -9,13 +9,18 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.storable import storable
+
+SCORE_DEVIATION = 3.0
+"""Typical standard deviation of scores, in units of the noise of an answer."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """State what was recorded about each comparison, next to who won.
+class Outcomes:
+    """Hold what was recorded about each comparison besides its winner.
 
     Parameters
     ----------
@@ -23,66 +28,84 @@ class Answers:
         Whether the answer was "no preference".
     margin : (n_pairs,)
         The recorded difference of scores; read by `GaussianMargin` only.
-    excess : (n_pairs,)
-        Variance of the comparison that the prior's factor leaves out; it counts as noise.
+    extra_noise : (n_pairs,)
+        Variance of the comparison that the prior's factor leaves out, added to the noise.
     """
 
     tied: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
     margin: FloatArray = field(default_factory=lambda: np.zeros(1))
-    excess: FloatArray = field(default_factory=lambda: np.zeros(1))
+    extra_noise: FloatArray = field(default_factory=lambda: np.zeros(1))
 
     def take(self, rows: IntArray) -> Self:
         """Keep the given comparisons."""
-        return type(self)(self.tied[rows], self.margin[rows], self.excess[rows])
+        return type(self)(self.tied[rows], self.margin[rows], self.extra_noise[rows])
 
 
-WIN = Answers()
-TIE = Answers(tied=np.ones(1, dtype=bool))
+WIN = Outcomes()
+TIE = Outcomes(tied=np.ones(1, dtype=bool))
+
+
+@final
+@dataclass(frozen=True)
+class FreeParameter:
+    """Say where a parameter of a likelihood is searched for, and what is usual for it.
+
+    Parameters
+    ----------
+    bounds : (low, high)
+        The smallest and the largest value.
+    usual : (median, deviation), optional
+        The median of its hyperprior and the standard deviation of its logarithm; flat when left
+        out.
+    """
+
+    bounds: tuple[float, float]
+    usual: tuple[float, float] | None = None
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Tilted:
-    """Describe log Z(m) = log of the mean likelihood of s ~ N(m, v), for every comparison.
+class AverageLikelihood:
+    """Hold log Z(m), the log of the mean likelihood under s ~ N(m, v), for every comparison.
 
     Parameters
     ----------
     log_z, slope, curvature : (n_pairs,)
         log Z, its derivative in m, and minus its second derivative.
-    shrink : (n_pairs,)
-        ``1 - curvature * v``: the variance of the tilted distribution over v.
+    variance_ratio : (n_pairs,)
+        ``1 - curvature * v``: the variance of s given the answer, over v.
     """
 
     log_z: FloatArray
     slope: FloatArray
     curvature: FloatArray
-    shrink: FloatArray
+    variance_ratio: FloatArray
 
     @property
-    def by_noise(self) -> FloatArray:
+    def noise_gradient(self) -> FloatArray:
         """The derivative of log Z in the noise variance: Z solves the heat equation."""
         return 0.5 * (self.slope**2 - self.curvature)
 
     def sites(
-        self, mean: FloatArray, variance: FloatArray, *, cut: bool = True
+        self, mean: FloatArray, variance: FloatArray, *, clip: bool = True
     ) -> tuple[FloatArray, FloatArray]:
         """Return (tau, nu) of the Gaussian site exp(nu s - tau s^2 / 2) with the same moments.
 
-        A likelihood that is not log-concave can ask for a negative tau. With ``cut`` it is set to
-        zero, and nu then still matches the mean.
+        A likelihood that is not log-concave can ask for a negative tau. With ``clip`` it is set
+        to zero, and nu then still matches the mean.
         """
-        tau = self.curvature / self.shrink
-        tau = np.maximum(tau, 0.0) if cut else tau
+        tau = self.curvature / self.variance_ratio
+        tau = np.maximum(tau, 0.0) if clip else tau
         return tau, self.slope * (1.0 + tau * variance) + tau * mean
 
 
-def hazard(z: FloatArray) -> FloatArray:
+def inverse_mills_ratio(z: FloatArray) -> FloatArray:
     """Return phi(z) / Phi(z), to full accuracy for every z."""
     return np.asarray(sqrt(2.0 / pi) / erfcx(-z / sqrt(2.0)))
 
 
-def hazard_gap(z: FloatArray, r: FloatArray) -> FloatArray:
-    """Return 1 - r (z + r) for r = hazard(z): the variance of N(0, 1) cut off below -z.
+def truncated_variance(z: FloatArray, r: FloatArray) -> FloatArray:
+    """Return 1 - r (z + r) for the inverse Mills ratio r: the variance of N(0, 1) above -z.
 
     Below -50 the difference cancels and its asymptotic series takes over (error under 1e-9).
     """
@@ -91,19 +114,21 @@ def hazard_gap(z: FloatArray, r: FloatArray) -> FloatArray:
     return np.where(z < -50.0, series, 1.0 - r * (z + r))
 
 
-def tilted_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> Tilted:
-    """Average Phi(s / sqrt(noise)) over s ~ N(mean, variance)."""
+def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> AverageLikelihood:
+    """Average Phi(s / sqrt(noise)), a factor of [TH10] (10), over s ~ N(mean, variance)."""
     total = noise + variance
     scale = np.sqrt(total)
     z = mean / scale
-    r = hazard(z)
-    gap = hazard_gap(z, r)
-    return Tilted(log_ndtr(z), r / scale, (1.0 - gap) / total, (noise + variance * gap) / total)
+    r = inverse_mills_ratio(z)
+    left = truncated_variance(z, r)
+    return AverageLikelihood(
+        log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
+    )
 
 
-def tilted_tie(
+def average_tie(
     mean: FloatArray, noise: FloatArray, variance: FloatArray, width: float
-) -> tuple[Tilted, FloatArray]:
+) -> tuple[AverageLikelihood, FloatArray]:
     """Average P(|s + e| < width), e ~ N(0, noise); the second is d log Z / d width."""
     total = noise + variance
     scale = np.sqrt(total)
@@ -112,30 +137,37 @@ def tilted_tie(
     log_b = log_ndtr(b)
     log_ratio = log_ndtr(a) - log_b  # of Phi(a) to Phi(b), below 0
     kept = -np.expm1(log_ratio)
-    ra, rb = hazard(a), hazard(b)
+    ra, rb = inverse_mills_ratio(a), inverse_mills_ratio(b)
     pa, pb = ra * np.exp(log_ratio) / kept, rb / kept
     direct = 1.0 - ((pa - pb) ** 2 + b * pb - a * pa)
-    gap = np.clip(np.where(log_ratio < -37.0, hazard_gap(b, rb), direct), 0.0, 1.0)
-    tilted = Tilted(
+    left = np.clip(np.where(log_ratio < -37.0, truncated_variance(b, rb), direct), 0.0, 1.0)
+    average = AverageLikelihood(
         log_b + np.log(kept),
         sign * (pa - pb) / scale,
-        (1.0 - gap) / total,
-        (noise + variance * gap) / total,
+        (1.0 - left) / total,
+        (noise + variance * left) / total,
     )
-    return tilted, (pa + pb) / scale
+    return average, (pa + pb) / scale
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not (value > 0.0 and np.isfinite(value)):
-        raise InvalidInputError(f"`{name}` must be a finite number above 0: got {value}.")
+def _check_variance(noise: float) -> None:
+    check_positive("noise", noise, "It is the variance of an answer.")
 
 
-def _refuse_ties(answers: Answers) -> None:
-    if answers.tied.any():
+def _refuse_ties(outcomes: Outcomes) -> None:
+    if outcomes.tied.any():
         raise InvalidInputError(
-            f"This likelihood knows wins only: got {int(answers.tied.sum())} tied comparisons. "
-            "Use `Ties`, or leave the ties out."
+            "This likelihood must be given wins only: got "
+            f"{int(outcomes.tied.sum())} tied comparisons. Use `ProbitWithTies`, or leave the ties "
+            "out."
         )
+
+
+def _refuse_laplace(likelihood: "Likelihood") -> "SmoothLikelihood":
+    raise InvalidInputError(
+        "method='laplace' must be given wins or margins, without ties or flips: got the likelihood "
+        f"{type(likelihood).__name__}. Use method='ep'."
+    )
 
 
 class Likelihood(ABC):
@@ -143,66 +175,72 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def log_concave(self) -> bool:
+    def is_log_concave(self) -> bool:
         """Whether log-likelihoods are concave in s, so that sites never have negative tau."""
+
+    @property
+    @abstractmethod
+    def is_gaussian(self) -> bool:
+        """Whether the posterior is Gaussian, so that nothing needs to be approximated."""
 
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
         """The parameters by name."""
 
+    @property
+    @abstractmethod
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The parameters to learn.
+
+        The noise of an answer is learnt with margins only: without them only its ratio to the
+        amplitude of the scores matters.
+        """
+
     @abstractmethod
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with other parameters."""
 
     @abstractmethod
-    def tilted(self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN) -> Tilted:
+    def without_flips(self) -> "Likelihood":
+        """Return the likelihood of answers that are all recorded as they were given."""
+
+    @abstractmethod
+    def for_laplace(self) -> "SmoothLikelihood":
+        """Return itself where Laplace's method can be used, and refuse otherwise."""
+
+    @abstractmethod
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return the typical standard deviation of scores, given the size of the margins."""
+
+    @abstractmethod
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
         """Average the likelihood over s ~ N(mean, variance)."""
 
     @abstractmethod
     def gradient(
-        self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivative of every log Z in every parameter."""
 
     @abstractmethod
-    def check(self, answers: Answers) -> None:
-        """Refuse answers that this likelihood does not know."""
+    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers."""
+
+    @abstractmethod
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse outcomes to which this likelihood gives no probability."""
 
 
 class SmoothLikelihood(Likelihood):
-    """A log-concave likelihood of s / sqrt(noise) or a Gaussian: what Laplace's method needs."""
+    """A log-concave likelihood with the noise as its only parameter: Laplace's method takes it."""
 
     noise: float
 
-    @abstractmethod
-    def curvature_slope(self, s: FloatArray, answers: Answers) -> FloatArray:
-        """Return minus the third derivative of the log-likelihood in s."""
-
-
-@final
-@dataclass(frozen=True)
-class Probit(SmoothLikelihood):
-    """Let the first item win with probability Phi(s / sqrt(noise)).
-
-    Notes
-    -----
-    [TH10] (10) has ``noise`` = 1. The scale of the scores takes the noise up: amplitude and noise
-    matter through their ratio only.
-    """
-
-    noise: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_positive("noise", self.noise)
-
     @property
-    def n_outcomes(self) -> int:
-        """Two: the one or the other wins."""
-        return 2
-
-    @property
-    def log_concave(self) -> bool:
+    def is_log_concave(self) -> bool:
         """Yes: the posterior has one mode."""
         return True
 
@@ -215,92 +253,186 @@ class Probit(SmoothLikelihood):
         """Return the same likelihood with another noise."""
         return type(self)(**{**self.parameters, **parameters})
 
-    def tilted(self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN) -> Tilted:
-        """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
-        return tilted_win(mean, self.noise + answers.excess, variance)
+    def without_flips(self) -> Likelihood:
+        """Return itself."""
+        return self
+
+    def for_laplace(self) -> "SmoothLikelihood":
+        """Return itself."""
+        return self
 
     def gradient(
-        self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivative in the noise."""
-        return {"noise": self.tilted(mean, variance, answers).by_noise}
+        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
 
-    def check(self, answers: Answers) -> None:
-        """Refuse ties."""
-        _refuse_ties(answers)
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse ties; a Gaussian tie is a margin of 0."""
+        _refuse_ties(outcomes)
 
-    def curvature_slope(self, s: FloatArray, answers: Answers) -> FloatArray:
-        """Return q'(z) / noise^(3/2) with z = s / sqrt(noise)."""
-        scale = np.sqrt(self.noise + answers.excess)
+    @abstractmethod
+    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:
+        """Return minus the third derivative of the log-likelihood in s."""
+
+
+class OrdinalLikelihood(Likelihood):
+    """A likelihood of wins and losses, with or without ties: what flips can be added to."""
+
+    @property
+    @abstractmethod
+    def n_outcomes(self) -> int:
+        """Number of answers that a comparison can have."""
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Probit(SmoothLikelihood, OrdinalLikelihood):
+    """Let the first item win with probability Phi(s / sqrt(noise)).
+
+    Notes
+    -----
+    [TH10] (10) has ``noise`` = 1. Amplitude and noise matter through their ratio only.
+    """
+
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_variance(self.noise)
+
+    @property
+    def n_outcomes(self) -> int:
+        """Two: either item wins."""
+        return 2
+
+    @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """None."""
+        return {}
+
+    def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
+        """Return a few times the noise."""
+        return SCORE_DEVIATION * sqrt(self.noise)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
+        return average_win(mean, self.noise + outcomes.extra_noise, variance)
+
+    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return P(first wins)."""
+        return np.exp(self.average(mean, variance).log_z)
+
+    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:
+        """Return q'(z) / noise^(3/2) with z = s / sqrt(noise) and q = r (z + r)."""
+        scale = np.sqrt(self.noise + outcomes.extra_noise)
         z = s / scale
-        r = hazard(z)
+        r = inverse_mills_ratio(z)
         return (r - r * (z + r) * (z + 2.0 * r)) / scale**3
 
 
+@storable
 @final
 @dataclass(frozen=True)
-class Ties(Likelihood):
+class ProbitWithTies(OrdinalLikelihood):
     """Let the first item win if s + noise exceeds ``tie_width``, and tie if it stays within it."""
 
     tie_width: float = 0.5
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive("tie_width", self.tie_width)
-        _check_positive("noise", self.noise)
+        check_positive("tie_width", self.tie_width, "It is a difference of scores.")
+        _check_variance(self.noise)
 
     @property
     def n_outcomes(self) -> int:
-        """Three: the one or the other wins, or neither."""
+        """Three: either item wins, or neither."""
         return 3
 
     @property
-    def log_concave(self) -> bool:
+    def is_log_concave(self) -> bool:
         """Yes: the posterior has one mode."""
         return True
 
     @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
     def parameters(self) -> dict[str, float]:
-        """The half-width of the zone of indifference, and the noise variance."""
+        """The largest difference that ties, and the noise variance."""
         return {"tie_width": self.tie_width, "noise": self.noise}
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The width."""
+        return {"tie_width": FreeParameter((1e-3, 1e2), usual=(0.5, 1.0))}
 
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another width or noise."""
         return type(self)(**{**self.parameters, **parameters})
 
-    def tilted(self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN) -> Tilted:
+    def without_flips(self) -> Likelihood:
+        """Return itself."""
+        return self
+
+    def for_laplace(self) -> SmoothLikelihood:
+        """Refuse."""
+        return _refuse_laplace(self)
+
+    def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
+        """Return a few times the noise."""
+        return SCORE_DEVIATION * sqrt(self.noise)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
         """Return log Phi((m - width) / S) for wins, log P(|m + S e| < width) for ties."""
-        noise = self.noise + answers.excess
-        win = tilted_win(mean - self.tie_width, noise, variance)
-        if not answers.tied.any():
+        noise = self.noise + outcomes.extra_noise
+        win = average_win(mean - self.tie_width, noise, variance)
+        tied = outcomes.tied
+        if not tied.any():
             return win
-        tie = tilted_tie(mean, noise, variance, self.tie_width)[0]
-        choose = answers.tied
-        return Tilted(
-            np.where(choose, tie.log_z, win.log_z),
-            np.where(choose, tie.slope, win.slope),
-            np.where(choose, tie.curvature, win.curvature),
-            np.where(choose, tie.shrink, win.shrink),
+        tie = average_tie(mean, noise, variance, self.tie_width)[0]
+        return AverageLikelihood(
+            np.where(tied, tie.log_z, win.log_z),
+            np.where(tied, tie.slope, win.slope),
+            np.where(tied, tie.curvature, win.curvature),
+            np.where(tied, tie.variance_ratio, win.variance_ratio),
         )
 
     def gradient(
-        self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the width and in the noise."""
-        tilted = self.tilted(mean, variance, answers)
-        by_width = tilted_tie(mean, self.noise + answers.excess, variance, self.tie_width)[1]
+        average = self.average(mean, variance, outcomes)
+        noise = self.noise + outcomes.extra_noise
+        of_ties = average_tie(mean, noise, variance, self.tie_width)[1]
         return {
-            "tie_width": np.where(answers.tied, by_width, -tilted.slope),
-            "noise": tilted.by_noise,
+            "tie_width": np.where(outcomes.tied, of_ties, -average.slope),
+            "noise": average.noise_gradient,
         }
 
-    def check(self, answers: Answers) -> None:
+    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return P(win), P(tie) and P(loss) of the first item, as columns."""
+        return _win_tie_loss(self, mean, variance)
+
+    def check(self, outcomes: Outcomes) -> None:
         """Accept wins and ties."""
 
 
+@storable
 @final
 @dataclass(frozen=True)
-class Flip(Likelihood):
+class WithFlips(Likelihood):
     """Let an answer of ``base`` be recorded as each of the others with probability ``flip_rate``.
 
     The likelihood is ``flip_rate + (1 - n_outcomes * flip_rate) * base``: however far an answer is
@@ -308,24 +440,24 @@ class Flip(Likelihood):
     flatten the scores. It is not log-concave.
     """
 
-    base: Probit | Ties = Probit()
+    base: Probit | ProbitWithTies = Probit()
     flip_rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.flip_rate < 1.0 / self.n_outcomes:
+        if not 0.0 < self.flip_rate < 1.0 / self.base.n_outcomes:
             raise InvalidInputError(
-                f"`flip_rate` must lie between 0 and 1 / {self.n_outcomes} (excluded): got "
+                f"`flip_rate` must lie between 0 and 1 / {self.base.n_outcomes} (excluded): got "
                 f"{self.flip_rate}. Use the likelihood without flips for a rate of 0."
             )
 
     @property
-    def n_outcomes(self) -> int:
-        """As many as the base has."""
-        return self.base.n_outcomes
+    def is_log_concave(self) -> bool:
+        """No: the posterior can have several modes."""
+        return False
 
     @property
-    def log_concave(self) -> bool:
-        """No: the posterior can have several modes."""
+    def is_gaussian(self) -> bool:
+        """No."""
         return False
 
     @property
@@ -333,44 +465,71 @@ class Flip(Likelihood):
         """The rate, and the parameters of the base."""
         return {"flip_rate": self.flip_rate, **self.base.parameters}
 
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The rate, and those of the base."""
+        rate = FreeParameter((1e-4, 0.3), usual=(0.02, 1.0))
+        return {"flip_rate": rate, **self.base.free_parameters}
+
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another rate or another base."""
         rate = parameters.pop("flip_rate", self.flip_rate)
         return type(self)(self.base.replace(**parameters), rate)
 
-    def tilted(self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN) -> Tilted:
+    def without_flips(self) -> Likelihood:
+        """Return the base."""
+        return self.base
+
+    def for_laplace(self) -> SmoothLikelihood:
+        """Refuse."""
+        return _refuse_laplace(self)
+
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return that of the base."""
+        return self.base.score_deviation(margin_scale)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
         """Mix the base's Z with the flip rate; the share of the base scales its slope."""
-        base = self.base.tilted(mean, variance, answers)
-        log_z, share, rest = self._mix(base.log_z)
-        spread = share * rest * base.slope**2
-        return Tilted(
+        base = self.base.average(mean, variance, outcomes)
+        log_z, share, flipped = self._mixed(base.log_z)
+        between = share * flipped * base.slope**2
+        return AverageLikelihood(
             log_z,
             share * base.slope,
-            share * base.curvature - spread,
-            rest + share * base.shrink + spread * variance,
+            share * base.curvature - between,
+            flipped + share * base.variance_ratio + between * variance,
         )
 
     def gradient(
-        self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the rate and in the base's parameters."""
-        base = self.base.tilted(mean, variance, answers)
-        log_z, share, _ = self._mix(base.log_z)
-        by_rate = np.exp(-log_z) - self.n_outcomes * np.exp(base.log_z - log_z)
-        inner = self.base.gradient(mean, variance, answers)
+        base = self.base.average(mean, variance, outcomes)
+        log_z, share, _ = self._mixed(base.log_z)
+        by_rate = np.exp(-log_z) - self.base.n_outcomes * np.exp(base.log_z - log_z)
+        inner = self.base.gradient(mean, variance, outcomes)
         return {"flip_rate": by_rate} | {name: share * value for name, value in inner.items()}
 
-    def check(self, answers: Answers) -> None:
-        """Accept what the base accepts."""
-        self.base.check(answers)
+    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
+        if self.base.n_outcomes == 3:
+            return _win_tie_loss(self, mean, variance)
+        return np.exp(self.average(mean, variance).log_z)
 
-    def _mix(self, base_log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def check(self, outcomes: Outcomes) -> None:
+        """Accept what the base accepts."""
+        self.base.check(outcomes)
+
+    def _mixed(self, base_log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Z, and the shares of the base and of the flips in it."""
-        kept = log1p(-self.n_outcomes * self.flip_rate) + base_log_z
+        kept = log1p(-self.base.n_outcomes * self.flip_rate) + base_log_z
         log_z = np.logaddexp(log(self.flip_rate), kept)
         return log_z, np.exp(kept - log_z), self.flip_rate * np.exp(-log_z)
 
 
+@storable
 @final
 @dataclass(frozen=True)
 class GaussianMargin(SmoothLikelihood):
@@ -378,46 +537,49 @@ class GaussianMargin(SmoothLikelihood):
 
     Notes
     -----
-    [TH10] Sect. 5: N(w | s, 1 / v) with ``noise`` = 1 / v.
+    [TH10] Sect. 5, the equations after (11): N(w | s, 1 / v) with ``noise`` = 1 / v.
     """
 
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive("noise", self.noise)
+        _check_variance(self.noise)
 
     @property
-    def log_concave(self) -> bool:
-        """Yes: the posterior has one mode."""
+    def is_gaussian(self) -> bool:
+        """Yes."""
         return True
 
     @property
-    def parameters(self) -> dict[str, float]:
-        """The noise variance."""
-        return {"noise": self.noise}
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The noise."""
+        return {"noise": FreeParameter((1e-6 * self.noise, 1e2 * self.noise))}
 
-    def replace(self, **parameters: float) -> Self:
-        """Return the same likelihood with another noise."""
-        return type(self)(**{**self.parameters, **parameters})
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return the size of the margins."""
+        return margin_scale
 
-    def tilted(self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN) -> Tilted:
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
         """Return log N(margin | m, noise + v) and its derivatives."""
-        noise = self.noise + answers.excess
+        noise = self.noise + outcomes.extra_noise
         curvature = 1.0 / (noise + variance)
-        slope = (answers.margin - mean) * curvature
-        log_z = 0.5 * (np.log(curvature) - log(2.0 * pi) - slope * (answers.margin - mean))
-        return Tilted(log_z, slope, curvature, noise * curvature)
+        slope = (outcomes.margin - mean) * curvature
+        log_z = 0.5 * (np.log(curvature) - log(2.0 * pi) - slope * (outcomes.margin - mean))
+        return AverageLikelihood(log_z, slope, curvature, noise * curvature)
 
-    def gradient(
-        self, mean: FloatArray, variance: FloatArray, answers: Answers = WIN
-    ) -> dict[str, FloatArray]:
-        """Return the derivative in the noise."""
-        return {"noise": self.tilted(mean, variance, answers).by_noise}
+    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return P(the margin is positive)."""
+        return Probit(self.noise).answer_probabilities(mean, variance)
 
-    def check(self, answers: Answers) -> None:
-        """Refuse ties: a tie is a margin of 0 here."""
-        _refuse_ties(answers)
-
-    def curvature_slope(self, s: FloatArray, answers: Answers) -> FloatArray:  # noqa: ARG002
+    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:  # noqa: ARG002
         """Return zero: the log-likelihood is a parabola."""
         return np.zeros_like(s)
+
+
+def _win_tie_loss(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the probabilities of the three outcomes as columns."""
+    win, loss = (likelihood.average(sign * mean, variance).log_z for sign in (1.0, -1.0))
+    tie = likelihood.average(mean, variance, TIE).log_z
+    return np.exp(np.stack([win, tie, loss], axis=1))

@@ -1,57 +1,72 @@
-"""The Gaussian posterior of the scores, and the gradient of its evidence."""
+"""The Gaussian posterior of the scores: predictions, evidence gradient, and Laplace's method."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrsm, dtrsv
-from scipy.sparse import csr_array
+from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
-from rankwise.rankers.gp.inference.likelihoods import Likelihood
+from rankwise.rankers.gp.inference.likelihoods import (
+    AverageLikelihood,
+    Likelihood,
+    SmoothLikelihood,
+)
 from rankwise.rankers.gp.inference.prior import (
     Prior,
+    WeightPosterior,
+    condition_on_sites,
+    difference_means,
+    difference_variances,
+    item_gradient,
     laplacian_factor,
+    laplacian_matrix,
     pivoted_cholesky,
+    scatter,
     signed_sums,
 )
+from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Describe the scores after the comparisons: w ~ N(w, (C C')^-1), scores V'w plus a rest.
+    """Describe the scores given the answers: V'w and a remainder, with w ~ N(w, (C C')^-1).
 
     Prediction takes kernel blocks: ``K_cross`` is always the kernel between ``X[items]`` (rows)
-    and the new items (columns). The kernel itself stays outside.
+    and the new items (columns). The kernel itself is not known here.
 
     Parameters
     ----------
     prior : Prior
     likelihood : Likelihood
     tau, nu : (n_pairs,)
-        The site exp(nu s - tau s^2 / 2) of one recorded answer to each comparison.
+        The site exp(nu s - tau s^2 / 2), a Gaussian in place of the likelihood of one answer to
+        each comparison.
     C : (rank, rank)
         Lower Cholesky factor of the precision of the weights.
     w : (rank,)
         Mean of the weights.
     log_evidence : float
-        Log of the probability of the answers, as approximated.
+        Log of the approximate probability of the answers.
     residual : float
-        How far the sites are from their fixed point, in units of the posterior.
-    n_sweeps : int
-        Sweeps (or Newton steps) taken.
-    converged : bool
-        Whether the residual reached the tolerance.
+        How far the sites are from their fixed point, in units of the posterior; the Newton
+        decrement for Laplace's method.
+    n_iter : int
+        Number of sweeps, or of Newton steps.
+    ending : Ending
+        Why the iteration ended.
     alpha, beta : (n_rows,)
         Vectors of the gradient of the evidence; alpha solves ``K alpha = mean``.
-    n_cut : int
-        Sites whose negative tau was set to zero; the gradient is exact when there are none.
-    by_noise : (n_pairs,)
+    n_clipped : int
+        Number of sites whose negative tau was set to zero; the gradient is exact when it is 0.
+    noise_gradient : (n_pairs,)
         Derivative of the evidence in the noise variance of each comparison.
-    by_parameter : dict
+    parameter_gradient : dict
         Derivative of the evidence in each parameter of the likelihood.
     """
 
@@ -63,13 +78,18 @@ class Posterior:
     w: FloatArray
     log_evidence: float
     residual: float
-    n_sweeps: int
-    converged: bool
+    n_iter: int
+    ending: Ending
     alpha: FloatArray
     beta: FloatArray
-    n_cut: int
-    by_noise: FloatArray
-    by_parameter: dict[str, float]
+    n_clipped: int
+    noise_gradient: FloatArray
+    parameter_gradient: dict[str, float]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the residual reached the tolerance."""
+        return self.ending.converged
 
     @property
     def items(self) -> IntArray:
@@ -79,15 +99,15 @@ class Posterior:
     @cached_property
     def dual_coef(self) -> FloatArray:
         """Weights of the kernel rows of ``items``: the mean is ``K_cross.T @ dual_coef``."""
-        folded = dtrsv(self.prior.root, self.w, lower=1, trans=1)
+        weights = dtrsv(self.prior.root, self.w, lower=1, trans=1)
         if not self.prior.in_pair_space:
-            return folded
+            return weights
         winner, loser = self.prior.basis.T
-        return signed_sums(winner, loser, folded, len(self.items))
+        return signed_sums(winner, loser, weights, len(self.items))
 
     def mean_at(self, K_cross: FloatArray) -> FloatArray:
         """Return the mean score of new items. O(n_basis) each."""
-        return np.asarray(K_cross.T @ self.dual_coef)
+        return np.asarray(K_cross.T @ self.dual_coef)  # [TH10] Sect. 5, between (10) and (11)
 
     def variance_at(self, K_cross: FloatArray, prior_variance: FloatArray) -> FloatArray:
         """Return the variance of the score of new items. O(rank^2) each.
@@ -101,10 +121,15 @@ class Posterior:
         return self._variance(self.prior.project(K_cross), prior_variance)
 
     def covariance_at(self, K_cross: FloatArray, K_new: FloatArray) -> FloatArray:
-        """Return the joint covariance of new items, given the kernel between them."""
+        """Return the joint covariance of new items, given the kernel between them.
+
+        Notes
+        -----
+        R of [TH10] (11), k + k'K^-1 (C - K) K^-1 k, without K^-1.
+        """
         V = self.prior.project(K_cross)
         Y = dtrsm(1.0, self.C, V, lower=1)
-        return K_new - V.T @ V + Y.T @ Y
+        return K_new - V.T @ V + Y.T @ Y  # [TH10] R of eq. (11)
 
     def difference_at(
         self, K_first: FloatArray, K_second: FloatArray, prior_variance: FloatArray
@@ -119,7 +144,7 @@ class Posterior:
             k(first, first) + k(second, second) - 2 k(first, second).
         """
         V = self.prior.project(K_first - K_second)
-        return V.T @ self.w, self._variance(V, prior_variance)
+        return V.T @ self.w, self._variance(V, prior_variance)  # [TH10] r11 + r22 - 2 r12, (11)
 
     def draws_at(
         self, K_cross: FloatArray, K_new: FloatArray, n_draws: int, rng: np.random.Generator
@@ -129,8 +154,8 @@ class Posterior:
         z = rng.standard_normal((len(self.w), n_draws))
         weights = self.w[:, None] + dtrsm(1.0, self.C, z, lower=1, trans_a=1)
         draws = weights.T @ V
-        rest = K_new - V.T @ V
-        R, _, pivots = pivoted_cholesky(rest, 1e-10, scale=float(K_new.diagonal().max()))
+        remainder = K_new - V.T @ V
+        R, _, pivots = pivoted_cholesky(remainder, 1e-10, scale=float(K_new.diagonal().max()))
         draws[:, pivots] += rng.standard_normal((n_draws, R.shape[1])) @ R.T
         return draws
 
@@ -140,7 +165,7 @@ class Posterior:
         return unexplained + np.square(Y).sum(axis=0)
 
 
-def kernel_gradient(posterior: Posterior) -> FloatArray:
+def evidence_gradient(posterior: Posterior) -> FloatArray:
     """Return M with d log_evidence = sum of M * dK, K the kernel between the compared items.
 
     The sites are stationary, so only the explicit dependence on K counts:
@@ -157,52 +182,179 @@ def kernel_gradient(posterior: Posterior) -> FloatArray:
     with few_threads(prior.rank):
         Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
         half = dsyrk(0.5, Y, trans=1, lower=1)
-    M = half + np.tril(half, -1).T - _laplacian(prior, 0.5 * weight).toarray()
+    M = half + np.tril(half, -1).T - laplacian_matrix(prior, 0.5 * weight).toarray()
     outer = 0.25 * np.outer(posterior.alpha, posterior.beta)
     M += outer + outer.T
     place = np.argsort(prior.rows)  # of the items or comparisons: leaves the row of zeros out
     M = M[np.ix_(place, place)]
-    return _pull_back(M, prior) if prior.in_pair_space else M
+    return item_gradient(M, prior.comparisons) if prior.in_pair_space else M
 
 
-def inducing_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the gradient of the evidence in the three arrays of `inducing_factor`.
+def basis_evidence_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the gradient of the evidence in the three arrays of `factorize_through_basis`.
 
     Returns
     -------
     G_cross : (rank, n_items)
-        Against ``K_cross``, for the basis items that were kept (``posterior.items``).
+        In ``K_cross``, for the basis items that were kept (``posterior.items``).
     G_basis : (rank, rank)
-        Against ``K_basis`` of the same items.
-    g_spread : (n_pairs,)
-        Against the prior variance of each comparison.
+        In ``K_basis`` of the same items.
+    g_variance : (n_pairs,)
+        In the prior variance of each comparison.
     """
     prior = posterior.prior
     weight = prior.comparisons.count * posterior.tau
-    edges = np.where(prior.excess > 0.0, posterior.by_noise, 0.0)
+    g_variance = np.where(prior.extra_noise > 0.0, posterior.noise_gradient, 0.0)
     with few_threads(prior.rank):
         P = dtrsm(1.0, prior.root, prior.R.T, lower=1, trans_a=1)
         Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
-        G = 0.5 * (P @ Y.T) @ Y - (_laplacian(prior, 0.5 * weight + edges) @ P.T).T
+        G = 0.5 * (P @ Y.T) @ Y - (laplacian_matrix(prior, 0.5 * weight + g_variance) @ P.T).T
         G += 0.25 * np.outer(P @ posterior.alpha, posterior.beta)
         G += 0.25 * np.outer(P @ posterior.beta, posterior.alpha)
-        return 2.0 * G, -G @ P.T, edges
+        return 2.0 * G, -G @ P.T, g_variance
 
 
-def _laplacian(prior: Prior, weight: FloatArray) -> csr_array:
-    """Return A' diag(weight) A over the rows of the prior's factor."""
-    i, j, n_rows = prior.first, prior.second, len(prior.R)
-    rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
-    values = np.concatenate([weight, weight, -weight, -weight])
-    return csr_array((values, (rows, columns)), shape=(n_rows, n_rows))
+NEWTON_RULE = StoppingRule(tol=1e-9, max_iter=100)
 
 
-def _pull_back(M: FloatArray, prior: Prior) -> FloatArray:
-    """Return A'MA: the gradient in the kernel of the items, from that in the preference kernel."""
-    comparisons = prior.comparisons
-    n_pairs = comparisons.n_pairs
-    ends = np.concatenate([comparisons.first, comparisons.second])
-    signs = np.repeat([1.0, -1.0], n_pairs)
-    pairs = np.tile(np.arange(n_pairs), 2)
-    A = csr_array((signs, (ends, pairs)), shape=(len(comparisons.items), n_pairs))
-    return np.asarray(A @ (A @ M).T)
+def laplace(
+    prior: Prior,
+    likelihood: SmoothLikelihood,
+    *,
+    start: tuple[FloatArray, FloatArray] | None = None,
+    rule: StoppingRule = NEWTON_RULE,
+) -> Posterior:
+    """Approximate the posterior by the Gaussian that has its mode and its curvature there.
+
+    Newton's method on the weights, each step O(n_rows rank^2 + n_pairs rank). For `GaussianMargin`
+    the first step is exact and the second confirms it.
+
+    Parameters
+    ----------
+    prior : Prior
+    likelihood : SmoothLikelihood
+    start : (tau, nu), optional
+        Sites whose posterior mean to begin with, such as those found with another kernel.
+    rule : StoppingRule
+        The tolerance is a bound on the Newton decrement: twice the rise of the log posterior that
+        is left. The last state is returned where it is not reached.
+
+    Notes
+    -----
+    Where scores differ by much more than the noise, the mode lies up to two standard deviations
+    from the mean; `expectation_propagation` finds the mean.
+    """
+    likelihood.check(prior.outcomes)
+    with few_threads(prior.rank):
+        w = np.zeros(prior.rank) if start is None else condition_on_sites(prior, *start).w
+        step, n_iter = _newton_steps(prior, likelihood, w, rule)
+        reason: Reason = "converged" if step.decrement < rule.tol else "max_iter"
+        remedy = "Lower the amplitude of the kernel, or use method='ep'."
+        ending = rule.end(reason, n_iter, step.decrement, remedy)
+        return _laplace_posterior(prior, likelihood, step, n_iter, ending)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _LogPosterior:
+    """The log posterior at the weights w, where the differences are s."""
+
+    w: FloatArray
+    s: FloatArray
+    likelihood: AverageLikelihood
+    value: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _NewtonStep:
+    """The Newton step from a point: ``target`` is the Gaussian whose mean it leads to."""
+
+    point: _LogPosterior
+    tau: FloatArray
+    nu: FloatArray
+    target: WeightPosterior
+    decrement: float
+
+
+def _newton_steps(
+    prior: Prior, likelihood: SmoothLikelihood, w: FloatArray, rule: StoppingRule
+) -> tuple[_NewtonStep, int]:
+    """Return the step at the mode, and the number of systems solved."""
+    step, n_iter = _newton_step(prior, _log_posterior(prior, likelihood, w)), 1
+    while step.decrement >= rule.tol and n_iter < rule.max_iter:
+        step, n_iter = _newton_step(prior, _line_search(prior, likelihood, step)), n_iter + 1
+    return step, n_iter
+
+
+def _log_posterior(prior: Prior, likelihood: SmoothLikelihood, w: FloatArray) -> _LogPosterior:
+    s = difference_means(prior, w)
+    exact = likelihood.average(s, np.zeros_like(s), prior.outcomes)
+    value = float(prior.comparisons.count @ exact.log_z - 0.5 * w @ w)  # log of [TH10] eq. (10)
+    return _LogPosterior(w, s, exact, value)
+
+
+def _newton_step(prior: Prior, point: _LogPosterior) -> _NewtonStep:
+    tau, nu = point.likelihood.sites(point.s, np.zeros_like(point.s))
+    target = condition_on_sites(prior, tau, nu)
+    scaled = dtrmv(target.C, target.w - point.w, lower=1, trans=1)
+    return _NewtonStep(point, tau, nu, target, float(scaled @ scaled))
+
+
+def _line_search(prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep) -> _LogPosterior:
+    """Halve the Newton step until the log posterior rises enough (Armijo's rule)."""
+    start, direction, share = step.point, step.target.w - step.point.w, 1.0
+    rounding = 1e-12 * (1.0 + abs(start.value))
+    point = _log_posterior(prior, likelihood, start.w + direction)
+    while point.value < start.value + 1e-4 * share * step.decrement - rounding:
+        share *= 0.5
+        point = _log_posterior(prior, likelihood, start.w + share * direction)
+    return point
+
+
+def _laplace_posterior(
+    prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep, n_iter: int, ending: Ending
+) -> Posterior:
+    count, mode, C = prior.comparisons.count, step.point, step.target.C
+    alpha = scatter(prior, count * mode.likelihood.slope)
+    by_mode, shift, noise_gradient = _mode_gradients(prior, likelihood, step)
+    return Posterior(
+        prior=prior,
+        likelihood=likelihood,
+        tau=step.tau,
+        nu=step.nu,
+        C=C,
+        w=mode.w,
+        log_evidence=mode.value - float(np.log(C.diagonal()).sum()),
+        residual=step.decrement,
+        n_iter=n_iter,
+        ending=ending,
+        alpha=alpha,
+        beta=alpha + 2.0 * scatter(prior, by_mode - count * step.tau * shift),
+        n_clipped=0,
+        noise_gradient=noise_gradient,
+        parameter_gradient={"noise": float(noise_gradient.sum())},
+    )
+
+
+def _mode_gradients(
+    prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what the dependence of the mode on the parameters adds to the gradient.
+
+    The first is the derivative of the evidence in every s at the mode, the second the posterior
+    covariance of the comparisons times the first, and the third the total derivative in the noise
+    of every comparison.
+    """
+    count, exact, curvature = prior.comparisons.count, step.point.likelihood, step.tau
+    s, C = step.point.s, step.target.C
+    third = likelihood.third_derivative(s, prior.outcomes)
+    variance = difference_variances(prior, C)
+    by_mode = -0.5 * count * variance * third
+    u = dtrsv(C, dgemv(1.0, prior.R.T, scatter(prior, by_mode)), lower=1)
+    shift = difference_means(prior, dtrsv(C, u, lower=1, trans=1))
+    noise = likelihood.noise + prior.extra_noise
+    curvature_by_noise = -(curvature + 0.5 * s * third) / noise
+    slope_by_noise = -exact.slope * curvature - 0.5 * third
+    explicit = exact.noise_gradient - 0.5 * variance * curvature_by_noise
+    return by_mode, shift, count * (explicit + slope_by_noise * shift)

@@ -7,23 +7,26 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.linalg.blas import dgemm, dgemv, dtrmm, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
 from rankwise.rankers.gp.inference._kernels import laplacian_product, squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihoods import Answers
+from rankwise.rankers.gp.inference.likelihoods import Outcomes
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Prior:
     """Hold a factor R of the prior covariance, and which of its rows every comparison is between.
 
-    The rows of R are the compared items, or, where there are fewer comparisons than items, the
-    comparisons themselves with one more row of zeros: a comparison is then "its row against
-    nothing", and every formula stays as it is.
+    The rows of R are the compared items. Where there are fewer comparisons than items, they are
+    the comparisons themselves and one more row of zeros: a comparison is then the difference of
+    its row and the row of zeros, and every formula stays the same.
 
     Parameters
     ----------
@@ -40,7 +43,7 @@ class Prior:
         The positions in ``items`` that make up the basis: items, or differences of two.
     items : (n_basis_items,)
         The rows of X that prediction needs.
-    excess : (n_pairs,)
+    extra_noise : (n_pairs,)
         Variance of each comparison that R leaves out.
     triangular : bool
         Whether the first ``rank`` rows of R are ``root``.
@@ -54,7 +57,7 @@ class Prior:
     root: FloatArray
     basis: IntArray
     items: IntArray
-    excess: FloatArray
+    extra_noise: FloatArray
     triangular: bool
 
     @property
@@ -68,21 +71,21 @@ class Prior:
         return self.basis.ndim == 2
 
     @property
-    def answers(self) -> Answers:
+    def outcomes(self) -> Outcomes:
         """What the likelihood needs to know about the comparisons."""
-        return Answers(self.comparisons.tied, self.comparisons.margin, self.excess)
+        return Outcomes(self.comparisons.tied, self.comparisons.margin, self.extra_noise)
 
     def project(self, K_cross: FloatArray) -> FloatArray:
-        """Return the (rank, n) features V of new items, so that their scores are V'w + a rest.
+        """Return the (rank, n) features V of new items: their scores are V'w and a remainder.
 
         Parameters
         ----------
         K_cross : (len(items), n)
             The kernel between ``X[items]`` and the new items.
         """
-        return dtrsm(1.0, self.root, self.fold(K_cross), lower=1)
+        return dtrsm(1.0, self.root, self.basis_kernel(K_cross), lower=1)
 
-    def fold(self, K_cross: FloatArray) -> FloatArray:
+    def basis_kernel(self, K_cross: FloatArray) -> FloatArray:
         """Return the kernel rows of the basis: those of items, or differences of two of them."""
         if len(K_cross) != len(self.items):
             raise InvalidInputError(
@@ -94,14 +97,14 @@ class Prior:
         return K_cross
 
 
-def factorise(
+def factorize_kernel(
     K: FloatArray,
     comparisons: Comparisons,
     *,
     space: Literal["auto", "items", "pairs"] = "auto",
     tol: float = 1e-10,
 ) -> Prior:
-    """Factor the kernel matrix of the compared items by pivoted Cholesky.
+    """Factorize the kernel matrix of the compared items by pivoted Cholesky.
 
     The rank found is the numerical rank, at most the smaller of the numbers of items and of
     comparisons. No jitter is added and nothing is inverted. O(n_rows rank^2).
@@ -112,52 +115,62 @@ def factorise(
         The kernel between ``comparisons.items``.
     comparisons : Comparisons
     space : {"auto", "items", "pairs"}
-        What the rows of the factor are; the answer is the same, "auto" takes the fewer rows.
+        What the rows of the factor are; the result is the same, "auto" takes the fewer rows.
     tol : float
         Largest variance left out, relative to the largest entry on the diagonal; in absolute
         terms it is kept below 1e-6 as well, the noise of a comparison being about 1.
 
     Notes
     -----
-    In pair space the matrix factored is the preference kernel
+    In pair space the matrix is the preference kernel
     ``k(i, i') - k(i, j') - k(j, i') + k(j, j')``.
     """
     _check_kernel(K, len(comparisons.items))
-    first, second = comparisons.first, comparisons.second
     fewer_pairs = comparisons.n_pairs < len(comparisons.items)
     if space == "pairs" or (space == "auto" and fewer_pairs):
-        D = K[first] - K[second]
-        R, root, pivots = pivoted_cholesky(D[:, first] - D[:, second], tol)
-        rank, n_rows = R.shape[1], len(R)
-        ends = np.stack([comparisons.winner, comparisons.loser], axis=1)[pivots[:rank]]
-        items, basis = np.unique(ends, return_inverse=True)
-        R = np.vstack([R, np.zeros(rank)])
-        first, second = np.argsort(pivots), np.full(n_rows, n_rows)
-        basis = basis.reshape(rank, 2)
-    else:
-        R, root, pivots = pivoted_cholesky(K, tol)
-        rank = R.shape[1]
-        place = np.argsort(pivots)
-        first, second = place[first], place[second]
-        items, basis = comparisons.items[pivots[:rank]], np.arange(rank)
+        return _factorize_pairs(K, comparisons, tol)
+    R, root, pivots = pivoted_cholesky(K, tol)
+    rank, place = R.shape[1], np.argsort(pivots)
     return Prior(
         comparisons=comparisons,
         R=R,
-        first=first,
-        second=second,
+        first=place[comparisons.first],
+        second=place[comparisons.second],
         rows=pivots,
         root=root,
-        basis=basis,
-        items=items,
-        excess=np.zeros(comparisons.n_pairs),
+        basis=np.arange(rank),
+        items=comparisons.items[pivots[:rank]],
+        extra_noise=np.zeros(comparisons.n_pairs),
         triangular=True,
     )
 
 
-def inducing_factor(
+def _factorize_pairs(K: FloatArray, comparisons: Comparisons, tol: float) -> Prior:
+    """Factorize the preference kernel of the comparisons."""
+    first, second = comparisons.first, comparisons.second
+    D = K[first] - K[second]
+    R, root, pivots = pivoted_cholesky(D[:, first] - D[:, second], tol)
+    rank, n_rows = R.shape[1], len(R)
+    ends = np.stack([comparisons.winner, comparisons.loser], axis=1)[pivots[:rank]]
+    items, basis = np.unique(ends, return_inverse=True)
+    return Prior(
+        comparisons=comparisons,
+        R=np.vstack([R, np.zeros(rank)]),
+        first=np.argsort(pivots),
+        second=np.full(n_rows, n_rows),
+        rows=pivots,
+        root=root,
+        basis=basis.reshape(rank, 2),
+        items=items,
+        extra_noise=np.zeros(comparisons.n_pairs),
+        triangular=True,
+    )
+
+
+def factorize_through_basis(
     K_basis: FloatArray,
     K_cross: FloatArray,
-    spread: FloatArray,
+    difference_variance: FloatArray,
     basis_items: IntArray,
     comparisons: Comparisons,
     *,
@@ -174,7 +187,7 @@ def inducing_factor(
         The kernel between the basis items. Items that depend on others are dropped.
     K_cross : (n_basis, n_items)
         The kernel between the basis items and ``comparisons.items``.
-    spread : (n_pairs,)
+    difference_variance : (n_pairs,)
         The prior variance of each comparison, k(i, i) + k(j, j) - 2 k(i, j).
     basis_items : (n_basis,)
         The rows of X that are the basis.
@@ -198,7 +211,7 @@ def inducing_factor(
         root=root,
         basis=np.arange(rank),
         items=basis_items[kept],
-        excess=np.maximum(spread - explained, 0.0),
+        extra_noise=np.maximum(difference_variance - explained, 0.0),
         triangular=False,
     )
 
@@ -208,8 +221,8 @@ def pivoted_cholesky(
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return (R, root, pivots): K[pivots][:, pivots] = R R' up to the tolerance, root = R[:rank].
 
-    A matrix of zeros gets one column of zeros and a root of 1, with which prediction gives the
-    prior back. O(n rank^2).
+    A matrix of zeros gets one column of zeros and a root of 1, with which prediction returns the
+    prior. O(n rank^2).
 
     Parameters
     ----------
@@ -217,7 +230,7 @@ def pivoted_cholesky(
     tol : float
         Largest variance left out, relative to ``scale``; in absolute terms it is kept below 1e-6.
     scale : float, optional
-        What K was computed from; its largest diagonal entry by default.
+        The size of the numbers K was computed from; its largest diagonal entry by default.
     """
     largest = float(K.diagonal().max())
     scale = largest if scale is None else scale
@@ -242,7 +255,7 @@ def _check_kernel(K: FloatArray, n_items: int) -> None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Solved:
+class WeightPosterior:
     """Hold the Gaussian N(w, (C C')^-1) of the weights.
 
     Parameters
@@ -258,12 +271,12 @@ class Solved:
     w: FloatArray
 
     @property
-    def log_normaliser(self) -> float:
+    def log_normalizer(self) -> float:
         """The log of the integral of prior times sites exp(nu s - tau s^2 / 2)."""
         return float(0.5 * self.u @ self.u - np.log(self.C.diagonal()).sum())
 
 
-def solve_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> Solved:
+def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightPosterior:
     """Condition the prior on sites (tau, nu), given once for each recorded answer.
 
     The precision of the weights has no eigenvalue below 1, so its Cholesky factor always exists.
@@ -278,11 +291,24 @@ def solve_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> Solved:
             "Lower the kernel's amplitude."
         )
     u = dtrsv(C, dgemv(1.0, prior.R.T, scatter(prior, count * nu)), lower=1)
-    return Solved(C, u, dtrsv(C, u, lower=1, trans=1))
+    return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1))
+
+
+def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
+    """Return I + R'LR; the triangle at the top of R halves the work there."""
+    R, T = prior.R, laplacian_factor(prior, weight)
+    n_top = prior.rank if prior.triangular else 0
+    B = np.zeros((prior.rank, prior.rank), order="F")
+    if n_top:
+        B = dtrmm(1.0, R[:n_top].T, T[:n_top].T, side=1, trans_a=1, overwrite_b=1)
+    if n_top < len(R):
+        B = dgemm(1.0, T[n_top:].T, R[n_top:].T, beta=1.0, c=B, trans_b=1, overwrite_c=1)
+    B[np.diag_indices(prior.rank)] += 1.0
+    return B
 
 
 def difference_means(prior: Prior, w: FloatArray) -> FloatArray:
-    """Return the mean of every comparison."""
+    """Return A R w, the mean of every comparison."""
     f = dgemv(1.0, prior.R.T, w, trans=1)
     return f[prior.first] - f[prior.second]
 
@@ -293,13 +319,17 @@ def difference_variances(prior: Prior, C: FloatArray) -> FloatArray:
     return squared_distances(V.T, prior.first, prior.second)
 
 
+# The incidence matrix A has a row e_first - e_second for every comparison. It is never formed for
+# the rows of R: the functions below apply A' and the Laplacian A' diag(weight) A.
+
+
 def scatter(prior: Prior, values: FloatArray) -> FloatArray:
-    """Return A'values: add a value to the first row of every comparison, take it off the second."""
+    """Return A'values over the rows of R."""
     return signed_sums(prior.first, prior.second, values, len(prior.R))
 
 
 def signed_sums(first: IntArray, second: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
-    """Sum for each row the values it is first in, less those it is second in."""
+    """Sum for each row the values of the pairs it is first in, less those it is second in."""
     plus = np.bincount(first, weights=values, minlength=n_rows)
     minus = np.bincount(second, weights=values, minlength=n_rows)
     return np.asarray(plus - minus, dtype=np.float64)
@@ -311,14 +341,19 @@ def laplacian_factor(prior: Prior, weight: FloatArray) -> FloatArray:
     return laplacian_product(prior.R, prior.first, prior.second, weight, tail)
 
 
-def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
-    """Return I + R'LR; the triangle at the head of R halves the work there."""
-    R, T = prior.R, laplacian_factor(prior, weight)
-    head = prior.rank if prior.triangular else 0
-    B = np.zeros((prior.rank, prior.rank), order="F")
-    if head:
-        B = dtrmm(1.0, R[:head].T, T[:head].T, side=1, trans_a=1, overwrite_b=1)
-    if head < len(R):
-        B = dgemm(1.0, T[head:].T, R[head:].T, beta=1.0, c=B, trans_b=1, overwrite_c=1)
-    B[np.diag_indices(prior.rank)] += 1.0
-    return B
+def laplacian_matrix(prior: Prior, weight: FloatArray) -> csr_array:
+    """Return L = A' diag(weight) A over the rows of R."""
+    i, j, n_rows = prior.first, prior.second, len(prior.R)
+    rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
+    values = np.concatenate([weight, weight, -weight, -weight])
+    return csr_array((values, (rows, columns)), shape=(n_rows, n_rows))
+
+
+def item_gradient(M: FloatArray, comparisons: Comparisons) -> FloatArray:
+    """Return A'MA: the gradient in the kernel of the items, from that in the preference kernel."""
+    n_pairs = comparisons.n_pairs
+    ends = np.concatenate([comparisons.first, comparisons.second])
+    signs = np.repeat([1.0, -1.0], n_pairs)
+    pairs = np.tile(np.arange(n_pairs), 2)
+    A = csr_array((signs, (ends, pairs)), shape=(len(comparisons.items), n_pairs))  # transposed
+    return np.asarray(A @ (A @ M).T)
