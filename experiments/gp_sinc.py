@@ -90,8 +90,7 @@ def by_default(data: Data):
 
 def full_bayes(data: Data):
     gp = of_the_paper(likelihood="probit").fit(data.X, pairs=data.pairs)
-    average = average_over_length_scales(gp, np.geomspace(0.5, 2.0, 9))
-    return lambda X: average.predict(X)[0]
+    return average_over_length_scales(gp, np.geomspace(0.5, 2.0, 9)).predict
 
 
 def difference_gp(data: Data):
@@ -179,7 +178,7 @@ def figure(path: Path) -> None:
     fig, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5))
     gp = of_the_paper(likelihood="probit").fit(flipped.X, pairs=flipped.pairs)
     curves = {
-        "probit, averaged": average_over_length_scales(gp).predict(x[:, None])[0],
+        "probit, averaged": average_over_length_scales(gp).predict(x[:, None]),
         "robust": robust(flipped)(x[:, None]),
     }
     for label, scores in curves.items():

@@ -1,5 +1,7 @@
 """Learning the parameters of preference Gaussian processes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -11,17 +13,18 @@ from rankwise import (
     SquaredExponential,
     average_over_length_scales,
 )
-from rankwise.features.covariances import Hyperprior
-from rankwise.rankers.gp import evidence as _gp_optimise
-from rankwise.rankers.gp.answers import (
-    Items,
-    choose_likelihood,
-    free_parameters,
-    hyperprior_of,
-    recorded_comparisons,
+from rankwise.core.training_data import TrainingData
+from rankwise.features.covariances import Hyperprior, SklearnKernel
+from rankwise.rankers.gp import evidence
+from rankwise.rankers.gp.answers import DistinctItems, choose_likelihood, recorded_comparisons
+from rankwise.rankers.gp.evidence import (
+    Inference,
+    NegativeLogEvidence,
+    likelihood_hyperprior,
+    most_probable,
 )
-from rankwise.rankers.gp.evidence import Inference, Objective
-from rankwise.rankers.gp.sklearn_kernels import SklearnKernel
+from rankwise.rankers.gp.inference.ep import expectation_propagation
+from rankwise.solve.iteration import StoppingRule
 
 
 def wave(n_items=60, n_pairs=120, flips=0.0, seed=0, scale=8.0):
@@ -55,7 +58,7 @@ CASES = {
 }
 KERNELS = {
     "ours": SquaredExponential(1.5, (0.8, 2.0)),
-    "with own scores": SquaredExponential(1.5, (0.8, 2.0), 0.4),
+    "with item effects": SquaredExponential(1.5, (0.8, 2.0), 0.4),
     "scikit-learn": SklearnKernel(ConstantKernel(2.0) * RBF([0.8, 2.0])),
 }
 
@@ -63,24 +66,26 @@ KERNELS = {
 @pytest.mark.parametrize("hyperprior", ["weak", None])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("case", CASES)
-def test_gradient_equals_finite_differences(case, kernel, hyperprior, monkeypatch):
-    monkeypatch.setattr(Objective, "TOL", 1e-10)
-    monkeypatch.setattr(Objective, "RANK_TOL", 1e-12)
+def test_gradient_equals_finite_differences(case, kernel, hyperprior):
     name, method, with_ties, n_basis = CASES[case]
     rng = np.random.default_rng(1)
     X, pairs, _ = wave(12, 25, flips=0.1)
     X = np.column_stack([X, rng.normal(size=len(X))])
     tied = [[0, 1], [5, 6], [3, 4]] if with_ties else None
     margin = rng.normal(size=len(pairs)) if name == "gaussian" else None
-    comparisons = recorded_comparisons(pairs, tied, margin, None, Items.of(X), name)
+    data = TrainingData.of(len(X), pairs=pairs, pair_margin=margin)
+    comparisons = recorded_comparisons(data, tied, DistinctItems.of(X), name)
     likelihood = choose_likelihood(name, comparisons, None, 0.05, 0.4)
     basis = None if n_basis is None else X[:n_basis]
     inference = Inference(X[comparisons.items], comparisons, basis, method)
-    free = tuple(free_parameters(likelihood))
+    free = likelihood.free_parameters
     prior = Hyperprior.flat(len(kernel.theta) + len(free))
     if hyperprior == "weak":
-        prior = kernel.hyperprior_on(X, 3.0).beside(hyperprior_of(free))
-    objective = Objective(inference, kernel, likelihood, free, prior)
+        prior = kernel.hyperprior_on(X, 3.0).joined_with(likelihood_hyperprior(free))
+    rule = StoppingRule(1e-10, 100)
+    objective = NegativeLogEvidence(
+        inference, kernel, likelihood, tuple(free), prior, rule=rule, rank_tol=1e-12
+    )
     x = objective.start
     steps = 1e-3 * np.eye(len(x))
     expected = [(objective(x + e)[0] - objective(x - e)[0]) / 2e-3 for e in steps]
@@ -89,14 +94,15 @@ def test_gradient_equals_finite_differences(case, kernel, hyperprior, monkeypatc
 
 def test_without_flips_the_objective_is_that_of_the_likelihood_behind_them():
     X, pairs, _ = wave(20, 60, flips=0.1)
-    comparisons = recorded_comparisons(pairs[:50], pairs[50:], None, None, Items.of(X), "robust")
+    data = TrainingData.of(len(X), pairs=pairs[:50])
+    comparisons = recorded_comparisons(data, pairs[50:], DistinctItems.of(X), "robust")
     robust = choose_likelihood("robust", comparisons, None, 0.1, 0.5)
     inference = Inference(X[comparisons.items], comparisons, None, "ep")
     kernel = SquaredExponential(2.0, 1.0)
-    with_flips = Objective(
-        inference, kernel, robust, tuple(free_parameters(robust)), Hyperprior.flat(4)
+    with_flips = NegativeLogEvidence(
+        inference, kernel, robust, tuple(robust.free_parameters), Hyperprior.flat(4)
     )
-    behind = Objective(inference, kernel, robust.base, ("tie_width",), Hyperprior.flat(3))
+    behind = NegativeLogEvidence(inference, kernel, robust.base, ("tie_width",), Hyperprior.flat(3))
     x = with_flips.start
     value, gradient = with_flips.without_flips()(x)
     expected, expected_gradient = behind(np.delete(x, 2))
@@ -116,7 +122,7 @@ def by_evidence(kernel=None, **options):
 def test_learnt_parameters_are_a_maximum(likelihood, hyperprior):
     X, pairs, _ = wave(scale=2.0)
     options = {"pair_margin": np.ones(len(pairs))} if likelihood == "gaussian" else {}
-    kernel = SquaredExponential(own=0.3)
+    kernel = SquaredExponential(item_effect=0.3)
     gp = PreferenceGP(kernel, likelihood=likelihood, hyperprior=hyperprior)
     gp.fit(X, pairs=pairs, **options)
     spread = 1.0 if likelihood == "gaussian" else 3.0
@@ -177,14 +183,14 @@ def test_many_features_do_not_make_it_overconfident():
     assert losses["weak"] < min(losses[None], np.log(2.0))
 
 
-def test_own_scores_are_learnt_where_features_do_not_tell():
+def test_item_effects_are_learnt_where_features_do_not_suffice():
     X, pairs, f = wave(40, 400, scale=5.0)
     rng = np.random.default_rng(1)
     own = f + 3.0 * rng.normal(size=len(f))
     swap = (own[pairs[:, 0]] < own[pairs[:, 1]])[:, None]
     smooth = PreferenceGP().fit(X, pairs=pairs).kernel_
     rough = PreferenceGP().fit(X, pairs=np.where(swap, pairs[:, ::-1], pairs)).kernel_
-    assert rough.own > 0.25 > smooth.own
+    assert rough.item_effect > 0.25 > smooth.item_effect
 
 
 def test_flipped_answers_hurt_probit_and_not_the_robust_likelihood():
@@ -249,14 +255,18 @@ def test_a_basis_learns_nearly_the_same():
     assert errors(basis.predict(X), f) < errors(full.predict(X), f) + 0.01
 
 
-def test_more_starts_never_find_less(monkeypatch):
+def test_more_starts_and_more_steps_never_find_less():
     X, pairs, _ = wave(30, 40, flips=0.1)
     one = PreferenceGP().fit(X, pairs=pairs)
     many = PreferenceGP(n_starts=5, random_state=0).fit(X, pairs=pairs)
     assert many.log_marginal_likelihood_ >= one.log_marginal_likelihood_ - 1e-6
-    monkeypatch.setattr(_gp_optimise, "MAX_STEPS", 1)
-    short = PreferenceGP().fit(X, pairs=pairs)
-    assert short.log_marginal_likelihood_ < one.log_marginal_likelihood_
+    inference = one._inference(one.posterior_.prior.comparisons)
+    start = SquaredExponential(1.0, "per_feature", 0.3).fitted_to(X)
+    likelihood = choose_likelihood("robust", inference.comparisons, None, 0.02, 0.5)
+    rng = np.random.default_rng(0)
+    kernel, likelihood, _ = most_probable(inference, start, likelihood, X, rng, max_steps=1)
+    short = inference.posterior(kernel, likelihood)
+    assert short.log_evidence < one.log_marginal_likelihood_
 
 
 def test_the_search_does_not_end_where_scores_are_independent():
@@ -287,13 +297,19 @@ def test_average_weighs_length_scales_by_their_evidence():
     X, pairs, _ = wave(20, 15)
     gp = PreferenceGP().fit(X, pairs=pairs)
     alone = average_over_length_scales(gp, [1.0])
-    for got, expected in zip(alone.predict(X), gp.predict(X, return_std=True), strict=True):
-        np.testing.assert_allclose(got, expected, atol=1e-4)
+    np.testing.assert_allclose(alone.predict(X), gp.predict(X), atol=1e-4)
+    for option in ({"return_std": True}, {"return_cov": True}):
+        for got, expected in zip(alone.predict(X, **option), gp.predict(X, **option), strict=True):
+            np.testing.assert_allclose(got, expected, atol=1e-4)
     average = average_over_length_scales(gp, [0.5, 1.0, 2.0])
     evidence = [member.log_marginal_likelihood_ for member in average.members]
     np.testing.assert_allclose(np.diff(np.log(average.weights)), np.diff(evidence))
     assert np.argmax(average.weights) == 1
-    mean, std = average.predict(X)
+    mean, std = average.predict(X, return_std=True)
+    again, cov = average.predict(X, return_cov=True)
+    np.testing.assert_array_equal(average.predict(X), mean)
+    np.testing.assert_array_equal(again, mean)
+    np.testing.assert_allclose(cov.diagonal(), std**2)
     draws = np.concatenate(
         [
             member.sample(X, int(40_000 * weight), random_state=k)
@@ -302,22 +318,23 @@ def test_average_weighs_length_scales_by_their_evidence():
     )
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.04 * std.max())
     np.testing.assert_allclose(draws.std(axis=0), std, rtol=0.05)
+    np.testing.assert_allclose(np.cov(draws.T), cov, atol=0.08 * std.max() ** 2)
     parts = [member.predict_pair(X[:5], X[5:10]) for member in average.members]
     np.testing.assert_allclose(average.predict_pair(X[:5], X[5:10]), average.weights @ parts)
     assert gp.kernel_.length_scale == average.members[1].kernel_.length_scale
 
 
 def test_a_fit_that_does_not_converge_warns(monkeypatch):
-    from rankwise.rankers.gp import evidence as _gp_evidence
-    from rankwise.rankers.gp.inference.ep import expectation_propagation
+    def two_sweeps(*args, rule, **options):
+        return expectation_propagation(*args, rule=replace(rule, max_iter=2), **options)
 
-    def impatient(*args, **options):
-        return expectation_propagation(*args, **{**options, "max_sweeps": 2})
-
-    monkeypatch.setattr(_gp_evidence, "expectation_propagation", impatient)
+    monkeypatch.setattr(evidence, "expectation_propagation", two_sweeps)
     X, pairs, _ = wave(20, 30)
-    with pytest.warns(ConvergenceWarning, match="must reach a residual"):
-        PreferenceGP().fit(X, pairs=pairs)
+    with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=2 .*probit") as told:
+        gp = PreferenceGP().fit(X, pairs=pairs)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert gp.posterior_.ending.reason == "max_iter"
 
 
 X, PAIRS, _ = wave(10, 10)
@@ -330,7 +347,7 @@ X, PAIRS, _ = wave(10, 10)
         (lambda: PreferenceGP(bounds={"amplitude": (2, 1)}).fit(X, pairs=PAIRS), "0 < low <= high"),
         (
             lambda: average_over_length_scales(PreferenceGP("linear").fit(X, pairs=PAIRS)),
-            "for a `SquaredExponential` kernel only",
+            "must have a length-scale",
         ),
         (
             lambda: average_over_length_scales(PreferenceGP().fit(X, pairs=PAIRS), []),

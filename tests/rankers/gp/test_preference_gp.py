@@ -18,8 +18,8 @@ from rankwise import (
     SquaredExponential,
     load,
 )
-from rankwise.rankers.gp import questions as acquisition
-from rankwise.rankers.gp.answers import _pairs_of_queries
+from rankwise.rankers.gp.answers import pairs_of_queries
+from rankwise.rankers.gp.questions import candidate_pairs
 
 KERNEL = SquaredExponential(1.5, 1.2)
 
@@ -52,7 +52,7 @@ MODELS = {
     "robust ties": (fixed(likelihood="robust", tie_width=0.6), {"tied": TIED}),
     "gaussian": (fixed(likelihood="gaussian", noise=0.5), {"tied": TIED}),
     "basis": (fixed(basis=[0, 3, 6, 8]), {}),
-    "own scores": (fixed(kernel=SquaredExponential(1.5, 1.2, 0.4)), {}),
+    "item effects": (fixed(kernel=SquaredExponential(1.5, 1.2, 0.4)), {}),
 }
 
 
@@ -127,8 +127,8 @@ def test_weights_of_items_count_repeats(likelihood, ties):
     p = problem(seed=3)
     weight = np.random.default_rng(0).integers(1, 4, size=len(p.y))
     weight[:2] = 0
-    own = SquaredExponential(1.5, 1.2, 0.4)
-    model = fixed(kernel=own, likelihood=likelihood, ties=ties)
+    effects = SquaredExponential(1.5, 1.2, 0.4)
+    model = fixed(kernel=effects, likelihood=likelihood, ties=ties)
     weighted = clone(model).fit(p.X, p.y, qid=p.qid, sample_weight=weight)
     rows = np.repeat(np.arange(len(p.y)), weight)
     repeated = clone(model).fit(p.X[rows], p.y[rows], qid=p.qid[rows])
@@ -151,25 +151,25 @@ def test_light_items_need_laplaces_method():
 def test_equal_rows_are_one_item():
     twins = np.concatenate([X, X])
     pairs = PAIRS + 12 * np.random.default_rng(0).integers(2, size=PAIRS.shape)
-    own = fixed(kernel=SquaredExponential(1.5, 1.2, 0.4))
-    apart = clone(own).fit(twins, pairs=pairs)
-    together = clone(own).fit(X, pairs=PAIRS)
+    effects = fixed(kernel=SquaredExponential(1.5, 1.2, 0.4))
+    apart = clone(effects).fit(twins, pairs=pairs)
+    together = clone(effects).fit(X, pairs=PAIRS)
     np.testing.assert_allclose(apart.predict(X), together.predict(X), atol=1e-6)
     assert len(apart.posterior_.prior.comparisons.items) == 11
-    undecided = clone(own).fit(twins, pairs=[*pairs, [0, 12]])
+    undecided = clone(effects).fit(twins, pairs=[*pairs, [0, 12]])
     assert undecided.log_marginal_likelihood_ == pytest.approx(
         apart.log_marginal_likelihood_ + np.log(0.5), abs=1e-5
     )
 
 
-def test_what_features_do_not_tell_is_known_of_compared_items_only():
+def test_item_effects_are_learnt_of_compared_items_only():
     answers = np.tile([[0, 1], [0, 2], [3, 1]], (10, 1))
     shared = fixed(kernel=SquaredExponential(2.0, 50.0)).fit(X, pairs=answers)
-    own = fixed(kernel=SquaredExponential(2.0, 50.0, 1.0)).fit(X, pairs=answers)
+    effects = fixed(kernel=SquaredExponential(2.0, 50.0, 1.0)).fit(X, pairs=answers)
     close = X[:1] + 1e-6
-    assert own.predict_pair(X[:1], X[1:2])[0] > 0.9 > shared.predict_pair(X[:1], X[1:2])[0]
-    assert own.predict_pair(close, X[1:2] + 1e-6)[0] < 0.6
-    deviations = (own.predict(rows, return_std=True)[1] for rows in (close, X[:1]))
+    assert effects.predict_pair(X[:1], X[1:2])[0] > 0.9 > shared.predict_pair(X[:1], X[1:2])[0]
+    assert effects.predict_pair(close, X[1:2] + 1e-6)[0] < 0.6
+    deviations = (effects.predict(rows, return_std=True)[1] for rows in (close, X[:1]))
     assert next(deviations) > next(deviations)
 
 
@@ -186,6 +186,24 @@ def test_scores_are_compared_inside_queries():
     assert by_scores.score(p.X, p.y, p.qid) > 0.9
 
 
+@pytest.mark.parametrize(("ties", "n_ignored"), [("drop", 3), ("keep", 2)])
+def test_queries_without_a_comparison_are_counted(ties, n_ignored):
+    qid = np.repeat([0, 1, 2, 3], [5, 4, 2, 1])
+    y = np.array([0, 1, 2, 3, 4, 7, 7, 7, 7, 0, 1, 5])
+    weight = np.ones(12)
+    weight[9] = 0
+    ranker = fixed(ties=ties).fit(X, y, qid=qid, sample_weight=weight)
+    assert (ranker.n_queries_, ranker.n_ignored_queries_) == (4, n_ignored)
+    by_pairs = fixed().fit(X, pairs=PAIRS)
+    assert (by_pairs.n_queries_, by_pairs.n_ignored_queries_) == (1, 0)
+
+
+def test_comparisons_of_weight_zero_do_not_count():
+    weight = np.append(np.ones(20), np.zeros(len(PAIRS) - 20))
+    weighted = fixed().fit(X, pairs=PAIRS, pair_weight=weight)
+    np.testing.assert_array_equal(weighted.predict(X), fixed().fit(X, pairs=PAIRS[:20]).predict(X))
+
+
 def test_kept_ties_are_tied_comparisons():
     p = problem(seed=4)
     ranker = fixed(ties="keep").fit(p.X, p.y, qid=p.qid)
@@ -200,7 +218,7 @@ def test_pairs_of_queries_are_all_pairs_or_a_choice_of_them(max_pairs):
 
     qid = np.array([3, 1, 3, 2, 3, 1, 3])
     rng = np.random.default_rng(0)
-    first, second = _pairs_of_queries(Queries.from_qid(qid), max_pairs, rng)
+    first, second = pairs_of_queries(Queries.from_qid(qid), max_pairs, rng)
     got = {frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)}
     expected = {frozenset((i, j)) for i in range(7) for j in range(i) if qid[i] == qid[j]}
     assert len(got) == len(first)
@@ -341,13 +359,13 @@ def test_suggestions_for_the_best_item_ask_about_the_top():
     assert {first, second} & set(ranker.rank(X[:11], k=2).tolist())
 
 
-def test_suggestions_come_from_the_candidates(monkeypatch):
+def test_suggestions_come_from_the_candidates():
     ranker = fixed().fit(X, pairs=PAIRS)
     candidates = [[3, 0], [5, 6]]
     assert ranker.suggest(X, 1, candidates=candidates)[0].tolist() in candidates
-    monkeypatch.setattr(acquisition, "MAX_ITEMS", 5)
+    scores = ranker.predict(X)
     for goal in ("ranking", "best"):
-        pairs = ranker.suggest(X, 10, goal=goal, random_state=0)
+        pairs = candidate_pairs(scores, goal, np.random.default_rng(0), max_items=5)
         assert len({frozenset(pair) for pair in pairs.tolist()}) == 10
         assert len(np.unique(pairs)) == 5
     assert set(np.unique(pairs)) == set(ranker.rank(X, k=5))
@@ -375,8 +393,14 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed(method="mcmc").fit(X, pairs=PAIRS), "`method` must be one of"),
         (lambda: fixed(ties="x").fit(X, pairs=PAIRS), "`ties` must be one of"),
         (lambda: fixed(hyperprior="strong").fit(X, pairs=PAIRS), "`hyperprior` must be one of"),
-        (lambda: fixed(n_starts=0).fit(X, pairs=PAIRS), "`n_starts` must be at least 1"),
-        (lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS), "`max_pairs` must be at least 1"),
+        (
+            lambda: fixed(n_starts=0).fit(X, pairs=PAIRS),
+            "`n_starts` must be a whole",
+        ),
+        (
+            lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS),
+            "`max_pairs` must be a whole",
+        ),
         (lambda: fixed(noise=-1.0).fit(X, pairs=PAIRS), "`noise` must be a finite number"),
         (lambda: fixed(kernel="precomputed").fit(X, pairs=PAIRS), "a precomputed kernel has none"),
         (lambda: fixed(kernel=3).fit(X, pairs=PAIRS), "`kernel` must be a name"),
@@ -388,7 +412,7 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, pairs=[[0, 1]], pair_weight=[0.5]), "at least 1: got 0.5"),
         (
             lambda: fixed().fit(X, pairs=PAIRS, sample_weight=np.ones(12)),
-            "`sample_weight` weighs items that have scores",
+            "`sample_weight` must come with scores",
         ),
         (
             lambda: fixed().fit(X, np.arange(12), sample_weight=np.full(12, 0.5)),
@@ -396,16 +420,17 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         ),
         (
             lambda: PreferenceGP(method="laplace").fit(X, pairs=PAIRS),
-            "method='laplace' knows wins and margins",
+            "method='laplace' must be given wins or margins",
         ),
-        (lambda: fixed().fit(X, np.eye(12)), "`y` must hold one score per item: got 12 columns"),
+        (lambda: fixed().fit(X, np.eye(12)), "Fit each column"),
+        (lambda: fixed().fit(X, np.arange(12), tied=TIED), "`tied` must come with `pairs`"),
         (lambda: fixed().fit(X, np.arange(11)), "X has 12 rows, y has 11"),
         (lambda: fixed().fit(X, np.arange(12), qid=[1]), "X has 12 rows, qid has 1"),
         (lambda: fixed().fit(X, np.ones(12)), "at least one preference"),
         (lambda: fixed(ties="keep").fit(X, np.ones(12)), "at least one preference"),
         (
             lambda: fixed(method="laplace").fit(X, pairs=PAIRS, tied=TIED),
-            "method='laplace' knows wins and margins",
+            "method='laplace' must be given wins or margins",
         ),
         (
             lambda: fixed().fit(X, pairs=PAIRS).update(PAIRS, tied=TIED),

@@ -6,10 +6,10 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.questions import (
     RankDistribution,
-    bald,
-    eubo,
-    expected_information,
+    fisher_information,
+    information_gain,
     suggest_pairs,
+    winner_score,
 )
 from reference import tilted_by_quadrature
 
@@ -33,40 +33,40 @@ ALL = np.stack(np.triu_indices(6, 1), axis=1)
 
 
 @pytest.mark.parametrize("noise", [1.0, 2.5])
-def test_bald_is_the_mutual_information(noise):
+def test_information_gain_is_the_mutual_information(noise):
     known = [
         np.exp(tilted_by_quadrature(lambda s: entropy(ndtr(s / np.sqrt(noise))), m, v)[0])
         for m, v in zip(MEANS, VARIANCES, strict=True)
     ]
     exact = entropy(ndtr(MEANS / np.sqrt(noise + VARIANCES))) - known
-    np.testing.assert_allclose(bald(MEANS, VARIANCES, noise), exact, atol=0.004)
+    np.testing.assert_allclose(information_gain(MEANS, VARIANCES, noise), exact, atol=0.004)
 
 
-def test_a_known_difference_has_nothing_to_tell():
-    assert bald(np.linspace(-5, 5, 101), np.zeros(101)) == pytest.approx(0.0, abs=0.005)
+def test_a_known_difference_gives_no_information():
+    assert information_gain(np.linspace(-5, 5, 101), np.zeros(101)) == pytest.approx(0.0, abs=0.005)
 
 
-def test_eubo_is_the_mean_of_the_better_score():
+def test_winner_score_is_the_mean_of_the_better_score():
     rng = np.random.default_rng(0)
     mean, cov = np.array([0.4, -0.1]), np.array([[2.0, 0.7], [0.7, 1.0]])
     draws = rng.multivariate_normal(mean, cov, size=400_000).max(axis=1)
-    got = eubo(mean[1:], mean[:1] - mean[1:], np.array([2.0 + 1.0 - 1.4]))
+    got = winner_score(mean[1:], mean[:1] - mean[1:], np.array([2.0 + 1.0 - 1.4]))
     assert got[0] == pytest.approx(draws.mean(), abs=5.0 * draws.std() / np.sqrt(len(draws)))
 
 
-def test_eubo_does_not_depend_on_the_order_and_knows_certainty():
+def test_winner_score_does_not_depend_on_the_order_and_handles_certainty():
     mean, variance = np.array([2.0, -2.0, 0.0]), np.array([1.0, 1.0, 0.0])
     first = np.array([5.0, 1.0, 3.0])
     np.testing.assert_allclose(
-        eubo(first - mean, mean, variance), eubo(first, -mean, variance), rtol=1e-12
+        winner_score(first - mean, mean, variance), winner_score(first, -mean, variance), rtol=1e-12
     )
-    assert eubo(np.array([1.0]), np.array([3.0]), np.zeros(1)) == pytest.approx(4.0)
+    assert winner_score(np.array([1.0]), np.array([3.0]), np.zeros(1)) == pytest.approx(4.0)
 
 
 def test_expected_information_averages_what_either_answer_takes_off_the_variance():
-    answers = [Probit(1.7).tilted(sign * MEANS, VARIANCES) for sign in (1.0, -1.0)]
+    answers = [Probit(1.7).average(sign * MEANS, VARIANCES) for sign in (1.0, -1.0)]
     expected = sum(np.exp(one.log_z) * one.curvature for one in answers)
-    got = expected_information(MEANS, VARIANCES, 1.7)
+    got = fisher_information(MEANS, VARIANCES, 1.7)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
     assert (got * VARIANCES < 1.0).all()
 
@@ -76,7 +76,11 @@ def test_first_suggestion_is_the_most_useful_pair(gaussian, goal):
     mean, cov = gaussian
     i, j = ALL.T
     difference, variance = mean[i] - mean[j], cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
-    gain = bald(difference, variance) if goal == "ranking" else eubo(mean[j], difference, variance)
+    gain = (
+        information_gain(difference, variance)
+        if goal == "ranking"
+        else winner_score(mean[j], difference, variance)
+    )
     chosen = suggest_pairs(mean, cov, ALL, 4, goal=goal)
     np.testing.assert_array_equal(chosen[0], ALL[np.argmax(gain)])
     assert len({tuple(pair) for pair in chosen}) == 4
@@ -86,7 +90,7 @@ def test_a_batch_does_not_ask_about_twins_twice():
     cov = np.diag([4.0, 2.0, 2.0, 4.0, 4.0])
     cov[3, 4] = cov[4, 3] = 4.0 - 1e-9
     candidates = np.array([[0, 3], [0, 4], [1, 2]])
-    gain = bald(np.zeros(3), np.array([8.0, 8.0, 4.0]))
+    gain = information_gain(np.zeros(3), np.array([8.0, 8.0, 4.0]))
     assert gain[0] == gain[1] > gain[2]
     chosen = suggest_pairs(np.zeros(5), cov, candidates, 2)
     assert chosen.tolist() == [[0, 3], [1, 2]]

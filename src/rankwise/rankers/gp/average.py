@@ -1,7 +1,7 @@
 """Gaussian processes averaged over their length-scale, in place of the single best one."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from scipy.special import softmax
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.preference_gp import PreferenceGP
+from rankwise.rankers.gp.process import ProcessRanker, refuse_std_and_cov
 
 DEFAULT_FACTORS = tuple(np.geomspace(0.25, 4.0, 17).tolist())
 
@@ -18,18 +18,20 @@ DEFAULT_FACTORS = tuple(np.geomspace(0.25, 4.0, 17).tolist())
 @final
 @dataclass(frozen=True, eq=False)
 class LengthScaleAverage:
-    """Average predictions over length-scales, each counted by how probable it makes the answers.
+    """Average predictions over length-scales, each weighted by the evidence for it.
 
-    This is full Bayesian inference over the length-scale on a grid: with evenly spaced logarithms,
-    under a uniform prior on the logarithm. With few answers it is more cautious than the best
-    length-scale alone; with hundreds it makes no difference.
+    This is full Bayesian inference over the length-scale on a grid; where the grid is evenly spaced
+    in logarithms, under a uniform prior on the logarithm. With few answers it is more cautious than
+    the best length-scale alone; with hundreds the difference is small.
+
+    Build it with `average_over_length_scales`.
 
     Parameters
     ----------
     members : tuple of PreferenceGP
         A fitted process for each length-scale.
     factors : (n_members,)
-        Their length-scales, as multiples of that of the process averaged.
+        Their length-scales, as multiples of that of the original process.
     weights : (n_members,)
         Their probabilities.
 
@@ -47,34 +49,99 @@ class LengthScaleAverage:
     array([0.9])
     """
 
-    members: tuple[PreferenceGP, ...]
+    members: tuple[ProcessRanker, ...]
     factors: FloatArray
     weights: FloatArray
 
-    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the mean and the standard deviation of the score of every row of X."""
+    @overload
+    def predict(self, X: Any) -> FloatArray: ...
+
+    @overload
+    def predict(self, X: Any, *, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+
+    @overload
+    def predict(self, X: Any, *, return_cov: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self, X: Any, *, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean score of every row of X, and on request how uncertain it is.
+
+        The arguments are those of `PreferenceGP.predict`.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score.
+        return_std, return_cov : bool
+            Whether to return the standard deviations (n_items,), or the covariance
+            (n_items, n_items), of the mixture of all members as well.
+
+        Returns
+        -------
+        scores : (n_items,)
+        std or cov : optional
+        """
+        refuse_std_and_cov(return_std, return_cov)
+        if return_cov:
+            parts = [member.predict(X, return_cov=True) for member in self.members]
+            means, covariances = (np.array(values) for values in zip(*parts, strict=True))
+            mean = self.weights @ means
+            apart = means - mean
+            within = np.tensordot(self.weights, covariances, axes=1)
+            return mean, within + (self.weights[:, None] * apart).T @ apart
+        if not return_std:
+            return self.weights @ np.array([member.predict(X) for member in self.members])
         parts = [member.predict(X, return_std=True) for member in self.members]
         means, deviations = (np.array(values) for values in zip(*parts, strict=True))
         mean = self.weights @ means
         return mean, np.sqrt(self.weights @ (deviations**2 + (means - mean) ** 2))
 
     def predict_pair(self, X1: Any, X2: Any, *, noisy: bool = True) -> FloatArray:
-        """Return the probabilities of `PreferenceGP.predict_pair`, averaged."""
+        """Return the probability that each row of X1 beats the same row of X2.
+
+        The arguments are those of `PreferenceGP.predict_pair`.
+
+        Parameters
+        ----------
+        X1, X2 : (n_pairs, n_features)
+            The items to compare.
+        noisy : bool
+            True for the probability of a recorded answer, False for that of the scores themselves.
+
+        Returns
+        -------
+        probability : (n_pairs,)
+            Or (n_pairs, 3) after a fit with ties, for answers: win, tie and loss.
+        """
         parts = [member.predict_pair(X1, X2, noisy=noisy) for member in self.members]
         return np.tensordot(self.weights, np.array(parts), axes=1)
 
 
 def average_over_length_scales(
-    gp: PreferenceGP, factors: ArrayLike = DEFAULT_FACTORS
+    gp: ProcessRanker, factors: ArrayLike = DEFAULT_FACTORS
 ) -> LengthScaleAverage:
-    """Repeat a fitted process with other length-scales, everything else as it was learnt.
+    """Condition a fitted process on its answers with other length-scales, and average.
+
+    All other parameters stay as they were learnt. Each length-scale costs one posterior, a few
+    sweeps from that of ``gp``; its weight is its evidence, divided by the sum over all of them.
 
     Parameters
     ----------
     gp : PreferenceGP
-        Fitted with a `SquaredExponential` kernel.
+        Fitted with a kernel that has a length-scale, such as `SquaredExponential`.
     factors : (n_members,)
-        What its length-scales are multiplied with, evenly spaced in their logarithms.
+        Multiples of its length-scales. Space them evenly in logarithms, so that they stand for a
+        uniform prior on the logarithm; by default 17 from 1/4 to 4.
+
+    Returns
+    -------
+    average : LengthScaleAverage
+        With `predict` and `predict_pair` as a `PreferenceGP` has them.
+
+    Notes
+    -----
+    [TH10] Fig. 1, left, integrates over the logarithm of the kernel width in this way.
 
     Examples
     --------
@@ -83,11 +150,11 @@ def average_over_length_scales(
     >>> X = np.linspace(0.0, 1.0, 6)[:, None]
     >>> gp = PreferenceGP().fit(X, pairs=[[3, 0], [3, 5], [2, 0], [2, 1], [4, 5]])
     >>> average = average_over_length_scales(gp)
-    >>> scores, std = average.predict(X)
+    >>> scores, std = average.predict(X, return_std=True)
     >>> int(np.argmax(scores)), round(float(average.weights.sum()), 6)
     (3, 1.0)
     """
-    grid = np.array([check_positive("factors", f, "") for f in np.ravel(factors)])
+    grid = np.array([check_positive("factors", f, "Give multiples.") for f in np.ravel(factors)])
     if len(grid) == 0:
         raise InvalidInputError("`factors` must hold at least one value: got none.")
     members = tuple(gp.with_length_scale(factor) for factor in grid.tolist())

@@ -1,32 +1,39 @@
-"""The posterior and the evidence of comparisons under a kernel and a likelihood."""
+"""The posterior and the evidence of comparisons, and the parameters that make it largest."""
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.optimize import minimize
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.features.covariances import Hyperprior, ParametricKernel
-from rankwise.rankers.gp.answers import free_parameters, hyperprior_of, usual_spread
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import expectation_propagation
-from rankwise.rankers.gp.inference.laplace import laplace
-from rankwise.rankers.gp.inference.likelihoods import (
-    Flip,
-    GaussianMargin,
-    Likelihood,
-    SmoothLikelihood,
+from rankwise.rankers.gp.inference.ep import SWEEP_RULE, expectation_propagation
+from rankwise.rankers.gp.inference.likelihoods import FreeParameter, Likelihood
+from rankwise.rankers.gp.inference.posterior import (
+    NEWTON_RULE,
+    Posterior,
+    basis_evidence_gradient,
+    evidence_gradient,
+    laplace,
 )
-from rankwise.rankers.gp.inference.posterior import Posterior, inducing_gradient, kernel_gradient
-from rankwise.rankers.gp.inference.prior import Prior, factorise, inducing_factor
+from rankwise.rankers.gp.inference.prior import Prior, factorize_kernel, factorize_through_basis
+from rankwise.solve.iteration import StoppingRule
 
-Method: TypeAlias = Literal["ep", "laplace"]
-Sites: TypeAlias = tuple[FloatArray, FloatArray]
+Approximation: TypeAlias = Literal["ep", "laplace"]
+SiteParameters: TypeAlias = tuple[FloatArray, FloatArray]
+"""tau and nu of the Gaussian sites exp(nu s - tau s^2 / 2) of all comparisons."""
+
+SEARCH_RULE = StoppingRule(tol=1e-4, max_iter=100)
+START_RULE = StoppingRule(tol=1e-2, max_iter=20)
+"""When sweeps stop inside a search, and to compare its starting points."""
+
+FINAL_RANK_TOL, SEARCH_RANK_TOL = 1e-10, 1e-7
+"""Relative variance that the factor of the kernel may leave out, for a fit and inside a search."""
 
 
 @final
@@ -48,46 +55,44 @@ class Inference:
     rows: FloatArray
     comparisons: Comparisons
     basis: FloatArray | None
-    method: Method
+    method: Approximation
 
     def posterior(
         self,
         kernel: ParametricKernel,
         likelihood: Likelihood,
         *,
-        start: Sites | None = None,
-        tol: float = 1e-6,
-        rank_tol: float = 1e-10,
-        max_sweeps: int = 300,
+        start: SiteParameters | None = None,
+        rule: StoppingRule = SWEEP_RULE,
+        rank_tol: float = FINAL_RANK_TOL,
     ) -> Posterior:
-        """Return the posterior, from sites close to its own where these are known."""
+        """Return the posterior, beginning with sites close to its own where these are known."""
         prior = self._prior(kernel, rank_tol)
-        if isinstance(likelihood, GaussianMargin) or self.method == "laplace":
-            decrement = max(tol**2, 1e-20)  # a squared distance
-            return laplace(prior, _smooth(likelihood), start=start, tol=decrement)
-        return expectation_propagation(
-            prior, likelihood, start=start, tol=tol, max_sweeps=max_sweeps
-        )
+        if likelihood.is_gaussian or self.method == "laplace":
+            decrement = max(rule.tol**2, 1e-20)  # a squared distance
+            newton = replace(NEWTON_RULE, tol=decrement)
+            return laplace(prior, likelihood.for_laplace(), start=start, rule=newton)
+        return expectation_propagation(prior, likelihood, start=start, rule=rule)
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""
         if self.basis is None:
-            return kernel.contract(self.rows, self.rows, kernel_gradient(posterior))
-        G_cross, G_basis, g_spread = inducing_gradient(posterior)
+            return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior))
+        G_cross, G_basis, g_variance = basis_evidence_gradient(posterior)
         Z = self.basis[posterior.items]
         return (
-            kernel.contract(Z, self.rows, G_cross)
-            + kernel.contract(Z, Z, G_basis)
-            + kernel.contract_spread(*self._ends(), g_spread)
+            kernel.weighted_gradient(Z, self.rows, G_cross)
+            + kernel.weighted_gradient(Z, Z, G_basis)
+            + kernel.weighted_variance_gradient(*self._ends(), g_variance)
         )
 
     def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
         if self.basis is None:
-            return factorise(kernel(self.rows, self.rows), self.comparisons, tol=rank_tol)
-        return inducing_factor(
+            return factorize_kernel(kernel(self.rows, self.rows), self.comparisons, tol=rank_tol)
+        return factorize_through_basis(
             kernel(self.basis, self.basis),
             kernel(self.basis, self.rows),
-            kernel.spread(*self._ends()),
+            kernel.difference_variance(*self._ends()),
             np.arange(len(self.basis)),
             self.comparisons,
         )
@@ -96,17 +101,8 @@ class Inference:
         return self.rows[self.comparisons.first], self.rows[self.comparisons.second]
 
 
-def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
-    if not isinstance(likelihood, SmoothLikelihood):
-        raise InvalidInputError(
-            "method='laplace' knows wins and margins, not ties or flips: got "
-            f"{type(likelihood).__name__}. Use method='ep'."
-        )
-    return likelihood
-
-
 @final
-class Objective:
+class NegativeLogEvidence:
     """Minus the log of evidence times hyperprior, as a function of all parameters' logarithms.
 
     Every evaluation starts from the sites of the one before, which saves most of the sweeps.
@@ -115,17 +111,18 @@ class Objective:
     ----------
     inference : Inference
     kernel : ParametricKernel
-        Whose ``theta`` is the head of the parameters.
+        Its ``theta`` are the first parameters.
     likelihood : Likelihood
-    free : names of the likelihood's parameters that make up the tail
-        The evidence does not depend on those that the likelihood does not have.
+    free : tuple of str
+        Names of the likelihood's parameters, which follow. The evidence does not depend on those
+        that the likelihood does not have.
     hyperprior : Hyperprior
-        Of all of them.
+        Of all parameters.
+    rule : StoppingRule
+        When sweeps stop.
+    rank_tol : float
+        Relative variance that the factor of the kernel may leave out.
     """
-
-    TOL, MAX_SWEEPS = 1e-4, 100
-    ROUGH_TOL, ROUGH_SWEEPS = 1e-2, 20
-    RANK_TOL = 1e-7
 
     def __init__(
         self,
@@ -134,13 +131,18 @@ class Objective:
         likelihood: Likelihood,
         free: tuple[str, ...],
         hyperprior: Hyperprior,
+        *,
+        rule: StoppingRule = SEARCH_RULE,
+        rank_tol: float = SEARCH_RANK_TOL,
     ) -> None:
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
         self.free = free
         self.hyperprior = hyperprior
-        self.sites: Sites | None = None
+        self.rule = rule
+        self.rank_tol = rank_tol
+        self.sites: SiteParameters | None = None
         self._last: tuple[FloatArray, float, FloatArray] | None = None
 
     @property
@@ -158,10 +160,18 @@ class Objective:
 
     def without_flips(self) -> Self:
         """Return the same without flipped answers: log-concave, hence found in fewer sweeps."""
-        if not isinstance(self.likelihood, Flip):
+        base = self.likelihood.without_flips()
+        if base is self.likelihood:
             return self
-        base = self.likelihood.base
-        return type(self)(self.inference, self.kernel, base, self.free, self.hyperprior)
+        return type(self)(
+            self.inference,
+            self.kernel,
+            base,
+            self.free,
+            self.hyperprior,
+            rule=self.rule,
+            rank_tol=self.rank_tol,
+        )
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and the gradient; those of the last point are remembered."""
@@ -171,35 +181,28 @@ class Objective:
 
     def _evaluate(self, x: FloatArray) -> tuple[float, FloatArray]:
         kernel, likelihood = self.parts(x)
-        posterior = self._posterior(kernel, likelihood, self.TOL, self.MAX_SWEEPS)
-        scale = likelihood.parameters
-        tail = [
-            posterior.by_parameter[name] * scale[name] if name in scale else 0.0
+        posterior = self._posterior(kernel, likelihood, self.rule)
+        values = likelihood.parameters
+        by_likelihood = [
+            posterior.parameter_gradient[name] * values[name] if name in values else 0.0
             for name in self.free
         ]
-        gradient = np.append(self.inference.gradient(kernel, posterior), tail)
+        gradient = np.append(self.inference.gradient(kernel, posterior), by_likelihood)
         gradient += self.hyperprior.gradient(x)
         return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
     def roughly(self, x: FloatArray) -> float:
         """Return the value to two or three decimals: enough to tell good starts from bad ones."""
-        posterior = self._posterior(*self.parts(x), self.ROUGH_TOL, self.ROUGH_SWEEPS)
+        posterior = self._posterior(*self.parts(x), START_RULE)
         return -posterior.log_evidence - self.hyperprior.log_density(x)
 
     def _posterior(
-        self, kernel: ParametricKernel, likelihood: Likelihood, tol: float, max_sweeps: int
+        self, kernel: ParametricKernel, likelihood: Likelihood, rule: StoppingRule
     ) -> Posterior:
-        """Return the posterior; what does not converge here is reported by the final one."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            posterior = self.inference.posterior(
-                kernel,
-                likelihood,
-                start=self.sites,
-                tol=tol,
-                rank_tol=self.RANK_TOL,
-                max_sweeps=max_sweeps,
-            )
+        """Return the posterior; its sites start the next one if they converged."""
+        posterior = self.inference.posterior(
+            kernel, likelihood, start=self.sites, rule=rule, rank_tol=self.rank_tol
+        )
         self.sites = (posterior.tau, posterior.nu) if posterior.converged else None
         return posterior
 
@@ -210,113 +213,122 @@ HyperpriorName: TypeAlias = Literal["weak"]
 COMMON_LENGTH = {"length_scale": (0.3, 1.0, 3.0)}
 LENGTHS = {"length_scale": (1.0, 3.0)}
 AMPLITUDES = {"amplitude": (1.0, 5.0), "constant_value": (1.0, 25.0)}
-"""Where the search looks first: multiples of the parameters whose names end like this."""
+"""Starting points of the search: multiples of the parameters whose names end like this."""
 
 FIRST_STEPS = 5
-"""Steps after which the climbs from different length-scales are compared."""
+"""Steps after which the searches from different length-scales are compared."""
 
 MAX_STEPS = 100
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Search:
-    """Say where parameters are looked for, and what is known about them.
-
-    Parameters
-    ----------
-    bounds : mapping or None
-        Smallest and largest values by name, in place of the default ones.
-    n_starts : int
-        From how many points the search climbs.
-    hyperprior : {"weak"} or None
-        Whether weak knowledge about usual parameters counts next to the evidence.
-    """
-
-    bounds: Bounds | None
-    n_starts: int
-    hyperprior: HyperpriorName | None
+"""Steps of a search."""
 
 
 def most_probable(
     inference: Inference,
     kernel: ParametricKernel,
     likelihood: Likelihood,
-    search: Search,
     rows: FloatArray,
     rng: np.random.Generator,
-) -> tuple[ParametricKernel, Likelihood, Sites | None]:
+    *,
+    bounds: Bounds | None = None,
+    n_starts: int = 1,
+    hyperprior: HyperpriorName | None = "weak",
+    max_steps: int = MAX_STEPS,
+) -> tuple[ParametricKernel, Likelihood, SiteParameters | None]:
     """Return the most probable parameters, and sites close to those of their posterior.
 
-    The objective is compared on a small grid of starting points. A search that starts anywhere can
-    end where scores are independent of each other, which is a plateau; and from a long length-scale
-    it can miss that two or three features tell everything. So L-BFGS-B sets out from the best point
-    of each length-scale and goes on from where it gets furthest. Flipped answers are left out until
-    then: far from the optimum, sweeps with them are many.
+    The objective is compared on a small grid of starting points. A search from an arbitrary point
+    can end where scores are independent of each other, since the objective is flat there; and from
+    a long length-scale it can miss that two or three features are enough. So L-BFGS-B starts from
+    the best point of each length-scale and continues from the lowest value reached. Flipped answers
+    are left out until then: far from the optimum they cost many sweeps.
 
     Parameters
     ----------
     inference, kernel, likelihood
-        What the evidence is made of.
-    search : Search
+        What the evidence is computed from.
     rows : (n_rows, n_features)
-        Different items, whose scale bounds and hyperprior take.
+        Different items, whose scale sets bounds and hyperprior.
     rng
         Draws additional starting points.
+    bounds : mapping or None
+        Smallest and largest values by name, in place of the default ones.
+    n_starts : int
+        Number of points from which the search runs to its end.
+    hyperprior : {"weak"} or None
+        Whether a weak preference for usual parameters is added to the evidence.
+    max_steps : int
+        Number of steps of each search at most.
     """
-    free = free_parameters(likelihood)
-    limits = _limits(kernel.bounds_on(rows), kernel.names, free, search.bounds)
+    free = likelihood.free_parameters
+    limits = _log_bounds(kernel.bounds_on(rows), kernel.names, free, bounds)
     if len(limits) == 0:
         return kernel, likelihood, None
     prior = Hyperprior.flat(len(limits))
-    if search.hyperprior == "weak":
-        spread = usual_spread(likelihood, inference.comparisons)
-        prior = kernel.hyperprior_on(rows, spread).beside(hyperprior_of(free))
-    objective = Objective(inference, kernel, likelihood, tuple(free), prior)
-    starts = _starts(objective.start, kernel.names, search.n_starts, rng)
+    if hyperprior == "weak":
+        deviation = likelihood.score_deviation(inference.comparisons.margin_scale)
+        prior = kernel.hyperprior_on(rows, deviation).joined_with(likelihood_hyperprior(free))
+    objective = NegativeLogEvidence(inference, kernel, likelihood, tuple(free), prior)
+    starts = _starting_points(objective.start, kernel.names, n_starts, rng)
     with few_threads(min(len(inference.rows), inference.comparisons.n_pairs)):
-        found = _race(objective, starts, limits, search.n_starts)
-    return *objective.parts(found.x), found.sites
+        lowest = _lowest_point(objective, starts, limits, n_starts, max_steps)
+    return *objective.parts(lowest.x), lowest.sites
+
+
+def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
+    """Return what is usual for the parameters of a likelihood."""
+    prior = Hyperprior.flat(0)
+    for parameter in free.values():
+        part = Hyperprior.flat(1)
+        if parameter.usual is not None:
+            median, deviation = parameter.usual
+            part = Hyperprior.from_medians(np.array([median]), np.array([[deviation**2]]))
+        prior = prior.joined_with(part)
+    return prior
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _SearchPoint:
     """A point of the search, the objective there, and sites close to those of its posterior."""
 
     value: float
     x: FloatArray
-    sites: Sites | None
+    sites: SiteParameters | None
 
 
-def _race(
-    objective: Objective, starts: list[list[FloatArray]], limits: FloatArray, n_starts: int
-) -> _Found:
-    """Climb from the best points of the best groups.
+def _lowest_point(
+    objective: NegativeLogEvidence,
+    starts: list[list[FloatArray]],
+    limits: FloatArray,
+    n_starts: int,
+    max_steps: int,
+) -> _SearchPoint:
+    """Minimise from the best points of the best groups.
 
-    Where features have length-scales of their own, a climb sets out from every group, and after a
-    few steps the last ones give up.
+    With several length-scales a search starts from every group, and after a few steps the best
+    ``n_starts`` of them continue.
     """
     simple = objective.without_flips()
-    groups = [[_look(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
+    groups = [[_rough_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
     leaders = sorted((min(group, key=_value) for group in groups), key=_value)
     if _has_many_lengths(objective.kernel.names):
-        climbs = [_climb(simple, one, limits, FIRST_STEPS) for one in leaders]
-        leaders = sorted(climbs, key=_value)
-    finished = [_climb(objective, one, limits, MAX_STEPS) for one in leaders[:n_starts]]
+        first = min(FIRST_STEPS, max_steps)
+        leaders = sorted((_minimize(simple, one, limits, first) for one in leaders), key=_value)
+    finished = [_minimize(objective, one, limits, max_steps) for one in leaders[:n_starts]]
     return min(finished, key=_value)
 
 
-def _value(found: _Found) -> float:
-    return found.value
+def _value(point: _SearchPoint) -> float:
+    return point.value
 
 
-def _look(objective: Objective, x: FloatArray) -> _Found:
-    """Return what is roughly found at x."""
-    return _Found(objective.roughly(x), x, objective.sites)
+def _rough_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
+    return _SearchPoint(objective.roughly(x), x, objective.sites)
 
 
-def _climb(objective: Objective, start: _Found, limits: FloatArray, max_steps: int) -> _Found:
+def _minimize(
+    objective: NegativeLogEvidence, start: _SearchPoint, limits: FloatArray, max_steps: int
+) -> _SearchPoint:
     """Return the lowest point found from the start on.
 
     The objective is divided by the length of its first gradient: a first step of that length would
@@ -332,10 +344,10 @@ def _climb(objective: Objective, start: _Found, limits: FloatArray, max_steps: i
         bounds=limits,
         options={"maxiter": max_steps, "ftol": 1e-6, "gtol": 1e-3 / unit},
     )
-    return _Found(unit * float(result.fun), result.x, objective.sites)
+    return _SearchPoint(unit * float(result.fun), result.x, objective.sites)
 
 
-def _starts(
+def _starting_points(
     start: FloatArray, names: tuple[str, ...], n_starts: int, rng: np.random.Generator
 ) -> list[list[FloatArray]]:
     """Return points around the start in groups of equal length-scale; random ones if needed."""
@@ -357,15 +369,18 @@ def _shifts(
     """Return what the factors add to the logarithms of the parameters whose names end like them."""
     shifts = [np.zeros(length)]
     for ending, values in factors.items():
-        own = np.zeros(length)
-        own[: len(names)] = [name.endswith(ending) for name in names]
-        if own.any():
-            shifts = [shift + np.log(value) * own for shift in shifts for value in values]
+        matches = np.zeros(length)
+        matches[: len(names)] = [name.endswith(ending) for name in names]
+        if matches.any():
+            shifts = [shift + np.log(value) * matches for shift in shifts for value in values]
     return shifts
 
 
-def _limits(
-    kernel_limits: FloatArray, kernel_names: tuple[str, ...], free: Bounds, bounds: Bounds | None
+def _log_bounds(
+    kernel_limits: FloatArray,
+    kernel_names: tuple[str, ...],
+    free: Mapping[str, FreeParameter],
+    bounds: Bounds | None,
 ) -> FloatArray:
     """Return the bounds of all logarithms, (n_parameters, 2)."""
     given = dict(bounds or {})
@@ -375,8 +390,8 @@ def _limits(
         raise InvalidInputError(
             f"`bounds` must name parameters that are learnt, {sorted(set(names))}: got {unknown}."
         )
-    tail = np.log(np.array(list(free.values()), dtype=float).reshape(-1, 2))
-    limits = np.concatenate([kernel_limits, tail])
+    default = [parameter.bounds for parameter in free.values()]
+    limits = np.concatenate([kernel_limits, np.log(np.array(default, dtype=float).reshape(-1, 2))])
     for place, name in enumerate(names):
         if name in given:
             low, high = given[name]

@@ -1,46 +1,45 @@
-"""Gaussian processes on comparisons: rankings that know how sure they are."""
+"""Gaussian processes on comparisons: rankings that state their uncertainty."""
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel as SklearnBase
-from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice
+from rankwise.core.checks import check_choice, check_count
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.covariances import OWN_MEDIAN, ParametricKernel, Scaled, SquaredExponential
-from rankwise.features.kernels import Kernel, Precomputed, as_kernel
+from rankwise.core.training_data import TrainingData
+from rankwise.features.covariances import (
+    ITEM_EFFECT_MEDIAN,
+    ParametricKernel,
+    Scaled,
+    SklearnKernel,
+    SquaredExponential,
+)
+from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.rankers.gp.answers import (
-    Items,
+    DistinctItems,
     LikelihoodName,
     choose_likelihood,
-    margin_scale,
+    n_queries_without_preference,
     recorded_comparisons,
-    refuse_item_weights,
+    refuse_unread,
     scored_comparisons,
 )
 from rankwise.rankers.gp.evidence import (
+    Approximation,
     Bounds,
     HyperpriorName,
     Inference,
-    Method,
-    Search,
-    Sites,
+    SiteParameters,
     most_probable,
 )
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import sequential_sites
-from rankwise.rankers.gp.inference.likelihoods import Answers, GaussianMargin
-from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.process import ProcessRanker
-from rankwise.rankers.gp.sklearn_kernels import SklearnKernel
-from rankwise.rankers.preferences import refuse_both
 from rankwise.rankers.randomness import generator
 
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
@@ -49,63 +48,16 @@ GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] 
 def choose_kernel(kernel: GivenKernel, amplitude: float) -> ParametricKernel:
     """Return the given kernel, or the default one of this amplitude."""
     if kernel is None:
-        return SquaredExponential(amplitude, "per_feature", OWN_MEDIAN)
+        return SquaredExponential(amplitude, "per_feature", ITEM_EFFECT_MEDIAN)
     if isinstance(kernel, SklearnBase):
         return SklearnKernel(kernel)
     known = as_kernel(kernel)
-    if isinstance(known, Precomputed):
+    if not known.is_function:
         raise InvalidInputError(
             "`kernel` must be a function of rows, since prediction needs the variance of new "
             "items: a precomputed kernel has none."
         )
     return known if isinstance(known, ParametricKernel) else Scaled(known)
-
-
-MAX_SEQUENTIAL = 500
-"""New comparisons up to which their sites are found one after the other."""
-
-
-def extended_sites(
-    posterior: Posterior,
-    comparisons: Comparisons,
-    X: FloatArray,
-    basis_rows: FloatArray,
-    kernel: ParametricKernel,
-) -> Sites | None:
-    """Return sites for all comparisons: the old ones, and for new pairs those they ask for.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        Before the new answers.
-    comparisons : Comparisons
-        All of them; the old ones come first.
-    X, basis_rows
-        The items, and the rows that the posterior's basis is made of.
-    kernel : ParametricKernel
-    """
-    n_old = posterior.prior.comparisons.n_pairs
-    n_new = comparisons.n_pairs - n_old
-    small = (comparisons.count < 1.0).any()  # known to Laplace's method only, which needs no start
-    if small or n_new > MAX_SEQUENTIAL or isinstance(posterior.likelihood, GaussianMargin):
-        return None
-    if n_new == 0:
-        return posterior.tau, posterior.nu
-    new = np.arange(n_old, comparisons.n_pairs)
-    items, ends = np.unique([comparisons.winner[new], comparisons.loser[new]], return_inverse=True)
-    first, second = ends.reshape(2, n_new)
-    K_cross, K = kernel(basis_rows, X[items]), kernel(X[items], X[items])
-    mean, covariance = posterior.mean_at(K_cross), posterior.covariance_at(K_cross, K)
-    D = covariance[first] - covariance[second]
-    answers = Answers(comparisons.tied[new], comparisons.margin[new], np.zeros(n_new))
-    tau, nu = sequential_sites(
-        mean[first] - mean[second],
-        D[:, first] - D[:, second],
-        comparisons.count[new],
-        answers,
-        posterior.likelihood,
-    )
-    return np.append(posterior.tau, tau), np.append(posterior.nu, nu)
 
 
 @final
@@ -122,46 +74,46 @@ class PreferenceGP(ProcessRanker):
     ----------
     kernel : kernel, scikit-learn kernel, name or function, optional
         Covariance of the scores. By default a `SquaredExponential` with a length-scale for each
-        feature, and a score of its own for each item that its features do not tell; for
-        functions of the features alone, as in the paper, give ``SquaredExponential()``. Kernels
-        of `sklearn.gaussian_process.kernels` bring their own bounds, and need a constant factor
-        for the amplitude to be learnt. Of other kernels the amplitude is learnt and nothing else.
+        feature and an item effect, for what the features do not say about an item; for functions
+        of the features alone, as in the paper, give ``SquaredExponential()``. Kernels of
+        `sklearn.gaussian_process.kernels` have their own bounds, and need a constant factor for
+        the amplitude to be learnt. Of other kernels only the amplitude is learnt.
     likelihood : {"robust", "probit", "gaussian"}
-        How differences of scores become answers. "robust" allows that an answer was recorded the
-        wrong way round, and learns how often; "probit" does not. "gaussian" takes the margins of
-        comparisons as differences of scores with noise, in closed form.
+        How differences of scores become answers. "robust" allows for answers that were recorded
+        the wrong way round, and learns how often that happens; "probit" does not. "gaussian" takes
+        the margins of comparisons as differences of scores with noise, in closed form.
     method : {"ep", "laplace"}
         Expectation propagation, or Laplace's method for "probit": faster, with
         less accurate probabilities.
     optimize : bool
         Whether parameters are learnt; if not, they stay as given.
     hyperprior : {"weak"} or None
-        What is known about parameters beforehand. "weak" expects scores that spread by about
+        What is usual for the parameters. "weak" prefers scores with a standard deviation of about
         three times the noise, and length-scales of about three standard deviations times the root
-        of the number of features, alike for all of them: answers without any noise then do not
-        make it overconfident, and few answers cannot tie scores to a chance pattern of features.
-        Without it the evidence alone counts. scikit-learn's kernels have no hyperprior.
+        of the number of features, similar for all of them: answers without any noise then do not
+        lead to overconfidence, and few answers cannot fit scores to a chance pattern of features.
+        With None only the evidence counts. scikit-learn's kernels have no hyperprior.
     n_starts : int
-        From how many starting points the search runs to its end. A small grid of amplitudes and
-        length-scales is tried anyway, and the search starts at the best of them.
+        Number of starting points from which the search runs to its end. They are the best of a
+        small grid of amplitudes and length-scales.
     bounds : mapping, optional
-        For "amplitude", "length_scale", "own", "noise", "flip_rate", "tie_width" or parameters of a
-        scikit-learn kernel: the smallest and the largest value allowed.
+        The smallest and the largest value of "amplitude", "length_scale", "item_effect", "noise",
+        "flip_rate", "tie_width" or parameters of a scikit-learn kernel.
     noise : float, optional
         Noise variance of an answer: 1 by default. Only its ratio to the squared amplitude matters,
         so it is learnt for "gaussian" alone, starting at a tenth of the mean squared margin.
     flip_rate, tie_width : float
-        Starting values: how often an answer is recorded as any other, and the half-width of the
-        zone of indifference. The second is used when there are ties.
+        Starting values of the probability that an answer is recorded as any other one, and of the
+        largest difference, noise included, that is a tie. The second is used when there are ties.
     ties : {"drop", "keep"}
         Whether two items of a query with equal `y` count as a tied comparison.
     max_pairs : int or None
-        How many comparisons scores `y` give at most; drawn at random where there are more.
+        Number of comparisons from scores `y` at most; drawn at random where there are more.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Approximate the kernel through some rows, for many items: a number of random rows, chosen
         rows of X, or rows themselves. What they cannot express counts as noise.
     random_state : int, RandomState or None
-        Draws comparisons, basis rows and additional starting points.
+        Source of the draws of comparisons, basis rows and additional starting points.
 
     Attributes
     ----------
@@ -170,13 +122,17 @@ class PreferenceGP(ProcessRanker):
     likelihood_ : Likelihood
         The likelihood with all its parameters.
     log_marginal_likelihood_ : float
-        Log of the probability of the answers, as approximated; the hyperprior is no part of it.
+        Log of the approximate probability of the answers, without the hyperprior.
     posterior_ : Posterior
-        The Gaussian posterior and how it was reached.
+        The Gaussian posterior, and in ``posterior_.ending`` why its computation ended.
     X_train_ : (n_items, n_features)
         The items.
     basis_rows_ : (n_basis, n_features)
         The rows that prediction needs.
+    n_queries_ : int
+        Number of queries.
+    n_ignored_queries_ : int
+        Number of queries that give no comparison: with one item, or with equal scores only.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
@@ -189,8 +145,7 @@ class PreferenceGP(ProcessRanker):
     The model of [TH10] (10) is ``PreferenceGP(SquaredExponential(), likelihood="probit",
     hyperprior=None)``; with "gaussian" it is the paper's probabilistic RankRLS, and the mean is
     that of `RankRLS` with ``alpha = noise``. Without a hyperprior, comparisons without noise
-    drive the amplitude to its bound. Rows that are equal are one item: answers about either
-    are put together.
+    drive the amplitude to its bound. Equal rows are one item, with the answers about all of them.
 
     Examples
     --------
@@ -205,7 +160,7 @@ class PreferenceGP(ProcessRanker):
     >>> gp.predict_pair(X[3:4], X[0:1]).round(2)
     array([0.96])
 
-    Which comparison would tell most, and the ranking after its answer:
+    The most informative comparison, and the ranking after its answer:
 
     >>> gp.suggest(X)
     array([[0, 5]])
@@ -218,7 +173,7 @@ class PreferenceGP(ProcessRanker):
         kernel: GivenKernel = None,
         *,
         likelihood: LikelihoodName = "robust",
-        method: Method = "ep",
+        method: Approximation = "ep",
         optimize: bool = True,
         hyperprior: HyperpriorName | None = "weak",
         n_starts: int = 1,
@@ -270,40 +225,45 @@ class PreferenceGP(ProcessRanker):
         qid : (n_items,), optional
             The query of each item, of any type and in any order; one query when left out.
         sample_weight : (n_items,), optional
-            Next to `y`: how often each item counts. A comparison counts the product of its ends'
-            weights, which must be at least 1 in all (any number with Laplace's method).
+            With `y`: how often each item counts. A comparison counts the product of its ends'
+            weights, which must add up to at least 1 (any number with Laplace's method).
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first, repeated and contradicting
-            ones welcome.
+            Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
+            each other.
         tied : (n_tied, 2), optional
-            Next to `pairs`: comparisons with the answer "no preference".
+            With `pairs`: comparisons with the answer "no preference".
         pair_margin : (n_pairs,), optional
             By how much each winner leads, for the likelihood "gaussian"; 1 when left out.
         pair_weight : (n_pairs,), optional
-            How often each comparison was recorded, at least 1 in all; once when left out.
+            How often each comparison was recorded, at least 1 in total; once when left out.
         """
         self._check_settings()
-        X = self._check_rows(X, ensure_min_samples=2)
-        refuse_both(y, qid, pairs)
+        X = self._check_rows(X)
+        refuse_unread(tied, pair_margin, pairs, self.likelihood)
+        data = TrainingData.of(
+            len(X), y, qid, sample_weight, pairs, pair_margin=pair_margin, pair_weight=pair_weight
+        )
         rng = generator(self.random_state)
-        items = Items.of(X, sample_weight)
-        if y is None:
-            refuse_item_weights(sample_weight)
-            answers = (pairs, tied, pair_margin, pair_weight)
-            comparisons = recorded_comparisons(*answers, items, self.likelihood)
-        else:
-            comparisons = self._scored_comparisons(y, qid, items, rng)
+        items = DistinctItems.of(X)
+        comparisons = self._comparisons(data, tied, items, rng)
         self.X_train_ = X
         self.basis_ = None if self.basis is None else choose_basis(self.basis, X, rng)
-        self.fitted_with_qid_ = qid is not None
-        return self._learn(comparisons, items.distinct, rng)
+        self.n_queries_ = data.queries.n_queries
+        self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
+        self.fitted_with_qid_ = data.has_qid
+        return self._condition(*self._learn(comparisons, items.rows(data.weight), rng))
 
-    def _scored_comparisons(
-        self, y: ArrayLike, qid: ArrayLike | None, items: Items, rng: np.random.Generator
+    def _comparisons(
+        self,
+        data: TrainingData,
+        tied: ArrayLike | None,
+        items: DistinctItems,
+        rng: np.random.Generator,
     ) -> Comparisons:
+        if not data.is_scored:
+            return recorded_comparisons(data, tied, items, self.likelihood)
         return scored_comparisons(
-            y,
-            qid,
+            data,
             items,
             ties=self.ties,
             likelihood=self.likelihood,
@@ -311,95 +271,35 @@ class PreferenceGP(ProcessRanker):
             rng=rng,
         )
 
-    def _learn(self, comparisons: Comparisons, rows: FloatArray, rng: np.random.Generator) -> Self:
-        """Find the parameters and the posterior; the scale of the features is that of ``rows``."""
-        amplitude = margin_scale(comparisons) if self.likelihood == "gaussian" else 1.0
+    def _learn(
+        self, comparisons: Comparisons, rows: FloatArray, rng: np.random.Generator
+    ) -> tuple[Inference, SiteParameters | None]:
+        """Find the parameters; the scale of the features is that of ``rows``."""
+        amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
         self.kernel_ = choose_kernel(self.kernel, amplitude).fitted_to(rows)
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )
         inference, sites = self._inference(comparisons), None
         if self.optimize:
-            search = Search(self.bounds, self.n_starts, self.hyperprior)
             self.kernel_, self.likelihood_, sites = most_probable(
-                inference, self.kernel_, self.likelihood_, search, rows, rng
+                inference,
+                self.kernel_,
+                self.likelihood_,
+                rows,
+                rng,
+                bounds=self.bounds,
+                n_starts=self.n_starts,
+                hyperprior=self.hyperprior,
             )
-        return self._condition(inference, sites)
-
-    def _inference(self, comparisons: Comparisons) -> Inference:
-        rows = self.X_train_[comparisons.items]
-        return Inference(rows, comparisons, self.basis_, self.method)
-
-    def _condition(self, inference: Inference, sites: Sites | None) -> Self:
-        """Store the posterior under the kernel and the likelihood found."""
-        posterior = inference.posterior(self.kernel_, self.likelihood_, start=sites)
-        rows = self.X_train_ if inference.basis is None else inference.basis
-        self.posterior_ = posterior
-        self.basis_rows_ = rows[posterior.items]
-        self.log_marginal_likelihood_ = posterior.log_evidence
-        return self
-
-    def update(
-        self,
-        pairs: ArrayLike,
-        *,
-        tied: ArrayLike | None = None,
-        pair_margin: ArrayLike | None = None,
-        pair_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Add answers about the items of `fit`, keeping the parameters learnt there.
-
-        The posterior is that of all answers together, found from the one before in a few sweeps.
-        The parameters can be learnt again by a `fit` with all answers.
-
-        Parameters
-        ----------
-        pairs, tied, pair_margin, pair_weight
-            As in `fit`: row numbers of the X given there.
-        """
-        check_is_fitted(self)
-        answers = (pairs, tied, pair_margin, pair_weight)
-        new = recorded_comparisons(*answers, Items.of(self.X_train_), self.likelihood)
-        if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
-            raise InvalidInputError(
-                "`update` takes ties after a `fit` with ties only, which learns how close items "
-                "must be to tie. Call `fit` with all answers."
-            )
-        comparisons = self.posterior_.prior.comparisons.extend(new)
-        sites = extended_sites(
-            self.posterior_, comparisons, self.X_train_, self.basis_rows_, self.kernel_
-        )
-        return self._condition(self._inference(comparisons), sites)
-
-    def with_length_scale(self, factor: float) -> Self:
-        """Return a copy conditioned on the same answers with its length-scales times ``factor``.
-
-        Parameters
-        ----------
-        factor : float
-            Above 0; all other parameters stay as they were learnt.
-        """
-        check_is_fitted(self)
-        kernel = self.kernel_
-        if not isinstance(kernel, SquaredExponential):
-            raise InvalidInputError(
-                "The length-scale can be changed for a `SquaredExponential` kernel only: this one "
-                f"is {kernel}."
-            )
-        other = copy(self)
-        shift = [np.log(factor) * (name == "length_scale") for name in kernel.names]
-        other.kernel_ = kernel.with_theta(kernel.theta + shift)
-        comparisons = self.posterior_.prior.comparisons
-        sites = self.posterior_.tau, self.posterior_.nu
-        return other._condition(self._inference(comparisons), sites)
+        return inference, sites
 
     def _check_settings(self) -> None:
         check_choice("likelihood", self.likelihood, get_args(LikelihoodName))
-        check_choice("method", self.method, get_args(Method))
+        check_choice("method", self.method, get_args(Approximation))
         check_choice("ties", self.ties, get_args(TieRule))
         if self.hyperprior is not None:
             check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
-        for name in ("n_starts", "max_pairs"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInputError(f"`{name}` must be at least 1: got {value}.")
+        check_count("n_starts", self.n_starts)
+        if self.max_pairs is not None:
+            check_count("max_pairs", self.max_pairs)

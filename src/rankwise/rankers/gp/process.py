@@ -1,33 +1,59 @@
-"""What a fitted preference Gaussian process can be asked: scores, probabilities, questions."""
+"""A Gaussian process conditioned on answers: predictions, suggestions, further answers."""
 
 from abc import ABC
-from typing import Any, Literal, get_args, overload
+from copy import copy
+from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.checks import check_choice, check_pairs
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import ParametricKernel
 from rankwise.features.maps import Expansion
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.gp.answers import answer_probabilities
-from rankwise.rankers.gp.inference.likelihoods import Likelihood
+from rankwise.rankers.gp.answers import (
+    DistinctItems,
+    LikelihoodName,
+    recorded_comparisons,
+    refuse_unread,
+)
+from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
+from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.ep import sequential_sites
+from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_pairs, suggest_pairs
 from rankwise.rankers.randomness import generator
 
+MAX_SEQUENTIAL = 500
+"""New comparisons up to which their sites are found one after the other."""
+
+
+def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
+    """Refuse to return standard deviations and covariances together."""
+    if return_std and return_cov:
+        raise InvalidInputError(
+            "`predict` returns either `std` or `cov`: both were asked for. The diagonal of `cov` "
+            "holds the squares of `std`."
+        )
+
 
 class ProcessRanker(Ranker, ABC):
-    """A ranker whose scores have a joint Gaussian posterior."""
+    """A ranker whose scores have a joint Gaussian posterior under parameters already chosen."""
 
+    likelihood: LikelihoodName
+    method: Approximation
     kernel_: ParametricKernel
     likelihood_: Likelihood
     posterior_: Posterior
+    log_marginal_likelihood_: float
+    X_train_: FloatArray
+    basis_: FloatArray | None
     basis_rows_: FloatArray
 
     @overload
@@ -45,7 +71,7 @@ class ProcessRanker(Ranker, ABC):
         """Return the mean score of every row of X, and on request how uncertain it is.
 
         A common shift of all scores cannot be learnt from comparisons and is part of the standard
-        deviation; `predict_pair` and `rank_distribution` are free of it.
+        deviation; `predict_pair` and `rank_distribution` do not depend on it.
 
         Parameters
         ----------
@@ -60,12 +86,11 @@ class ProcessRanker(Ranker, ABC):
         scores : (n_items,)
         std or cov : optional
         """
-        if return_std and return_cov:
-            raise InvalidInputError("`predict` returns either `std` or `cov`: both were asked for.")
+        refuse_std_and_cov(return_std, return_cov)
         X = self._rows_to_predict(X)
         scores = self._scores(X)
         if return_cov:
-            return scores, self.posterior_.covariance_at(*self._blocks(X))
+            return scores, self.posterior_.covariance_at(*self._kernel_blocks(X))
         if not return_std:
             return scores
         K_cross = self.kernel_(self.basis_rows_, X)
@@ -73,15 +98,15 @@ class ProcessRanker(Ranker, ABC):
         return scores, np.sqrt(variance)
 
     def predict_pair(self, X1: Any, X2: Any, *, noisy: bool = True) -> FloatArray:
-        """Return the probability that each row of X1 beats the row of X2 at the same place.
+        """Return the probability that each row of X1 beats the same row of X2.
 
         Parameters
         ----------
         X1, X2 : (n_pairs, n_features)
             The items to compare.
         noisy : bool
-            Whether a recorded answer is meant, with its noise and possible flip, or the scores
-            themselves.
+            True for the probability of a recorded answer, with its noise and possible flip; False
+            for that of the scores themselves.
 
         Returns
         -------
@@ -90,7 +115,7 @@ class ProcessRanker(Ranker, ABC):
 
         Notes
         -----
-        ``noisy=False`` is [TH10] (11); an answer has the noise on top.
+        ``noisy=False`` is [TH10] (11); a recorded answer has noise as well.
 
         Examples
         --------
@@ -107,10 +132,10 @@ class ProcessRanker(Ranker, ABC):
                 f"{len(first)} and {len(second)}."
             )
         K_first, K_second = (self.kernel_(self.basis_rows_, rows) for rows in (first, second))
-        spread = self.kernel_.spread(first, second)
-        mean, variance = self.posterior_.difference_at(K_first, K_second, spread)
+        prior_variance = self.kernel_.difference_variance(first, second)
+        mean, variance = self.posterior_.difference_at(K_first, K_second, prior_variance)
         if noisy:
-            return answer_probabilities(self.likelihood_, mean, variance)
+            return self.likelihood_.answer_probabilities(mean, variance)
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
 
     def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> FloatArray:
@@ -123,28 +148,28 @@ class ProcessRanker(Ranker, ABC):
         n : int
             Number of draws.
         random_state : int, RandomState or None
-            Where the draws come from.
+            Source of the draws.
 
         Returns
         -------
         draws : (n, n_items)
         """
         X = self._rows_to_predict(X)
-        return self.posterior_.draws_at(*self._blocks(X), n, generator(random_state))
+        return self.posterior_.draws_at(*self._kernel_blocks(X), n, generator(random_state))
 
     def rank_distribution(
         self, X: Any, *, n_draws: int = 2000, random_state: Any = None
     ) -> RankDistribution:
-        """Return how the ranks of the rows of X are distributed, from draws of their scores.
+        """Return the distribution of the ranks of the rows of X, from draws of their scores.
 
         Parameters
         ----------
         X : (n_items, n_features)
             The items.
         n_draws : int
-            Number of draws; probabilities are good to about ``0.5 / sqrt(n_draws)``.
+            Number of draws; probabilities are accurate to about ``0.5 / sqrt(n_draws)``.
         random_state : int, RandomState or None
-            Where the draws come from.
+            Source of the draws.
 
         Examples
         --------
@@ -168,23 +193,23 @@ class ProcessRanker(Ranker, ABC):
         candidates: ArrayLike | None = None,
         random_state: Any = None,
     ) -> IntArray:
-        """Choose the comparisons whose answers are worth most, the best first.
+        """Choose the comparisons whose answers help most, the best first.
 
         Parameters
         ----------
         X : (n_items, n_features)
             The items to compare.
         n : int
-            How many comparisons; a batch does not ask the same thing twice.
+            Number of comparisons; those of a batch do not ask for the same information twice.
         goal : {"ranking", "best"}
-            Whether the whole order is wanted (expected information), or the best item (expected
-            score of the winner).
+            Whether to learn the whole order (largest expected information) or to find the best
+            item (largest expected score of the winner).
         candidates : (n_candidates, 2), optional
             The pairs of rows to choose from; all of them when left out. Among more than a
             thousand items, those of the best thousand or, for "ranking", of a thousand drawn at
             random.
         random_state : int, RandomState or None
-            Where these draws come from.
+            Source of these draws.
 
         Returns
         -------
@@ -198,21 +223,126 @@ class ProcessRanker(Ranker, ABC):
         pairs = check_pairs(candidates, len(X))
         items, ends = np.unique(pairs, return_inverse=True)
         rows = X[items]
-        scores, covariance = self._scores(rows), self.posterior_.covariance_at(*self._blocks(rows))
+        covariance = self.posterior_.covariance_at(*self._kernel_blocks(rows))
         noise = self.likelihood_.parameters["noise"]
-        chosen = suggest_pairs(scores, covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise)
+        chosen = suggest_pairs(
+            self._scores(rows), covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise
+        )
         return items[chosen]
+
+    def update(
+        self,
+        pairs: ArrayLike,
+        *,
+        tied: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add answers about the items of `fit`, with the parameters learnt there.
+
+        The posterior is that of all answers together, found from the previous one in a few sweeps.
+        To learn the parameters again, call `fit` with all answers.
+
+        Parameters
+        ----------
+        pairs, tied, pair_margin, pair_weight
+            As in `fit`: row numbers of the X given there.
+        """
+        check_is_fitted(self)
+        refuse_unread(tied, pair_margin, pairs, self.likelihood)
+        data = TrainingData.of(
+            len(self.X_train_), pairs=pairs, pair_margin=pair_margin, pair_weight=pair_weight
+        )
+        new = recorded_comparisons(data, tied, DistinctItems.of(self.X_train_), self.likelihood)
+        if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
+            raise InvalidInputError(
+                "`update` takes ties after a `fit` with ties only, which learns how close items "
+                "must be to tie. Call `fit` with all answers."
+            )
+        comparisons = self.posterior_.prior.comparisons.extend(new)
+        return self._condition(self._inference(comparisons), self._extended_sites(comparisons))
+
+    def with_length_scale(self, factor: float) -> Self:
+        """Return a copy conditioned on the same answers with its length-scales times ``factor``.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0; all other parameters stay as they were learnt.
+        """
+        check_is_fitted(self)
+        kernel = self.kernel_
+        is_length = np.array([name == "length_scale" for name in kernel.names])
+        if not is_length.any():
+            raise InvalidInputError(
+                "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
+                f"{kernel}."
+            )
+        other = copy(self)
+        other.kernel_ = kernel.with_theta(kernel.theta + np.log(factor) * is_length)
+        comparisons = self.posterior_.prior.comparisons
+        sites = self.posterior_.tau, self.posterior_.nu
+        return other._condition(self._inference(comparisons), sites)
+
+    def _inference(self, comparisons: Comparisons) -> Inference:
+        rows = self.X_train_[comparisons.items]
+        return Inference(rows, comparisons, self.basis_, self.method)
+
+    def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
+        """Store the posterior under the kernel and the likelihood found."""
+        posterior = inference.posterior(self.kernel_, self.likelihood_, start=sites)
+        posterior.ending.warn(stacklevel=3)
+        rows = self.X_train_ if inference.basis is None else inference.basis
+        self.posterior_ = posterior
+        self.basis_rows_ = rows[posterior.items]
+        self.log_marginal_likelihood_ = posterior.log_evidence
+        return self
+
+    def _extended_sites(self, comparisons: Comparisons) -> SiteParameters | None:
+        """Return sites for all comparisons: the old ones first, then those found for new pairs."""
+        posterior = self.posterior_
+        n_old = posterior.prior.comparisons.n_pairs
+        n_new = comparisons.n_pairs - n_old
+        has_light = bool((comparisons.count < 1.0).any())  # for Laplace's method only
+        if has_light or n_new > MAX_SEQUENTIAL or posterior.likelihood.is_gaussian:
+            return None
+        if n_new == 0:
+            return posterior.tau, posterior.nu
+        new = np.arange(n_old, comparisons.n_pairs)
+        ends = np.stack([comparisons.winner[new], comparisons.loser[new]])
+        items, positions = np.unique(ends, return_inverse=True)
+        first, second = positions.reshape(2, n_new)
+        K_cross, K_new = self._kernel_blocks(self.X_train_[items])
+        mean, covariance = posterior.mean_at(K_cross), posterior.covariance_at(K_cross, K_new)
+        D = covariance[first] - covariance[second]
+        tau, nu = sequential_sites(
+            mean[first] - mean[second],
+            D[:, first] - D[:, second],
+            comparisons.count[new],
+            Outcomes(comparisons.tied[new], comparisons.margin[new], np.zeros(n_new)),
+            posterior.likelihood,
+        )
+        return np.append(posterior.tau, tau), np.append(posterior.nu, nu)
 
     def _scores(self, X: FloatArray) -> FloatArray:
         return Expansion(self.kernel_, self.basis_rows_).product(X, self.posterior_.dual_coef)
 
-    def _blocks(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _kernel_blocks(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the kernel between the basis and X, and that of X."""
         return self.kernel_(self.basis_rows_, X), self.kernel_(X, X)
 
-    def _check_rows(self, X: Any, **options: Any) -> FloatArray:
-        rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", **options)
-        return rows.toarray() if issparse(rows) else rows
+    def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
+        """Return dense rows; ``reset`` is for training rows."""
+        rows = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_min_samples=2 if reset else 1,
+        )
+        return dense_rows(rows)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:
         check_is_fitted(self)

@@ -1,4 +1,4 @@
-"""What the posterior is for: which comparison to ask next, and how sure the ranking is."""
+"""Which comparison to ask for next, and how certain the ranking is."""
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
@@ -10,19 +10,19 @@ from scipy.stats import rankdata
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.inference.likelihoods import hazard
+from rankwise.rankers.gp.inference.likelihoods import inverse_mills_ratio
 
 Goal = Literal["ranking", "best"]
 
 MAX_ITEMS = 1000
-"""Items among which the next question is looked for."""
+"""Items from which the next comparison is chosen."""
 
 
-def bald(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
-    """Return how many bits an answer is expected to tell about the scores.
+def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+    """Return the expected information of an answer about the scores, in bits (BALD).
 
     It is the entropy of the answer, less the entropy it would still have if the scores were known.
-    The second part rests on h(Phi(x)) = exp(-x^2 / (pi ln 2)), which is right to 0.003 bit.
+    The second part uses h(Phi(x)) = exp(-x^2 / (pi ln 2)), which is accurate to 0.003 bit.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ def bald(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArr
     return np.asarray((entr(p) + entr(1.0 - p)) / log(2.0) - known)
 
 
-def eubo(second: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the expected score of the better item of each candidate pair.
+def winner_score(second: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the expected score of the better item of each candidate pair (EUBO).
 
-    Where it is largest, both items are promising and it is open which is better: asking there
-    finds the best item fast.
+    Where it is largest, both items are promising and it is uncertain which is better: comparing
+    them finds the best item fast.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def eubo(second: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArr
     mean, variance : (n,)
         Of the difference first - second.
     """
-    spread = np.sqrt(np.maximum(variance, 1e-200))
-    u = mean / spread
-    return np.asarray(second + mean * ndtr(u) + spread * np.exp(-0.5 * u**2) / sqrt(2.0 * pi))
+    std = np.sqrt(np.maximum(variance, 1e-200))
+    u = mean / std
+    return np.asarray(second + mean * ndtr(u) + std * np.exp(-0.5 * u**2) / sqrt(2.0 * pi))
 
 
 def suggest_pairs(
@@ -66,8 +66,8 @@ def suggest_pairs(
 ) -> IntArray:
     """Choose the comparisons to ask next, the most useful first.
 
-    After each choice the covariance becomes the one expected once the answer is in, so that a
-    batch does not ask the same thing over again. O(n_pairs (n_candidates + n_items^2)).
+    After each choice the covariance becomes the one expected once the answer is known, so that a
+    batch does not ask for the same information twice. O(n_pairs (n_candidates + n_items^2)).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def suggest_pairs(
     n_pairs : int
         How many to choose.
     goal : {"ranking", "best"}
-        Learn the whole order (`bald`), or find the best item (`eubo`).
+        Learn the whole order (`information_gain`), or find the best item (`winner_score`).
     noise : float
         Noise variance of an answer.
     """
@@ -89,24 +89,26 @@ def suggest_pairs(
         )
     S, (i, j) = covariance.copy(), candidates.T
     difference = mean[i] - mean[j]
-    open_ = np.ones(len(candidates), dtype=bool)
+    available = np.ones(len(candidates), dtype=bool)
     chosen = np.empty(n_pairs, dtype=np.intp)
     for place in range(n_pairs):
         variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
         if goal == "ranking":
-            gain = bald(difference, variance, noise)
+            gain = information_gain(difference, variance, noise)
         else:
-            gain = eubo(mean[j], difference, variance)
-        best = int(np.argmax(np.where(open_, gain, -np.inf)))
-        chosen[place], open_[best] = best, False
+            gain = winner_score(mean[j], difference, variance)
+        best = int(np.argmax(np.where(available, gain, -np.inf)))
+        chosen[place], available[best] = best, False
         column = S[:, i[best]] - S[:, j[best]]
-        information = expected_information(difference[best], variance[best], noise)
+        information = fisher_information(difference[best], variance[best], noise)
         S -= information * np.outer(column, column)
     return candidates[chosen]
 
 
-def candidate_pairs(mean: FloatArray, goal: Goal, rng: np.random.Generator) -> IntArray:
-    """Return all pairs of items, or of ``MAX_ITEMS`` of them: the best, or a random choice.
+def candidate_pairs(
+    mean: FloatArray, goal: Goal, rng: np.random.Generator, max_items: int = MAX_ITEMS
+) -> IntArray:
+    """Return all pairs of items, or of ``max_items`` of them: the best, or a random choice.
 
     Parameters
     ----------
@@ -116,25 +118,27 @@ def candidate_pairs(mean: FloatArray, goal: Goal, rng: np.random.Generator) -> I
         What the comparisons are for.
     rng
         Draws items where there are too many.
+    max_items : int
+        Number of items at most.
     """
     n_items = len(mean)
     items = np.arange(n_items)
-    if n_items > MAX_ITEMS:
-        best = np.argsort(-mean, kind="stable")[:MAX_ITEMS]
-        items = best if goal == "best" else rng.choice(n_items, MAX_ITEMS, replace=False)
+    if n_items > max_items:
+        best = np.argsort(-mean, kind="stable")[:max_items]
+        items = best if goal == "best" else rng.choice(n_items, max_items, replace=False)
     items = np.sort(items)
     return items[np.stack(np.triu_indices(len(items), 1), axis=1)]
 
 
-def expected_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
+def fisher_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
     """Return the Fisher information of an answer about the mean of the difference.
 
-    The posterior covariance expected after the answer is S - information * (S a)(S a)', where a
-    picks the difference out of the scores.
+    The posterior covariance expected after the answer is S - information * (S a)(S a)', where a'f
+    is the difference.
     """
     total = noise + variance
     z = mean / np.sqrt(total)
-    return hazard(z) * hazard(-z) / total
+    return inverse_mills_ratio(z) * inverse_mills_ratio(-z) / total
 
 
 @final
@@ -174,11 +178,11 @@ class RankDistribution:
 
     @property
     def best(self) -> FloatArray:
-        """The probability of each item to be the best."""
+        """The probability that each item is the best."""
         return self.top(1)
 
     def top(self, k: int) -> FloatArray:
-        """Return the probability of each item to be among the best k."""
+        """Return the probability that each item is among the best k."""
         return (self.ranks <= k).mean(axis=0)
 
     def interval(self, level: float = 0.9) -> IntArray:
