@@ -1,7 +1,7 @@
 """What ``fit`` was given to learn from, checked once."""
 
 from dataclasses import dataclass, replace
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +57,7 @@ class TrainingData:
         cls,
         n_items: int,
         y: ArrayLike | None = None,
-        qid: ArrayLike | None = None,
+        qid: ArrayLike | Queries | None = None,
         sample_weight: ArrayLike | None = None,
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
@@ -80,7 +80,7 @@ class TrainingData:
 
     @classmethod
     def _from_scores(
-        cls, n_items: int, y: ArrayLike | None, qid: ArrayLike | None, weight: ArrayLike | None
+        cls, n_items: int, y: ArrayLike | None, qid: Any, weight: ArrayLike | None
     ) -> Self:
         assert y is not None
         scores = check_scores(y)
