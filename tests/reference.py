@@ -39,6 +39,17 @@ def score_pairs(y, qid, cost, ties, query_weight, sample_weight=None):
     return pairs
 
 
+def compared_pairs(pairs, margin, weight, cost):
+    """List (i, j, target, weight) of comparisons, as [PTA09] (20) to (22) define the costs."""
+    listed = []
+    for (i, j), z, w in zip(np.asarray(pairs).tolist(), margin, weight, strict=True):
+        if cost == "unit":
+            listed.append((i, j, 1.0 if z > 0 else -1.0 if z < 0 else 0.0, w))
+        else:
+            listed.append((i, j, z, w / z**2 if cost == "relative" else w))
+    return listed
+
+
 def laplacian(pairs, n_items):
     """Return the dense Laplacian and right-hand side of weighted pairs."""
     L, r = np.zeros((n_items, n_items)), np.zeros(n_items)

@@ -1,5 +1,8 @@
 """Preference graphs equal their definition, pair by pair."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +10,8 @@ from hypothesis import strategies as st
 
 import reference
 from problems import problem
-from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph
+from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph, Queries
+from rankwise.graph.grades import Grades
 
 CONVENTIONS = [
     ("magnitude", "drop"),
@@ -24,7 +28,7 @@ def dense(y, qid, cost, ties, query_weight, sample_weight=None):
 
 
 def graphs():
-    """Every convention on ties, no ties, single-item queries, one label, zero weights."""
+    """Every convention on ties, no ties, single-item queries, one grade, zero weights."""
     for cost, ties in CONVENTIONS:
         for query_weight in WEIGHTS:
             for grades in (None, 2, 4):
@@ -103,12 +107,13 @@ def random_pairs(seed=0, n_items=12, n_pairs=30):
     return pairs, rng.normal(size=len(pairs)), rng.integers(0, 3, len(pairs)).astype(float)
 
 
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
 @pytest.mark.parametrize("n_pairs", [3, 8, 40])
-def test_pair_graph_equals_the_sum_over_pairs(n_pairs):
+def test_pair_graph_equals_the_sum_over_pairs(n_pairs, cost):
     pairs, margin, weight = random_pairs(n_pairs=n_pairs)
-    graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12)
-    rows = [(*pair, z, w) for pair, z, w in zip(pairs, margin, weight, strict=True)]
-    L, r = reference.laplacian(rows, 12)
+    margin = margin + np.sign(margin)  # so that no relative weight is beyond all measure
+    graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12, cost=cost)
+    L, r = reference.laplacian(reference.compared_pairs(pairs, margin, weight, cost), 12)
     root = graph.laplacian.root()
     R = root.to_items(np.eye(root.rank))
     X = np.random.default_rng(2).normal(size=(12, 4)) + 50
@@ -120,6 +125,56 @@ def test_pair_graph_equals_the_sum_over_pairs(n_pairs):
     assert root.rank == np.linalg.matrix_rank(L)
     P = np.random.default_rng(0).normal(size=(root.rank, 2))
     np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-12)
+
+
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
+def test_a_cost_means_the_same_for_scores_and_for_their_pairs(cost):
+    p = problem(seed=4, sizes=(6, 5), grades=4)
+    listed = reference.score_pairs(p.y, p.qid, "magnitude", "drop", "pairs")
+    i, j, margin, weight = map(np.array, zip(*listed, strict=True))
+    by_pairs = PreferenceGraph.from_pairs(
+        np.column_stack([i, j]), margin, weight, len(p.y), cost=cost
+    )
+    by_scores = PreferenceGraph.from_scores(p.y, p.qid, cost=cost, query_weight="pairs")
+    np.testing.assert_allclose(by_pairs @ p.X, by_scores @ p.X, atol=1e-12)
+    np.testing.assert_allclose(by_pairs.rhs, by_scores.rhs, atol=1e-12)
+
+
+def test_a_margin_of_zero_has_no_direction_in_the_unit_cost():
+    graph = PreferenceGraph.from_pairs([[0, 1], [1, 2]], [0.0, -3.0], cost="unit")
+    assert graph.rhs.tolist() == [0.0, -1.0, 1.0]
+
+
+def test_tiny_margins_of_the_relative_cost_are_bounded():
+    graph = PreferenceGraph.from_pairs([[0, 1], [1, 2]], [1e-12, 1.0], cost="relative")
+    assert graph.laplacian.diagonal().max() == pytest.approx(1e12, rel=1e-6)
+
+
+COPIES = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("keep_ties", [False, True])
+def test_kept_ties_survive_a_copy_of_the_grades(copied, keep_ties):
+    p = problem(seed=2)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(p.y))
+    grades = Grades.of(Queries.from_qid(p.qid), p.y, weight, keep_ties=keep_ties)
+    again = copied(grades)
+    assert again.ties_kept == keep_ties
+    omega = grades.query_weights("equal")
+    np.testing.assert_array_equal(again.query_weights("equal"), omega)
+    np.testing.assert_array_equal(again.clique(omega) @ p.X, grades.clique(omega) @ p.X)
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
+def test_a_copy_of_a_graph_is_the_same_graph(copied, cost, ties):
+    p = problem(seed=2)
+    graph = PreferenceGraph.from_scores(p.y, p.qid, cost=cost, ties=ties)
+    again = copied(graph)
+    np.testing.assert_array_equal(again @ p.X, graph @ p.X)
+    np.testing.assert_array_equal(again.rhs, graph.rhs)
+    assert again.n_ignored_queries == graph.n_ignored_queries
 
 
 @settings(max_examples=60, deadline=None)
@@ -243,6 +298,11 @@ def test_useless_queries_are_counted():
         (lambda: PreferenceGraph.from_scores([0, 1], sample_weight=[1, 0]), "one preference"),
         (lambda: PreferenceGraph.from_pairs([[0, 1]], margin=[1, 2]), "`pair_margin` must have"),
         (lambda: PreferenceGraph.from_pairs([[0, 1]], margin=[np.inf]), "`pair_margin` must be"),
+        (lambda: PreferenceGraph.from_pairs([[0, 1]], cost="hinge"), "`cost` must be one of"),
+        (
+            lambda: PreferenceGraph.from_pairs([[0, 1]], [0.0], cost="relative"),
+            "a margin other than 0",
+        ),
         (lambda: PreferenceGraph.from_pairs([[0.5, 1]]), "integer positions"),
         (lambda: PreferenceGraph.from_pairs(np.zeros((0, 2), int)), "at least one row"),
     ],

@@ -1,4 +1,4 @@
-"""Compiled loops over groups of items: one pass each, float64 results for float32 or float64."""
+"""Compiled loops over groups and pairs of items: one pass each, float64 results for any floats."""
 
 import numpy as np
 from numba import njit
@@ -69,22 +69,22 @@ def reflect_rows(
     the others before anything is summed, which is exact for columns that are nearly constant.
     """
     n_columns = np.uint64(V.shape[1])
-    lean = np.empty(n_columns)
+    projection = np.empty(n_columns)
     for g in range(first_group, last_group):
         begin, end = starts[g], starts[g + 1]
         first = np.uint64(rows[begin])
         for j in range(n_columns):
-            lean[j] = 0.0
+            projection[j] = 0.0
         for p in range(begin + 1, end):
             share = axis[p] * axis[p] / (1.0 + axis[begin])
             i = np.uint64(rows[p])
             for j in range(n_columns):
-                lean[j] += share * (V[i, j] - V[first, j])
+                projection[j] += share * (V[i, j] - V[first, j])
         for p in range(begin + 1, end):
             i, coordinate = np.uint64(rows[p]), np.uint64(p - g - 1)
             c = scale[p]
             for j in range(n_columns):
-                out[coordinate, j] = c * (V[i, j] - V[first, j] - lean[j])
+                out[coordinate, j] = c * (V[i, j] - V[first, j] - projection[j])
 
 
 @njit(cache=True)
@@ -105,3 +105,50 @@ def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArr
                 for j in range(n_columns):
                     out[k, j] += r * (np.float64(Z[i, j]) - Z[a, j])
     return out.T.copy()
+
+
+@njit(cache=True)
+def row_differences(V: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+    """Return ``V[first] - V[second]`` without copies of either."""
+    n_columns = V.shape[1]
+    out = np.empty((len(first), n_columns))
+    for pair in range(len(first)):
+        i, j = np.uint64(first[pair]), np.uint64(second[pair])
+        for k in range(n_columns):
+            out[pair, k] = np.float64(V[i, k]) - V[j, k]
+    return out
+
+
+@njit(cache=True)
+def signed_row_sums(
+    values: FloatArray, first: IntArray, second: IntArray, n_items: int
+) -> FloatArray:
+    """Sum for each item the rows of the pairs it is first in, less those it is second in."""
+    n_columns = values.shape[1]
+    out = np.zeros((n_items, n_columns))
+    for pair in range(len(first)):
+        i, j = np.uint64(first[pair]), np.uint64(second[pair])
+        for k in range(n_columns):
+            out[i, k] += values[pair, k]
+            out[j, k] -= values[pair, k]
+    return out
+
+
+@njit(cache=True)
+def laplacian_product(
+    V: FloatArray, first: IntArray, second: IntArray, weight: FloatArray, tail: int
+) -> FloatArray:
+    """Return L V for the Laplacian L of weighted pairs, without L.
+
+    Row i of V is zero from column ``i + tail`` on, which halves the work for a square V.
+    """
+    product = np.zeros(V.shape)
+    n_columns = V.shape[1]
+    for pair in range(len(first)):
+        i, j = np.uint64(first[pair]), np.uint64(second[pair])
+        end = min(n_columns, max(first[pair], second[pair]) + tail)
+        for k in range(np.uint64(end)):
+            flow = weight[pair] * (np.float64(V[i, k]) - V[j, k])
+            product[i, k] += flow
+            product[j, k] -= flow
+    return product

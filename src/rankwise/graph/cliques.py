@@ -1,4 +1,4 @@
-"""Weighted scatter of items around the mean of their group: a Laplacian in O(n)."""
+"""Groups in which every two items are joined: a Laplacian in O(n)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ BLOCK_BYTES = 1 << 20
 """Rows are centred and squared in blocks of this size, which stay in a core's cache."""
 
 WORK_PER_THREAD = 1 << 18
-"""A further thread is started for so many numbers."""
+"""Number of entries for which a further thread is started."""
 
 SPARSE_BLOCK_BYTES = 1 << 26
 """Sparse rows are made dense in blocks of this size."""
@@ -188,34 +188,30 @@ class CliqueRoot(Root):
     component: IntArray
 
     @classmethod
-    def of(cls, scatter: CliqueLaplacian) -> Self:
-        """Build from a scatter; groups of one item or of degree 0 have no coordinates."""
-        joined = (scatter.degree > 0) & (scatter.size > 1)
-        rows = np.flatnonzero(np.append(joined, False)[scatter.group])
-        rows = rows[np.argsort(scatter.group[rows], kind="stable")]
-        group = scatter.group[rows]
+    def of(cls, cliques: CliqueLaplacian) -> Self:
+        """Build one reflection per group; groups of one item or of degree 0 have no coordinates."""
+        joined = (cliques.degree > 0) & (cliques.size > 1)
+        rows = np.flatnonzero(np.append(joined, False)[cliques.group])
+        rows = rows[np.argsort(cliques.group[rows], kind="stable")]
+        group = cliques.group[rows]
         starts = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(rows))
         inner = np.delete(np.arange(len(rows)), starts[:-1])
         return cls(
-            n_items=scatter.n_items,
+            n_items=cliques.n_items,
             rows=rows,
             starts=starts,
-            scale=np.sqrt(scatter.weight[rows] * scatter.degree[group]),
-            axis=np.sqrt(scatter.weight[rows] / scatter.mass[group]),
-            component=scatter.label[group[inner]],
+            scale=np.sqrt(cliques.weight[rows] * cliques.degree[group]),
+            axis=np.sqrt(cliques.weight[rows] / cliques.mass[group]),
+            component=cliques.label[group[inner]],
         )
 
     def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
         """Set ``out = R.T @ V``, a share of the groups in each thread."""
         n_groups = len(self.starts) - 1
         n_tasks = max(1, min(n_threads(), n_groups, V.size // WORK_PER_THREAD))
-        edges = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
-        in_threads(
-            lambda k: reflect_rows(
-                V, self.rows, self.starts, self.axis, self.scale, edges[k], edges[k + 1], out
-            ),
-            n_tasks,
-        )
+        cuts = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
+        arrays = V, self.rows, self.starts, self.axis, self.scale
+        in_threads(lambda k: reflect_rows(*arrays, cuts[k], cuts[k + 1], out), n_tasks)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
@@ -223,10 +219,10 @@ class CliqueRoot(Root):
         first, lengths = self.starts[:-1], np.diff(self.starts)
         P = np.zeros((len(self.rows), C.shape[1]))
         P[np.delete(np.arange(len(self.rows)), first)] = C
-        lean = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
-        tilted = lean / (1.0 + self.axis[first])[:, None]
-        P -= self.axis[:, None] * np.repeat(tilted, lengths, axis=0)
-        P[first] = -lean
+        along = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
+        share = along / (1.0 + self.axis[first])[:, None]
+        P -= self.axis[:, None] * np.repeat(share, lengths, axis=0)
+        P[first] = -along
         out[self.rows] = self.scale[:, None] * P
         return out
 

@@ -1,4 +1,4 @@
-"""The Laplacian of an explicit list of weighted edges."""
+"""Explicit pairs of items, and the Laplacian that they have with any weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,104 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
 from rankwise.graph.laplacian import GraphLaplacian, Root
+
+BLOCK_PAIRS = 2048
+"""Pairs whose differences are formed together."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    r"""Hold pairs of items, whose Laplacian can be taken with one set of weights after another.
+
+    With D the matrix that has a row :math:`e_i - e_j` for each pair (i, j), the Laplacian for
+    weights w is :math:`D^\top \mathrm{diag}(w) D`. D is not stored; every method is one loop over
+    the pairs.
+
+    Parameters
+    ----------
+    first, second : (n_pairs,)
+        The two items of each pair.
+    n_items : int
+        Number of items.
+
+    Notes
+    -----
+    The matrix M of [PTA09] (12) is :math:`D^\top \mathrm{diag}(\sqrt{w})`.
+    """
+
+    first: IntArray
+    second: IntArray
+    n_items: int
+
+    @classmethod
+    def of(cls, pairs: IntArray, n_items: int) -> Self:
+        """Build from an array of shape (n_pairs, 2)."""
+        first, second = pairs.T.copy()
+        return cls(first, second, n_items)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.first)
+
+    def take(self, chosen: IntArray) -> Self:
+        """Keep some of the pairs."""
+        return type(self)(self.first[chosen], self.second[chosen], self.n_items)
+
+    def differences(self, V: FloatArray) -> FloatArray:
+        """Return ``D @ V``, first less second, for V of shape (n_items,) or (n_items, k)."""
+        out = row_differences(_rows(V), self.first, self.second)
+        return out.reshape(self.n_pairs, *V.shape[1:])
+
+    def adjoint(self, values: FloatArray) -> FloatArray:
+        """Return ``D.T @ values`` for values of shape (n_pairs,) or (n_pairs, k)."""
+        out = signed_row_sums(_rows(values), self.first, self.second, self.n_items)
+        return out.reshape(self.n_items, *values.shape[1:])
+
+    def laplacian(self, weight: FloatArray) -> sparse.csr_array:
+        """Return ``D.T @ diag(weight) @ D``, in which repeated pairs add up."""
+        i, j = self.first, self.second
+        entries = np.concatenate([weight, weight, -weight, -weight])
+        rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
+        shape = (self.n_items, self.n_items)
+        return sparse.coo_array((entries, (rows, columns)), shape=shape).tocsr()
+
+    def product(
+        self, weight: FloatArray, V: FloatArray, *, is_lower_triangular: bool = False
+    ) -> FloatArray:
+        """Return ``D.T @ diag(weight) @ D @ V`` without the Laplacian: O(n_pairs k).
+
+        Parameters
+        ----------
+        weight : (n_pairs,)
+            The weight of each pair.
+        V : (n_items,) or (n_items, k)
+            What the Laplacian is applied to.
+        is_lower_triangular : bool
+            Whether row i of V is zero after column i, which halves the work for a square V.
+        """
+        columns = _rows(V)
+        tail = 1 if is_lower_triangular else columns.shape[1]
+        return laplacian_product(columns, self.first, self.second, weight, tail).reshape(V.shape)
+
+    def gram(self, weight: FloatArray, Z: FloatArray) -> FloatArray:
+        """Return ``Z.T @ D.T @ diag(weight) @ D @ Z``, some pairs at a time: O(n_pairs k^2)."""
+        rows, n_columns = _rows(Z), Z.shape[1]
+        G = np.zeros((n_columns, n_columns))
+        for start in range(0, self.n_pairs, BLOCK_PAIRS):
+            block = slice(start, start + BLOCK_PAIRS)
+            leads = row_differences(rows, self.first[block], self.second[block])
+            G += leads.T @ (weight[block, None] * leads)
+        return G
+
+
+def _rows(V: FloatArray) -> FloatArray:
+    """Return V of shape (n,) or (n, k) as n contiguous rows."""
+    rows = V[:, None] if V.ndim == 1 else V
+    return np.ascontiguousarray(rows)
 
 
 @final
@@ -32,16 +129,14 @@ class EdgeLaplacian(GraphLaplacian):
     component: IntArray
 
     @classmethod
-    def of_pairs(cls, pairs: IntArray, weight: FloatArray, n_items: int) -> Self:
-        """Build from pairs of items and the weight of each; edges of weight 0 do not count."""
-        used = weight > 0
-        first, second, w = pairs[used, 0], pairs[used, 1], weight[used]
-        entries = np.concatenate([w, w, -w, -w])
-        rows = np.concatenate([first, second, first, second])
-        columns = np.concatenate([first, second, second, first])
-        matrix = sparse.coo_array((entries, (rows, columns)), shape=(n_items, n_items)).tocsr()
+    def of_pairs(cls, pairs: Incidence, weight: FloatArray) -> Self:
+        """Build from pairs of items and the weight of each; pairs of weight 0 join nothing."""
+        used = np.flatnonzero(weight > 0)
+        joined = pairs.take(used)
+        matrix = joined.laplacian(weight[used])
         _, component = connected_components(matrix, directed=False)
-        isolated = np.bincount(np.r_[first, second], minlength=n_items) == 0
+        ends = np.concatenate([joined.first, joined.second])
+        isolated = np.bincount(ends, minlength=pairs.n_items) == 0
         return cls(matrix, np.where(isolated, -1, component).astype(np.intp))
 
     @property

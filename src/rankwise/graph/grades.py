@@ -1,4 +1,4 @@
-"""Items sorted into queries and, inside a query, into grades of equal score."""
+"""Items of a query grouped by score: the grades from which graphs of scored items are built."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.graph.cliques import CliqueLaplacian
-from rankwise.graph.edges import EdgeLaplacian
+from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import GraphLaplacian
 from rankwise.graph.nested_cliques import NestedCliqueLaplacian
 from rankwise.graph.query_weights import given_query_weight, standard_query_weight
@@ -94,8 +94,8 @@ class Grades:
 
     def clique(self, omega: FloatArray) -> GraphLaplacian:
         """Return the Laplacian that joins all items of a query, or all of different score."""
-        single = self.ties_kept or self.n_grades == self.queries.n_items
-        if single:  # without any tied pair, dropping and keeping ties are the same
+        has_no_ties = self.n_grades == self.queries.n_items
+        if self.ties_kept or has_no_ties:  # [PTA09] eq. (25): D - P P'
             degree = omega * self.query_mass
             label = np.arange(self.queries.n_queries)
             return CliqueLaplacian.of_groups(self.queries.index, self.weight, degree, label)
@@ -106,7 +106,7 @@ class Grades:
         return self._nested(within, between)
 
     def relative(self, scores: FloatArray, omega: FloatArray) -> tuple[GraphLaplacian, FloatArray]:
-        """Return the Laplacian and right-hand side of the relative cost, [PTA09] (22)."""
+        """Return the Laplacian and right-hand side of the relative cost; O(k^2) for k grades."""
         if scores.ndim == 2 and scores.shape[1] > 1:
             raise InvalidInputError(
                 "cost='relative' must have one output per graph, since the scores weigh the pairs: "
@@ -116,25 +116,26 @@ class Grades:
         value[self.grade] = scores.reshape(-1)
         first, second = self._grade_pairs()
         gap = value[second] - value[first]
-        weight = 1.0 / np.maximum(gap, self._smallest_gap(value)[self.query[first]]) ** 2
-        weight *= omega[self.query[first]]
+        counted = np.maximum(gap, self._smallest_gap(value)[self.query[first]])
+        weight = omega[self.query[first]] / counted**2  # [PTA09] eq. (22)
         degree = sum_by(first, weight * self.mass[second], self.n_grades)
         degree += sum_by(second, weight * self.mass[first], self.n_grades)
         pull = sum_by(second, weight * gap * self.mass[first], self.n_grades)
         pull -= sum_by(first, weight * gap * self.mass[second], self.n_grades)
         edge = weight * self.mass[first] * self.mass[second]
-        between = EdgeLaplacian.of_pairs(np.column_stack([first, second]), edge, self.n_grades)
+        between = EdgeLaplacian.of_pairs(Incidence(first, second, self.n_grades), edge)
         component = np.where(between.component >= 0, self.query, -1)
         rhs = (self.weight * pull[self.grade]).reshape(scores.shape)
         return self._nested(degree, EdgeLaplacian(between.matrix, component)), rhs
 
     def wins_minus_losses(self, omega: FloatArray) -> FloatArray:
-        """Return, for each item, the weight below it minus the weight above it, [PTA09] (20)."""
+        """Return, for each item, the weight of what it beats less that of what beats it."""
         before = np.cumsum(self.mass) - self.mass
         start = np.searchsorted(self.query, np.arange(self.queries.n_queries))
         below = before - before[start][self.query]
         above = self.query_mass[self.query] - self.mass - below
-        return omega[self.queries.index] * self.weight * (below - above)[self.grade]
+        lead = (below - above)[self.grade]
+        return omega[self.queries.index] * self.weight * lead  # [PTA09] eq. (20): M N
 
     def _nested(self, degree: FloatArray, between: GraphLaplacian) -> NestedCliqueLaplacian:
         within = CliqueLaplacian.of_groups(self.grade, self.weight, degree, self.query)
@@ -170,6 +171,7 @@ def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntA
 
 
 def _refuse_other_ties(grade: IntArray, other: IntArray, output: int) -> None:
+    """Refuse an output whose tied items are not those of the first one."""
     n_grades = len(np.unique(grade))
     both = np.unique(np.stack([grade, other]), axis=1).shape[1]
     if not both == n_grades == len(np.unique(other)):

@@ -1,4 +1,4 @@
-"""What every Laplacian of a preference graph can do, and what a root of one is."""
+"""Laplacians of preference graphs and their roots: what all kinds have in common."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -60,17 +60,17 @@ class Root(ABC):
         n_items = len(K)
         half = np.empty((self.rank, n_items))
 
-        def from_the_left(k: int) -> None:
+        def reduce_rows(k: int) -> None:
             block = slice(k * BLOCK, (k + 1) * BLOCK)
             half[:, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
 
-        def from_the_right(k: int) -> None:
+        def reduce_columns(k: int) -> None:
             block = slice(k * BLOCK, (k + 1) * BLOCK)
             K[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
 
-        in_threads(from_the_left, -(-n_items // BLOCK))
+        in_threads(reduce_rows, -(-n_items // BLOCK))
         K.resize((self.rank, self.rank), refcheck=False)
-        in_threads(from_the_right, -(-self.rank // BLOCK))
+        in_threads(reduce_columns, -(-self.rank // BLOCK))
         return K
 
 

@@ -1,4 +1,4 @@
-"""Two levels of Laplacian: items within label groups, and group means between each other."""
+"""A Laplacian in two parts: items within their groups, and the means of the groups."""
 
 from dataclasses import dataclass, replace
 from typing import Self, final
@@ -13,18 +13,18 @@ from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
 @final
 @dataclass(frozen=True, eq=False)
 class NestedCliqueLaplacian(GraphLaplacian):
-    r"""Add to the scatter of items in their groups a Laplacian over the group means.
+    r"""Join the items of each group, and the means of the groups to each other.
 
     .. math:: p^\top L p = p^\top L_{\text{within}} p + (Ap)^\top L_{\text{between}} (Ap)
 
     with A the weighted average of each group. This is the exact form of every cost whose pair
-    weights depend only on the labels of the two items (docs/theory/preference-graphs.rst, eq.
+    weights depend only on the scores of the two items (docs/theory/preference-graphs.rst, eq.
     graph-nested).
 
     Parameters
     ----------
     within : CliqueLaplacian
-        Over the items, grouped by query and label.
+        Over the items, grouped by query and score.
     between : GraphLaplacian
         Over the groups.
     component : (n_items,)
@@ -68,7 +68,7 @@ class NestedCliqueLaplacian(GraphLaplacian):
 class NestedCliqueRoot(Root):
     """The root of a `NestedCliqueLaplacian`: coordinates within groups, then between them."""
 
-    scatter: CliqueLaplacian
+    cliques: CliqueLaplacian
     within: CliqueRoot
     between: Root
     component: IntArray
@@ -83,20 +83,20 @@ class NestedCliqueRoot(Root):
     def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
         """Set ``out = R.T @ V``."""
         self.within.fill_coordinates(V, out[: self.within.rank])
-        self.between.fill_coordinates(self.scatter.means(V), out[self.within.rank :])
+        self.between.fill_coordinates(self.cliques.means(V), out[self.within.rank :])
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
         inside, across = C[: self.within.rank], C[self.within.rank :]
-        return self.within.to_items(inside) + self.scatter.spread(self.between.to_items(across))
+        return self.within.to_items(inside) + self.cliques.spread(self.between.to_items(across))
 
     def to_scores(self, P: FloatArray) -> FloatArray:
         """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
         inside, across = P[: self.within.rank], P[self.within.rank :]
-        means = self.between.to_scores(across)[self.scatter.group]
-        member = (self.scatter.group >= 0)[:, None]
+        means = self.between.to_scores(across)[self.cliques.group]
+        member = (self.cliques.group >= 0)[:, None]
         return self.within.to_scores(inside) + np.where(member, means, 0.0)
 
     def solve(self, B: FloatArray) -> FloatArray:
-        """Return the C with ``R @ C = B``: the two parts do not see each other."""
-        return np.vstack([self.within.solve(B), self.between.solve(self.scatter.totals(B))])
+        """Return the C with ``R @ C = B``: each part on its own."""
+        return np.vstack([self.within.solve(B), self.between.solve(self.cliques.totals(B))])

@@ -1,25 +1,19 @@
 """The preference graph: who is preferred to whom, by how much, and how much it counts."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, freeze, sum_by
-from rankwise.core.checks import (
-    check_choice,
-    check_finite,
-    check_pairs,
-    check_scores,
-    check_weight,
-)
+from rankwise.core.arrays import FloatArray, as_columns, freeze
+from rankwise.core.checks import check_choice, check_pairs, check_scores
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
-from rankwise.graph.edges import EdgeLaplacian
+from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.grades import MIN_GAP, Grades, outputs_by_ties
 from rankwise.graph.laplacian import GraphLaplacian
 from rankwise.graph.query_weights import QueryWeight
@@ -106,24 +100,9 @@ class PreferenceGraph:
         without formulas. For the relative cost, score gaps below 1e-6 of the query's range count as
         that, since the weight of a pair grows without bound.
         """
-        check_choice("cost", cost, get_args(Cost))
-        check_choice("ties", ties, get_args(Ties))
-        if ties == "keep" and cost != "magnitude":
-            raise InvalidInputError(
-                f"ties='keep' is defined for cost='magnitude' only: got cost={cost!r}. "
-                "Use ties='drop', which leaves tied pairs out."
-            )
         scores = check_scores(y)
-        queries = Queries.of(qid, len(scores))
-        weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
-        grades = Grades.of(queries, scores, weight, keep_ties=ties == "keep")
-        laplacian, rhs = _COSTS[cost](grades, scores, grades.query_weights(query_weight))
-        if not (laplacian.component >= 0).any():
-            raise NothingToLearnError(
-                "The data must hold at least one preference: all scores inside every query are "
-                f"equal, or every query has one item only ({queries}). Check `y` and `qid`."
-            )
-        return cls(laplacian, freeze(rhs), queries)
+        data = TrainingData.of(len(scores), scores, qid, sample_weight)
+        return cls.of(data, cost=cost, ties=ties, query_weight=query_weight)
 
     @classmethod
     def from_pairs(
@@ -154,27 +133,13 @@ class PreferenceGraph:
         Notes
         -----
         The preference graph of [PTA09] Sect. 2.1; (12) and (13) are its matrices M and N. The costs
-        are (21), (20) and (22). For the relative cost, margins below 1e-6 of the largest count as
-        that.
+        are (21), (20) and (22), of which a negative margin turns the preference round. For the
+        relative cost, margins below 1e-6 of the largest count as that.
         """
-        check_choice("cost", cost, get_args(Cost))
         checked = check_pairs(pairs, n_items)
-        n_pairs = len(checked)
         n_items = int(checked.max()) + 1 if n_items is None else n_items
-        w = check_weight("pair_weight", weight, n_pairs, "pair")
-        z = np.ones(n_pairs) if margin is None else np.asarray(margin, dtype=float)
-        if z.shape != (n_pairs,):
-            raise InvalidInputError(
-                f"`pair_margin` must have one entry per pair: there are {n_pairs}, "
-                f"got shape {z.shape}."
-            )
-        check_finite("pair_margin", z)
-        z, w = _pair_costs(cost, z, w)
-        winner, loser = checked.T
-        rhs = sum_by(winner, w * z, n_items)  # [PTA09] (17): M N
-        rhs -= sum_by(loser, w * z, n_items)
-        laplacian = EdgeLaplacian.of_pairs(checked, w, n_items)
-        return cls(laplacian, freeze(rhs), Queries.single(n_items))
+        data = TrainingData.of(n_items, pairs=checked, pair_margin=margin, pair_weight=weight)
+        return cls.of(data, cost=cost)
 
     @classmethod
     def of(
@@ -185,18 +150,38 @@ class PreferenceGraph:
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
     ) -> Self:
-        """Build from what ``fit`` was given; several outputs must be able to share a graph."""
-        if data.is_scored:
-            return cls.from_scores(
-                data.scores,
-                data.queries,
-                cost=cost,
-                ties=ties,
-                query_weight=query_weight,
-                sample_weight=data.sample_weight,
+        """Build from what ``fit`` was given; several outputs must be able to share a graph.
+
+        The options are those of `from_scores`. Comparisons have no queries and no ties, so that
+        only `cost` matters for them.
+        """
+        check_choice("cost", cost, get_args(Cost))
+        if not data.is_scored:
+            return cls._of_comparisons(data, cost)
+        check_choice("ties", ties, get_args(Ties))
+        if ties == "keep" and cost != "magnitude":
+            raise InvalidInputError(
+                f"ties='keep' is defined for cost='magnitude' only: got cost={cost!r}. "
+                "Use ties='drop', which leaves tied pairs out."
             )
-        pairs, margin, weight = data.comparisons
-        return cls.from_pairs(pairs, margin, weight, data.n_items, cost=cost)
+        grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=ties == "keep")
+        omega = grades.query_weights(query_weight)
+        laplacian, rhs = _COSTS[cost](grades, data.scores, omega)
+        if not (laplacian.component >= 0).any():
+            raise NothingToLearnError(
+                "The data must hold at least one preference: all scores inside every query are "
+                f"equal, or every query has one item only ({data.queries}). Check `y` and `qid`."
+            )
+        return cls(laplacian, freeze(rhs), data.queries)
+
+    @classmethod
+    def _of_comparisons(cls, data: TrainingData, cost: Cost) -> Self:
+        pairs, margin, given_weight = data.comparisons
+        target, weight = pair_targets(cost, margin, given_weight)
+        incidence = Incidence.of(pairs, data.n_items)
+        rhs = incidence.adjoint(weight * target)  # [PTA09] eq. (17): M N, with (12) and (13)
+        laplacian = EdgeLaplacian.of_pairs(incidence, weight)  # [PTA09] eq. (17): M M'
+        return cls(laplacian, freeze(rhs), data.queries)
 
     @property
     def n_items(self) -> int:
@@ -239,13 +224,11 @@ class OutputGraphs:
             return cls((graph,), ([0],), is_multi_output=False)
         outputs = outputs_by_ties(data.scores, data.queries, cost, ties)
         graphs = tuple(
-            PreferenceGraph.from_scores(
-                data.scores[:, columns],
-                data.queries,
+            PreferenceGraph.of(
+                replace(data, y=data.scores[:, columns]),
                 cost=cost,
                 ties=ties,
                 query_weight=query_weight,
-                sample_weight=data.sample_weight,
             )
             for columns in outputs
         )
@@ -271,37 +254,40 @@ class OutputGraphs:
         return np.concatenate(parts, axis=-1)[..., order]
 
 
+def pair_targets(
+    cost: Cost, margin: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the target and the weight of comparisons with these margins and weights.
+
+    For the relative cost, margins below 1e-6 of the largest count as that.
+    """
+    if cost == "magnitude":
+        return margin, weight  # [PTA09] eq. (21)
+    if cost == "unit":
+        return np.sign(margin), weight  # [PTA09] eq. (20)
+    size = np.abs(margin)
+    largest = size.max()
+    if largest == 0.0:
+        raise InvalidInputError(
+            "cost='relative' must have a margin other than 0: every `pair_margin` is 0. "
+            "Use cost='magnitude'."
+        )
+    return margin, weight / np.maximum(size, MIN_GAP * largest) ** 2  # [PTA09] eq. (22)
+
+
 def _magnitude(
     grades: Grades, scores: FloatArray, omega: FloatArray
 ) -> tuple[GraphLaplacian, FloatArray]:
     laplacian = grades.clique(omega)
-    return laplacian, laplacian @ scores  # [PTA09] (23): N = M' S
+    return laplacian, laplacian @ scores  # [PTA09] eq. (21): M N = M M' S by (23)
 
 
 def _unit(
     grades: Grades, scores: FloatArray, omega: FloatArray
 ) -> tuple[GraphLaplacian, FloatArray]:
-    columns = scores.reshape(len(scores), -1).T
+    columns = as_columns(scores).T
     wins = [grades.of_output(column).wins_minus_losses(omega) for column in columns]
     return grades.clique(omega), np.stack(wins, axis=-1).reshape(scores.shape)
-
-
-def _pair_costs(
-    cost: Cost, margin: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the target and the weight of comparisons with these margins and weights."""
-    if cost == "unit":
-        return np.sign(margin), weight  # [PTA09] (20)
-    if cost == "relative":
-        size = np.abs(margin)
-        least = MIN_GAP * size.max(initial=0.0)
-        if least == 0.0:
-            raise InvalidInputError(
-                "cost='relative' must have a margin other than 0: every `pair_margin` is 0. "
-                "Use cost='magnitude'."
-            )
-        return margin, weight / np.maximum(size, least) ** 2  # [PTA09] (22)
-    return margin, weight  # [PTA09] (21)
 
 
 _COSTS = {"magnitude": _magnitude, "unit": _unit, "relative": Grades.relative}

@@ -1,4 +1,4 @@
-"""What a query counts: omega of the named choices, and of weights that were given."""
+"""What a query counts: the factor omega, by name or as given."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
