@@ -8,9 +8,10 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, markdown, medians, within
 from rankwise import RankSVM
-from rankwise.graph.preference_graph import weighted_grades
+from rankwise.core.queries import Queries
+from rankwise.graph.grades import Grades
 from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
-from rankwise.rankers.svm.pair_sums import LevelPairs
+from rankwise.rankers.svm.pair_sums import GradedPairs
 
 GAP = 1e-3
 N_QUERIES, QUERY_SIZE, N_FEATURES = 1017, 41, 46  # as in three of MQ2007's five parts
@@ -87,8 +88,8 @@ def growth_rows() -> list[Row]:
 
     def pass_over(n_items: int):
         y, scores = rng.normal(size=(2, n_items))
-        levels, omega = weighted_grades(y, None, "pairs", None, keep_ties=False)
-        pairs = LevelPairs.of(levels, omega, y, "unit")
+        grades = Grades.of(Queries.single(n_items), y, np.ones(n_items), keep_ties=False)
+        pairs = GradedPairs.of(grades, np.ones(1), y, "unit")
         return lambda: smoothed_hinge(pairs, scores, 0.1).laplacian @ scores
 
     def fit(n_queries: int):

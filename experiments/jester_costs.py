@@ -42,7 +42,7 @@ def rankrls(cost: str, K: NDArray[Any], y: NDArray[Any], K_new: NDArray[Any]) ->
 def ranksvm(K: NDArray[Any], y: NDArray[Any], K_new: NDArray[Any]) -> NDArray[Any]:
     """Return the scores of new items under every C."""
     ranker = RankSVM(kernel="precomputed", query_weight="equal", tol=1e-3)
-    return np.stack([one.predict(K_new) for one in ranker.fit_path(K, y, Cs=CS)])
+    return ranker.fit_path(K, y, Cs=CS).predict(K_new)
 
 
 METHODS: dict[str, Method] = {

@@ -50,7 +50,7 @@ def ranksvm(
     K: NDArray[Any], y: NDArray[Any], qid: NDArray[Any], K_new: NDArray[Any]
 ) -> NDArray[Any]:
     ranker = RankSVM(kernel="precomputed", loss="hinge", tol=1e-3)
-    return np.stack([one.predict(K_new) for one in ranker.fit_path(K, y, qid=qid, Cs=CS)])
+    return ranker.fit_path(K, y, qid=qid, Cs=CS).predict(K_new)
 
 
 def regression(

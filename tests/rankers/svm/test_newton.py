@@ -1,6 +1,7 @@
 """Sums over violated pairs, the losses made of them, and the solver with its certificate."""
 
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,52 +9,63 @@ from scipy.sparse import csr_array
 
 import reference
 from problems import problem
-from rankwise.graph.preference_graph import weighted_grades
-from rankwise.rankers.svm import newton as hinge_newton
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.graph.grades import Grades
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import (
     NewtonSystems,
-    Problem,
-    Rule,
-    conjugate_gradients,
-    hessian,
-    solve,
+    RegularizedLoss,
+    minimize_hinge,
+    solve_by_products,
 )
-from rankwise.rankers.svm.pair_sums import LevelPairs, ListedPairs
-from rankwise.solve.iteration import Interrupts
+from rankwise.rankers.svm.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
+from rankwise.solve.iteration import Interrupts, StoppingRule
 
 COSTS = ["unit", "magnitude"]
 LOSSES = ["hinge", "squared_hinge"]
+B = np.arange(1.0, 4.0)
 
 
 def scored(seed, cost="unit", grades=3, query_weight="items", sizes=(5, 1, 7, 2, 40), n_features=3):
     """Return a problem, its pairs as a set and as a list."""
     P = problem(seed, sizes, n_features, grades)
     weight = np.random.default_rng(seed).integers(0, 4, len(P.y)) / 2.0
-    levels, omega = weighted_grades(P.y, P.qid, query_weight, weight, keep_ties=False)
+    grades = Grades.of(Queries.from_qid(P.qid), P.y, weight, keep_ties=False)
+    omega = grades.query_weights(query_weight)
     listed = reference.score_pairs(P.y, P.qid, cost, "drop", query_weight, weight)
-    return P, LevelPairs.of(levels, omega, P.y, cost), reference.winners_first(listed)
+    return P, GradedPairs.of(grades, omega, P.y, cost), reference.winners_first(listed)
 
 
-def compared(seed, n_items=12, n_pairs=40, n_features=3):
+def explicit(pairs, margin, weight, n_items, cost="magnitude"):
+    """Return comparisons as a set."""
+    data = TrainingData.of(n_items, pairs=pairs, pair_margin=margin, pair_weight=weight)
+    return ExplicitPairs.of(data, cost)
+
+
+def rule(tol=1e-4, max_iter=200):
+    return StoppingRule(tol, max_iter)
+
+
+def compared(seed, n_items=12, n_pairs=40, n_features=3, cost="magnitude"):
     """Return rows, comparisons with any margin and weight as a set and as a list."""
     rng = np.random.default_rng(seed)
     pairs = np.array([rng.choice(n_items, 2, replace=False) for _ in range(n_pairs)])
     margin, weight = rng.normal(1.0, 1.0, n_pairs), rng.integers(0, 3, n_pairs).astype(float)
-    listed = [(i, j, m, c) for (i, j), m, c in zip(pairs.tolist(), margin, weight, strict=True)]
+    listed = reference.compared_pairs(pairs, margin, weight, cost)
     X = rng.normal(size=(n_items, n_features))
-    return X, ListedPairs.of(pairs, margin, weight, n_items), listed
+    return X, explicit(pairs, margin, weight, n_items, cost), listed
 
 
 def assert_same_sums(slacks, listed, scores, low, high, Z):
     total, squares, total_slope, slope, L = reference.violations(listed, scores, low)
-    active = slacks.above(low)
+    active = slacks.violations(low)
     np.testing.assert_allclose(active.total, total, atol=1e-10)
     np.testing.assert_allclose(active.squares, squares, atol=1e-10)
     np.testing.assert_allclose(active.squares_slope, slope, atol=1e-10)
     np.testing.assert_allclose(active.total_slope, total_slope, atol=1e-10)
     L -= reference.violations(listed, scores, high)[-1]
-    band = slacks.between(low, high)
+    band = slacks.band(low, high)
     np.testing.assert_allclose(band @ Z[:, 0], L @ Z[:, 0], atol=1e-10)
     np.testing.assert_allclose(band.gram(Z), Z.T @ L @ Z, atol=1e-9)
 
@@ -72,29 +84,35 @@ def test_sums_over_scored_pairs_equal_those_pair_by_pair(cost, grades, seed):
         assert_same_sums(slacks, listed, scores, low, high, Z)
 
 
+@pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("seed", range(3))
-def test_sums_over_comparisons_equal_those_pair_by_pair(seed):
+def test_sums_over_comparisons_equal_those_pair_by_pair(seed, cost):
     rng = np.random.default_rng(seed)
-    _, pairs, listed = compared(seed)
+    _, pairs, listed = compared(seed, cost=cost)
     scores, Z = rng.normal(size=12), rng.normal(size=(12, 2))
     slacks = pairs.slacks(scores)
     for low, high in [(0.0, 0.7), (0.7, np.inf)]:
         assert_same_sums(slacks, listed, scores, low, high, Z)
 
 
-def test_large_queries_are_summed_in_blocks_of_columns(monkeypatch):
-    P, pairs, _ = scored(2, grades=None, n_features=7)
-    expected = pairs.slacks(P.y).between(0.0, np.inf).gram(P.X)
-    monkeypatch.setattr("rankwise.rankers.svm.pair_sums.BLOCK_ENTRIES", 64)
-    monkeypatch.setattr("rankwise.rankers.svm.pair_sums.BLOCK_ROWS", 8)
-    np.testing.assert_allclose(pairs.slacks(P.y).between(0.0, np.inf).gram(P.X), expected)
+@pytest.mark.parametrize("sizes", [(1500,), (900, 3, 800, 900, 700)])
+def test_large_queries_are_summed_in_blocks_of_rows_and_columns(sizes):
+    n_features = 1 + BLOCK_ENTRIES // max(sizes)
+    assert len(sizes) == 1 or sum(sizes) > BLOCK_ROWS
+    P = problem(2, sizes, n_features, grades=None)
+    grades = Grades.of(Queries.from_qid(P.qid), P.y, np.ones(len(P.y)), keep_ties=False)
+    pairs = GradedPairs.of(grades, np.ones(len(sizes)), P.y, "unit")
+    band = pairs.slacks(P.y).band(0.0, np.inf)
+    some = np.array([0, n_features // 2, n_features - 1])
+    expected = np.stack([P.X.T @ (band @ P.X[:, k]) for k in some])
+    np.testing.assert_allclose(band.gram(P.X)[some], expected, rtol=1e-9, atol=1e-6)
 
 
 def test_an_offset_of_a_query_changes_nothing():
     P, pairs, _ = scored(0)
     scores = np.random.default_rng(0).integers(-9, 9, len(P.y)) / 8.0
-    near = pairs.slacks(scores).above(0.25)
-    far = pairs.slacks(scores + 2.0**40 * P.qid).above(0.25)
+    near = pairs.slacks(scores).violations(0.25)
+    far = pairs.slacks(scores + 2.0**40 * P.qid).violations(0.25)
     assert near.squares == far.squares
     np.testing.assert_array_equal(near.squares_slope, far.squares_slope)
 
@@ -109,7 +127,7 @@ def test_the_hinge_is_rounded_off_below_the_width(width):
     share = np.minimum(1.0, t / width)
     np.testing.assert_allclose(loss.exact, c @ t)
     np.testing.assert_allclose(loss.smooth, c @ np.where(t < width, t * share / 2, t - width / 2))
-    np.testing.assert_allclose(loss.excess, c @ (t - share * t), atol=1e-12)
+    np.testing.assert_allclose(loss.smoothing_gap, c @ (t - share * t), atol=1e-12)
     slope = np.zeros(len(scores))
     for (i, j, *_), push in zip(listed, c * share, strict=True):
         slope[i] -= push
@@ -117,7 +135,7 @@ def test_the_hinge_is_rounded_off_below_the_width(width):
     np.testing.assert_allclose(loss.slope, slope, atol=1e-10)
     step = 1e-6 * width
     wider, narrower = (smoothed_hinge(pairs, scores, width + s).slope for s in (step, -step))
-    np.testing.assert_allclose(loss.drift, (wider - narrower) / (2 * step), atol=1e-4)
+    np.testing.assert_allclose(loss.slope_by_width, (wider - narrower) / (2 * step), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["scored", "compared"])
@@ -133,7 +151,7 @@ def test_the_gap_is_that_to_the_dual_objective(kind, loss):
     w = rng.normal(size=3)
     at, power = (lambda f: smoothed_hinge(pairs, f, 0.4), 1) if loss == "hinge" else (None, 2)
     at = at or (lambda f: squared_hinge(pairs, f))
-    point = Problem.of(X, C).point(w, X @ w, at(X @ w))
+    point = RegularizedLoss.of(X, pairs, C).complete(w, X @ w, at(X @ w))
     f = X @ w
     t = np.maximum(0.0, [m - (f[i] - f[j]) for i, j, m, _ in used])
     share = np.minimum(1.0, t / 0.4) if loss == "hinge" else 2 * t
@@ -150,55 +168,60 @@ def test_the_hessian_equals_the_dense_one(dtype):
     scores = P.X[:, 0]
     L = reference.violations(listed, scores, 0.0)[-1]
     expected = np.eye(40) + 0.7 * 2 * Z.T.astype(float) @ L @ Z
-    H = hessian(Z, squared_hinge(pairs, scores), 0.7)
+    H = RegularizedLoss.of(Z, pairs, 0.7).hessian(squared_hinge(pairs, scores))
     np.testing.assert_allclose(H, expected, atol=1e-9)
 
 
 def test_cholesky_and_conjugate_gradients_solve_the_same_system():
     P, pairs, _ = scored(5)
-    dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
-    rows_only = Problem(dense.C, dense.rows, None)
+    dense, loss, b = RegularizedLoss.of(P.X, pairs, 0.5), squared_hinge(pairs, P.y), B
+    rows_only = replace(dense, dense=None)
     x = NewtonSystems.of(rows_only).solve(loss, b, 1e-12, Interrupts())
     np.testing.assert_allclose(
         NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts()), x, rtol=1e-9
     )
-    np.testing.assert_allclose(hessian(P.X, loss, 0.5) @ x, b, rtol=1e-9)
+    np.testing.assert_allclose(dense.hessian(loss) @ x, b, rtol=1e-9)
 
 
 def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
     P, pairs, _ = scored(5)
-    dense, loss, b = Problem.of(P.X, 0.5), squared_hinge(pairs, P.y), np.arange(1.0, 4.0)
+    dense, loss, b = RegularizedLoss.of(P.X, pairs, 0.5), squared_hinge(pairs, P.y), B
     expected = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     rounded = np.diag([1.0, -1.0, 1.0])
-    monkeypatch.setattr("rankwise.rankers.svm.newton.hessian", lambda *_: rounded)
+    monkeypatch.setattr(RegularizedLoss, "hessian", lambda *_: rounded)
     x = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     np.testing.assert_allclose(x, expected, rtol=1e-9)
 
 
 def test_an_interrupt_ends_conjugate_gradients_after_a_product():
     A = np.diag(np.arange(1.0, 9.0))
-    x, is_solved = conjugate_gradients(
+    x, is_solved = solve_by_products(
         lambda v: A @ v, np.ones(8), 1e-12, 250, Interrupts(pending=True)
     )
     assert is_solved
     np.testing.assert_allclose(x, np.full(8, 8 / 36))
 
 
-@pytest.mark.parametrize("per_feature", [0.0, 0.05, 10.0])
-def test_the_hessian_is_formed_when_products_have_not_sufficed(per_feature, monkeypatch):
+@pytest.mark.parametrize("max_products", [0, 2, 400])
+def test_the_hessian_is_formed_when_products_have_not_sufficed(max_products):
     P, pairs, _ = scored(5, n_features=40)
-    loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
-    expected = np.linalg.solve(hessian(P.X, loss, 500.0), b)
-    formed = []
-    monkeypatch.setattr(hinge_newton, "FEW_FEATURES", 10)
-    monkeypatch.setattr(hinge_newton, "PRODUCTS_PER_FEATURE", per_feature)
-    monkeypatch.setattr(hinge_newton, "hessian", lambda *a: formed.append(1) or hessian(*a))
-    systems = NewtonSystems.of(Problem.of(P.X, 500.0))
-    for n_systems in (1, 2):
+    objective, b = RegularizedLoss.of(P.X, pairs, 500.0), np.arange(1.0, 41.0)
+    loss = squared_hinge(pairs, np.zeros(len(P.y)))
+    expected = np.linalg.solve(objective.hessian(loss), b)
+    systems = NewtonSystems(objective, max_products)
+    for _ in range(2):
         x = systems.solve(loss, b, 1e-12, Interrupts())
         np.testing.assert_allclose(x, expected, rtol=1e-6)
-        assert len(formed) == (n_systems if per_feature < 1.0 else 0)
-    assert (systems.max_products == 0) == (per_feature < 1.0)
+        assert systems.max_products == (400 if max_products == 400 else 0)
+
+
+def test_products_come_first_for_many_features_and_are_all_for_sparse_ones():
+    P, pairs, _ = scored(5, n_features=600)
+    assert NewtonSystems.of(RegularizedLoss.of(P.X[:, :500], pairs, 1.0)).max_products == 0
+    assert 0 < NewtonSystems.of(RegularizedLoss.of(P.X, pairs, 1.0)).max_products < 600
+    rows = RegularizedLoss.of(csr_array(P.X), pairs, 1.0)
+    assert rows.dense is None
+    assert RegularizedLoss.of(csr_array(P.X[:, :500]), pairs, 1.0).dense is not None
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
@@ -207,8 +230,8 @@ def test_the_hessian_is_formed_when_products_have_not_sufficed(per_feature, monk
 def test_the_optimum_lies_between_bound_and_objective(C, loss, cost):
     P, pairs, listed = scored(6, cost, grades=None if cost == "magnitude" else 3)
     power = 1 if loss == "hinge" else 2
-    rough = solve(P.X, pairs, loss, C, Rule(0.05))
-    tight = solve(P.X, pairs, loss, C, Rule(1e-7))
+    rough = minimize_hinge(P.X, pairs, loss, C, rule(0.05))
+    tight = minimize_hinge(P.X, pairs, loss, C, rule(1e-7))
     assert rough.converged
     assert tight.converged
     assert rough.gap <= 0.05
@@ -228,8 +251,8 @@ def test_many_sparse_features_give_what_few_dense_ones_would(loss):
     P, pairs, _ = scored(7)
     X = np.zeros((len(P.y), 700))
     X[:, rng.choice(700, 30, replace=False)] = rng.normal(size=(len(P.y), 30))
-    sparse = solve(csr_array(X), pairs, loss, 0.1, Rule(1e-8))
-    dense = solve(X[:, X.any(axis=0)], pairs, loss, 0.1, Rule(1e-8))
+    sparse = minimize_hinge(csr_array(X), pairs, loss, 0.1, rule(1e-8))
+    dense = minimize_hinge(X[:, X.any(axis=0)], pairs, loss, 0.1, rule(1e-8))
     assert sparse.converged
     np.testing.assert_allclose(sparse.point[X.any(axis=0)], dense.point, atol=1e-4)
     assert not sparse.point[~X.any(axis=0)].any()
@@ -238,44 +261,51 @@ def test_many_sparse_features_give_what_few_dense_ones_would(loss):
 
 def test_a_start_at_the_optimum_needs_no_step():
     P, pairs, _ = scored(8)
-    first = solve(P.X, pairs, "squared_hinge", 1.0, Rule(1e-9))
-    assert solve(P.X, pairs, "squared_hinge", 1.0, Rule(1e-9), first.point).n_iter == 0
+    first = minimize_hinge(P.X, pairs, "squared_hinge", 1.0, rule(1e-9))
+    assert minimize_hinge(P.X, pairs, "squared_hinge", 1.0, rule(1e-9), first.point).n_iter == 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_positive_margins_zero_is_optimal(loss):
-    pairs = ListedPairs.of(np.array([[0, 1], [1, 2]]), np.array([0.0, -1.0]), np.ones(2), 3)
-    solution = solve(np.eye(3), pairs, loss, 1.0)
+    pairs = explicit([[0, 1], [1, 2]], [0.0, -1.0], [1.0, 1.0], 3)
+    solution = minimize_hinge(np.eye(3), pairs, loss, 1.0, rule())
     assert not solution.point.any()
-    assert (solution.objective, solution.gap, solution.ending) == (0.0, 0.0, "converged")
+    assert (solution.objective, solution.gap, solution.ending.reason) == (0.0, 0.0, "converged")
 
 
 def test_runs_end_for_the_reason_they_give():
     P, pairs, _ = scored(9)
 
-    def run(rule, on_step=None):
-        return solve(P.X, pairs, "hinge", 10.0, rule, on_step=on_step)
+    def run(max_iter=200, on_step=None):
+        return minimize_hinge(P.X, pairs, "hinge", 10.0, rule(1e-6, max_iter), on_step=on_step)
 
-    assert run(Rule(1e-6, max_iter=2)).ending == "max_iter"
-    assert run(Rule(1e-6), lambda step: step.iteration == 3).n_iter == 3
-    assert run(Rule(1e-6), lambda step: step.iteration == 3).ending == "callback"
-    interrupted = run(Rule(1e-6), lambda _: signal.raise_signal(signal.SIGINT))
-    assert (interrupted.ending, interrupted.n_iter) == ("interrupted", 1)
+    assert run(max_iter=2).ending.reason == "max_iter"
+    assert run(on_step=lambda step: step.iteration == 3).n_iter == 3
+    assert run(on_step=lambda step: step.iteration == 3).ending.reason == "callback"
+    interrupted = run(on_step=lambda _: signal.raise_signal(signal.SIGINT))
+    assert (interrupted.ending.reason, interrupted.n_iter) == ("interrupted", 1)
     assert np.isfinite(interrupted.gap)
+
+
+def test_only_true_stops_a_run():
+    P, pairs, _ = scored(9)
+    on_step = {"on_step": lambda _: "a word"}
+    solution = minimize_hinge(P.X, pairs, "squared_hinge", 1.0, rule(), **on_step)
+    assert solution.ending.reason == "converged"
 
 
 def test_a_run_ends_where_rounding_errors_begin():
     P, pairs, _ = scored(9, grades=None, n_features=60)
-    solution = solve(P.X, pairs, "hinge", 1.0, Rule(1e-14))
-    assert solution.ending == "precision"
+    solution = minimize_hinge(P.X, pairs, "hinge", 1.0, rule(1e-14))
+    assert solution.ending.reason == "precision"
     assert 1e-14 < solution.gap < 1e-5
 
 
 def test_steps_tell_the_best_so_far():
     P, pairs, _ = scored(10)
     steps = []
-    solution = solve(P.X, pairs, "hinge", 1.0, Rule(1e-5), on_step=steps.append)
+    solution = minimize_hinge(P.X, pairs, "hinge", 1.0, rule(1e-5), on_step=steps.append)
     assert [step.iteration for step in steps] == list(range(1, solution.n_iter + 1))
     assert (np.diff([step.objective for step in steps]) <= 0).all()
-    assert (np.diff([step.gap * step.objective for step in steps]) <= 1e-12).all()
-    assert steps[-1].gap == pytest.approx(solution.gap)
+    assert (np.diff([step.error * step.objective for step in steps]) <= 1e-12).all()
+    assert steps[-1].error == pytest.approx(solution.gap)

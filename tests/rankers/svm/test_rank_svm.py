@@ -12,6 +12,7 @@ import rankwise
 import reference
 from problems import problem
 from rankwise import ConvergenceWarning, Gaussian, InvalidInputError, NothingToLearnError, RankSVM
+from rankwise.rankers.base import RankerPath
 
 LOSSES = ["hinge", "squared_hinge"]
 P = problem(seed=0, sizes=(6, 5, 1, 7, 4, 9))
@@ -68,8 +69,23 @@ def test_scores_equal_their_pairs(loss, cost):
     i, j, margin, weight = list_pairs(P, cost)
     by_scores = exact(loss, cost=cost).fit(P.X, P.y, qid=P.qid)
     pairs = np.column_stack([i, j])
-    by_pairs = exact(loss).fit(P.X, pairs=pairs, pair_margin=margin, pair_weight=weight)
+    by_pairs = exact(loss, cost=cost).fit(P.X, pairs=pairs, pair_margin=margin, pair_weight=weight)
     np.testing.assert_allclose(by_scores.coef_, by_pairs.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_cost_decides_what_the_margins_of_comparisons_count(loss):
+    Q = problem(seed=1, sizes=(6, 5, 7), grades=None)
+    X, (i, j, margin, weight) = Q.X, list_pairs(Q, "magnitude")
+    given = {"pairs": np.column_stack([i, j]), "pair_weight": weight}
+    magnitude = exact(loss, cost="magnitude").fit(X, pair_margin=margin, **given)
+    expected = linear_svc(X[i] - X[j], margin, weight, 1.0, loss)
+    np.testing.assert_allclose(magnitude.coef_, expected, atol=1e-5)
+    unit = exact(loss, cost="unit").fit(X, pair_margin=margin, **given)
+    np.testing.assert_allclose(unit.coef_, exact(loss).fit(X, **given).coef_, atol=1e-12)
+    assert np.abs(unit.coef_ - magnitude.coef_).max() > 1e-3
+    with pytest.raises(InvalidInputError, match="got 'relative'.* Give the pairs as `pairs`"):
+        RankSVM(loss=loss, cost="relative").fit(X, pair_margin=margin, **given)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -164,12 +180,14 @@ def test_a_basis_restricts_the_function_to_its_rows():
 def test_path_equals_refit(loss, kernel):
     Cs = [0.01, 1.0, 0.1]
     path = exact(loss, kernel=kernel).fit_path(P.X, P.y, P.qid, Cs=Cs)
-    assert [ranker.C for ranker in path] == Cs
+    assert isinstance(path, RankerPath)
+    assert path.grid.tolist() == [ranker.C for ranker in path] == Cs
+    np.testing.assert_allclose(path.predict(P.X)[1], path[1].predict(P.X), atol=1e-12)
     for ranker in path:
         again = clone(ranker).fit(P.X, P.y, qid=P.qid)
         np.testing.assert_allclose(ranker.predict(P.X), again.predict(P.X), atol=1e-4)
         assert ranker.n_queries_ == 6
-        assert ranker.ignored_queries_ >= 1
+        assert ranker.n_ignored_queries_ >= 1
         assert ranker.fitted_with_qid_
 
 
@@ -178,26 +196,33 @@ def test_a_path_ends_where_it_is_stopped():
     assert [r.n_iter_ for r in ranker.fit_path(P.X, P.y, P.qid, Cs=[1.0, 2.0, 3.0])] == [2]
 
 
+def test_weights_may_be_changed_without_a_change_of_the_solution():
+    ranker = RankSVM().fit(P.X, P.y, qid=P.qid)
+    point = ranker.solution_.point.copy()
+    ranker.coef_ *= 2.0
+    np.testing.assert_array_equal(ranker.solution_.point, point)
+
+
 def test_the_certificate_is_saved_with_the_ranker(tmp_path):
     ranker = RankSVM(loss="hinge").fit(P.X, P.y, qid=P.qid)
     ranker.save(tmp_path / "model")
     loaded = rankwise.load(tmp_path / "model")
     assert loaded.solution_.gap == ranker.solution_.gap
-    assert loaded.solution_.ending == "converged"
+    assert loaded.solution_.ending == ranker.solution_.ending
 
 
 def test_an_unfinished_fit_warns_and_keeps_the_best():
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 steps"):
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations.* lower C"):
         rough = RankSVM(loss="hinge", max_iter=1).fit(P.X, P.y, qid=P.qid)
     assert rough.n_iter_ == 1
     wide = problem(seed=9, grades=None, n_features=60)
-    with pytest.warns(ConvergenceWarning, match="rounding errors end the descent"):
+    with pytest.warns(ConvergenceWarning, match="rounding errors end the run"):
         RankSVM(loss="hinge", tol=1e-15).fit(wide.X, wide.y, qid=wide.qid)
 
     def press(_step):
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.warns(ConvergenceWarning, match="Ctrl-C after 1 steps; the best so far is kept"):
+    with pytest.warns(ConvergenceWarning, match="Ctrl-C after 1 iterations; the best so far"):
         stopped = RankSVM(loss="hinge", progress=press).fit(P.X, P.y, qid=P.qid)
     np.testing.assert_array_equal(stopped.coef_, rough.coef_)
 
@@ -206,7 +231,7 @@ def test_a_callback_stops_without_a_warning():
     steps = []
     ranker = RankSVM(loss="hinge", progress=lambda step: steps.append(step) or len(steps) == 2)
     assert ranker.fit(P.X, P.y, qid=P.qid).n_iter_ == 2
-    assert ranker.solution_.ending == "callback"
+    assert ranker.solution_.ending.reason == "callback"
 
 
 def test_progress_is_shown_on_standard_error(capsys):
@@ -222,7 +247,7 @@ def test_progress_is_shown_on_standard_error(capsys):
         ({"C": 0.0}, "`C` must be a finite number above 0: got 0.0"),
         ({"loss": "log"}, "`loss` must be one of 'hinge', 'squared_hinge': got 'log'"),
         ({"cost": "relative"}, "`cost` must be one of 'unit', 'magnitude': got 'relative'"),
-        ({"tol": 0.0}, "`tol` must be a finite number above 0: got 0.0. It is the duality gap"),
+        ({"tol": 0.0}, "`tol` must be a finite number above 0: got 0.0"),
         ({"max_iter": 0}, "`max_iter` must be a whole number above 0: got 0"),
         ({"query_weight": "none"}, "`query_weight` must be one of"),
     ],

@@ -1,9 +1,9 @@
-"""Compiled loops over the pairs of scored items whose slack is above a threshold.
+"""Compiled loops over the pairs of graded items whose slack is above a threshold.
 
-Items stand query by query; the *places* ``starts[q]`` to ``starts[q + 1]`` belong to query q and
-are sorted by key inside it. A pair of places (p, r), the level of p above that of r, is *active* if
-``reach[p] <= r < until[p]``. Its active partners are summed in O(n log k) with k levels in a query,
-however many pairs there are.
+Items stand query by query; the positions ``starts[q]`` to ``starts[q + 1]`` belong to query q and
+are sorted by key. A pair of positions (p, r), the grade of p above that of r, is *active* if
+``band_start[p] <= r < band_stop[p]``. The active partners of all positions are summed in
+O(n log k) with k grades in a query, however many pairs there are.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ RUN = 16
 
 
 @njit(cache=True, nogil=True)
-def sort_places(keys: FloatArray, order: IntArray, starts: IntArray) -> None:
-    """Sort the keys of every query and carry their order along: a merge sort, stable."""
+def sort_by_key(keys: FloatArray, order: IntArray, starts: IntArray) -> None:
+    """Sort the keys of every query, and their order with them, by a stable merge sort."""
     longest = 0
     for q in range(len(starts) - 1):  # np.diff and slices would take seconds to compile
         longest = max(longest, starts[q + 1] - starts[q])
@@ -72,80 +72,82 @@ def _merge(
 
 
 @njit(cache=True, nogil=True)
-def find_reach(keys: FloatArray, starts: IntArray, margin: float) -> IntArray:
-    """Return, for each place, the first of its query whose key is above its own less the margin."""
-    reach = np.empty(len(keys), dtype=np.intp)
+def find_band_start(keys: FloatArray, starts: IntArray, margin: float) -> IntArray:
+    """Return the first position of each one's query with a key above its own less the margin."""
+    band_start = np.empty(len(keys), dtype=np.intp)
     for q in range(len(starts) - 1):
         r, end = starts[q], starts[q + 1]
         for p in range(starts[q], end):
             while r < end and keys[r] <= keys[p] - margin:
                 r += 1
-            reach[p] = r
-    return reach
+            band_start[p] = r
+    return band_start
 
 
 @njit(cache=True, nogil=True)
 def sum_partners(
     values: FloatArray,
-    level: IntArray,
-    n_levels: IntArray,
+    grade: IntArray,
+    n_grades: IntArray,
     starts: IntArray,
-    reach: IntArray,
-    until: IntArray,
+    band_start: IntArray,
+    band_stop: IntArray,
     first: int,
     last: int,
-    lost: FloatArray,
-    won: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
 ) -> None:
-    """Add up rows of ``values`` over the active partners of every place of some queries.
+    """Add up rows of ``values`` over the active partners of every position of some queries.
 
-    To the row of a place in ``lost`` come those of the places that it should beat, in ``won`` those
-    of the places that should beat it; both may be one array. These three have a row for each place
-    of the queries first to last, the others for each place. Two sweeps with a Fenwick tree.
+    ``below`` gets the sums over partners of lower grade, ``above`` those over partners of higher
+    grade; both may be one array. These three have a row for each position of the queries first to
+    last, the others an entry for each position. Two sweeps with a Fenwick tree over the grades.
     """
-    tree = np.empty((np.max(n_levels[first:last]) + 1, values.shape[1]))
+    tree = np.empty((np.max(n_grades[first:last]) + 1, values.shape[1]))
     base = starts[first]
     for q in range(first, last):
-        begin, end, k = starts[q], starts[q + 1], n_levels[q]
+        begin, end, k = starts[q], starts[q + 1], n_grades[q]
         if k < 2:
             continue
         tree[:k] = 0.0
         low, high = end, end
         for p in range(end - 1, begin - 1, -1):
-            while low > reach[p]:
+            while low > band_start[p]:
                 low -= 1
-                _plant(tree, level[low] + 1, k, 1.0, values, low - base)
-            while high > until[p]:
+                _add_to_tree(tree, grade[low] + 1, k, 1.0, values, low - base)
+            while high > band_stop[p]:
                 high -= 1
-                _plant(tree, level[high] + 1, k, -1.0, values, high - base)
-            _gather(tree, level[p], lost, p - base)
+                _add_to_tree(tree, grade[high] + 1, k, -1.0, values, high - base)
+            _add_prefix_sum(tree, grade[p], below, p - base)
         tree[:k] = 0.0
         low, high = begin, begin
         for p in range(begin, end):
-            while low < end and reach[low] <= p:
-                _plant(tree, k - level[low], k, 1.0, values, low - base)
+            while low < end and band_start[low] <= p:
+                _add_to_tree(tree, k - grade[low], k, 1.0, values, low - base)
                 low += 1
-            while high < end and until[high] <= p:
-                _plant(tree, k - level[high], k, -1.0, values, high - base)
+            while high < end and band_stop[high] <= p:
+                _add_to_tree(tree, k - grade[high], k, -1.0, values, high - base)
                 high += 1
-            _gather(tree, k - 1 - level[p], won, p - base)
+            _add_prefix_sum(tree, k - 1 - grade[p], above, p - base)
 
 
 @njit(cache=True, nogil=True)
-def _plant(tree: FloatArray, at: int, k: int, sign: float, values: FloatArray, row: int) -> None:
-    """Add a row at a position from 1; what lies at the last one, k, is never asked for."""
+def _add_to_tree(
+    tree: FloatArray, node: int, k: int, sign: float, values: FloatArray, row: int
+) -> None:
+    """Add a row at a node from 1; sums never reach the last one, k."""
     i = np.uint64(row)
-    while at < k:
+    while node < k:
         for j in range(values.shape[1]):
-            tree[at, j] += sign * values[i, j]
-        at += at & -at
+            tree[node, j] += sign * values[i, j]
+        node += node & -node
 
 
 @njit(cache=True, nogil=True)
-def _gather(tree: FloatArray, at: int, out: FloatArray, row: int) -> None:
-    """Add the sums of the positions 1 to ``at`` to a row of ``out``."""
+def _add_prefix_sum(tree: FloatArray, node: int, out: FloatArray, row: int) -> None:
+    """Add the sums over the nodes 1 to ``node`` to a row of ``out``."""
     i = np.uint64(row)
-    while at > 0:
+    while node > 0:
         for j in range(out.shape[1]):
-            out[i, j] += tree[at, j]
-        at &= at - 1
+            out[i, j] += tree[node, j]
+        node &= node - 1

@@ -1,107 +1,30 @@
 """RankSVM: large-margin ranking of pairs."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, final, get_args
+from typing import Any, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
-from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import (
-    check_choice,
-    check_pairs,
-    check_positive,
-    check_scores,
-    check_weight,
-)
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
-from rankwise.features.maps import Expansion, FeatureMap
-from rankwise.graph.preference_graph import PreferenceGraph, weighted_grades
+from rankwise.graph.grades import Grades
+from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.base import PointRanker
-from rankwise.rankers.linear.settings import check_count
-from rankwise.rankers.preferences import Given
+from rankwise.rankers.base import PointRanker, RankerPath
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.svm.losses import HingeLoss
-from rankwise.rankers.svm.newton import HingeSolution, Rule, Step, solve
-from rankwise.rankers.svm.pair_sums import HingeCost, LevelPairs, ListedPairs, PairSet
-from rankwise.selection.spaces import FeatureSpace, explicit_space
-from rankwise.solve.progress import steps_shown
+from rankwise.rankers.svm.newton import minimize_hinge
+from rankwise.rankers.svm.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
+from rankwise.solve.iteration import CertifiedSolution, Step, StoppingRule
+from rankwise.solve.progress import StepCallback, steps_shown
 
-StepCallback: TypeAlias = Callable[[Step], object]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Oriented:
-    """The preferences given to ``fit``: their graph, and the pairs with winner and margin."""
-
-    graph: PreferenceGraph
-    pairs: PairSet
-
-    @classmethod
-    def of(cls, given: Given, n_items: int, cost: HingeCost, query_weight: QueryWeight) -> Self:
-        """Check what was given and build both."""
-        check_choice("cost", cost, get_args(HingeCost))
-        if given.y is None:
-            graph = PreferenceGraph.from_pairs(
-                given.pairs, given.pair_margin, given.pair_weight, n_items
-            )
-            return cls(graph, _listed(given, n_items))
-        y = check_scores(given.y)
-        if y.ndim != 1:
-            raise InvalidInputError(
-                f"`y` must have shape (n_items,): got {y.shape}. Fit one RankSVM per output."
-            )
-        options: dict[str, Any] = {"cost": cost, "ties": "drop", "query_weight": query_weight}
-        graph = given.preferences(n_items, **options).first
-        levels, omega = weighted_grades(
-            y, given.qid, query_weight, given.sample_weight, keep_ties=False
-        )
-        return cls(graph, LevelPairs.of(levels, omega, y, cost))
-
-
-def _listed(given: Given, n_items: int) -> ListedPairs:
-    pairs = check_pairs(given.pairs, n_items)
-    weight = check_weight("pair_weight", given.pair_weight, len(pairs), "pair")
-    one = np.ones(len(pairs))
-    margin = one if given.pair_margin is None else np.asarray(given.pair_margin, dtype=float)
-    return ListedPairs.of(pairs, margin, weight, n_items)
-
-
-def check_rule(tol: object, max_iter: object) -> Rule:
-    """Return when to stop."""
-    share = check_positive("tol", tol, "It is the duality gap, as a share of the objective.")
-    return Rule(share, check_count("max_iter", max_iter))
-
-
-def describe(step: Step) -> str:
-    """Return the number of the step, the objective and the gap in words."""
-    return f"step {step.iteration}  objective {step.objective:.6g}  gap {step.gap:.1e}"
-
-
-def warn_unless_converged(solution: HingeSolution, rule: Rule) -> None:
-    """Say why a run ended before its gap was small enough."""
-    if solution.ending in ("converged", "callback"):
-        return
-    reached = f"the relative gap is {solution.gap:.1e}, tol is {rule.tol:.1e}"
-    reasons = {
-        "interrupted": f"Stopped by Ctrl-C after {solution.n_iter} steps; the best so far is kept: "
-        f"{reached}.",
-        "max_iter": f"Not converged after max_iter={rule.max_iter} steps: {reached}. Raise "
-        "max_iter or tol, lower C, or scale the features.",
-        "precision": f"Not converged: rounding errors end the descent after {solution.n_iter} "
-        f"steps; {reached}. Raise tol, lower C, or scale the features.",
-    }
-    warnings.warn(reasons[solution.ending], ConvergenceWarning, stacklevel=4)
-
-
-REMEDY = "Choose a positive value; small values regularise much."
+C_REMEDY = "Choose a positive value; small values regularise much."
 
 
 @final
@@ -129,7 +52,8 @@ class RankSVM(PointRanker):
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"unit", "magnitude"}
-        The margin m of a pair: 1, or y_i - y_j.
+        The margin m of a pair: 1, or y_i - y_j. With comparisons: the sign of `pair_margin`, or
+        `pair_margin` itself.
     query_weight : {"pairs", "items", "equal"}, mapping or (n_queries,)
         :math:`\omega_q`: 1, 1 / n_q, 1 / number of pairs of q, or given. With "equal" the sum is
         that of the mean losses of the queries.
@@ -152,7 +76,7 @@ class RankSVM(PointRanker):
         Weights of the features, with the linear kernel and no basis.
     dual_coef_ : (n_rows,)
         Weights of the training rows, or of the basis rows, otherwise.
-    solution_ : HingeSolution
+    solution_ : CertifiedSolution
         Objective, lower bound, ``gap``, number of steps and why they ended.
     n_iter_ : int
         Number of steps made.
@@ -160,7 +84,7 @@ class RankSVM(PointRanker):
         The kernel with all its parameters.
     n_queries_ : int
         Number of queries in the training data.
-    ignored_queries_ : int
+    n_ignored_queries_ : int
         How many of them held no preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
@@ -175,7 +99,7 @@ class RankSVM(PointRanker):
     Sect. 4.2, O(n^3), a basis through that of Sect. 4.4, O(n r^2) with r basis rows. The hinge is
     rounded off and sharpened step by step, so that both losses are solved by Newton's method; the
     certificate is for the loss as it stands (docs/theory/ranksvm.rst). Pairs of equal score have no
-    winner and are left out. For another target or weight of pairs give them as `pairs`. Ctrl-C ends
+    winner and are left out. For other margins or weights of pairs give them as `pairs`. Ctrl-C ends
     a fit with the best solution so far and warns.
 
     Examples
@@ -196,8 +120,6 @@ class RankSVM(PointRanker):
     >>> RankSVM().fit(X, pairs=[[0, 1], [2, 1], [4, 3]]).predict(X).shape
     (60,)
     """
-
-    predictor_: FeatureMap
 
     def __init__(
         self,
@@ -253,18 +175,18 @@ class RankSVM(PointRanker):
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first, repeated and contradicting
-            ones welcome.
+            Comparisons in place of `y`: row numbers, winner first; they may repeat and contradict
+            each other.
         pair_margin : (n_pairs,), optional
-            By how much each winner should lead; 1 when left out.
+            By how much each winner should lead, with ``cost="magnitude"``; 1 when left out.
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 when left out.
         """
-        C = check_positive("C", self.C, REMEDY)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        space, oriented = self._prepare(X, given)
-        solution = self._solve(space, oriented, C)
-        return self._keep(space, oriented, solution, with_qid=qid is not None)
+        C = check_positive("C", self.C, C_REMEDY)
+        X = self._check_rows(X)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        problem = self._problem(X, data)
+        return self._keep_solution(problem, self._solve(problem, C))
 
     def fit_path(
         self,
@@ -277,7 +199,7 @@ class RankSVM(PointRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
-    ) -> list[Self]:
+    ) -> RankerPath:
         """Learn for many C: features are mapped once, and each fit starts from the one before.
 
         Parameters
@@ -289,8 +211,8 @@ class RankSVM(PointRanker):
 
         Returns
         -------
-        rankers : list of RankSVM
-            A fitted ranker for each C; Ctrl-C ends the list with the one in work.
+        path : RankerPath
+            A fitted ranker for each C. Where Ctrl-C or a callback stops one, it is the last.
 
         Examples
         --------
@@ -302,64 +224,78 @@ class RankSVM(PointRanker):
         grid = np.ravel(np.asarray(Cs)).tolist()
         if not grid:
             raise InvalidInputError("`Cs` must hold at least one value: got none.")
-        grid = [check_positive("Cs", C, REMEDY) for C in grid]
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        space, oriented = self._prepare(X, given)
+        grid = [check_positive("Cs", C, C_REMEDY) for C in grid]
+        X = self._check_rows(X)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        problem = self._problem(X, data)
         rankers, start = [], None
         for C in grid:
-            solution = self._solve(space, oriented, C, start)
-            ranker = self._at(C)._keep(space, oriented, solution, with_qid=qid is not None)
-            rankers.append(ranker)
-            if solution.ending in ("callback", "interrupted"):
+            solution = self._solve(problem, C, start)
+            rankers.append(self._at("C", C)._keep_solution(problem, solution))
+            if solution.ending.was_stopped:
                 break
             start = solution.point
-        return rankers
+        return RankerPath(rankers, "C")
 
-    def _prepare(self, X: Any, given: Given) -> tuple[FeatureSpace, Oriented]:
-        """Return the features to learn on and the preferences to learn from."""
+    def _problem(self, X: Any, data: TrainingData) -> "HingeProblem":
+        """Return the pairs to learn from and the features to learn on."""
         check_choice("loss", self.loss, get_args(HingeLoss))
-        types = [np.float64, np.float32]
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=types, order="C", ensure_min_samples=2
-        )
-        oriented = Oriented.of(given, X.shape[0], self.cost, self.query_weight)
+        pairs, n_ignored_queries = _pairs(data, self.cost, self.query_weight)
         self.kernel_ = as_kernel(self.kernel).fitted_to(X)
-        rng = generator(self.random_state)
-        return explicit_space(X, self.kernel_, self.basis, rng), oriented
+        space = explicit_space(X, self.kernel_, self.basis, generator(self.random_state))
+        return HingeProblem(data, pairs, space, n_ignored_queries)
 
     def _solve(
-        self, space: FeatureSpace, oriented: Oriented, C: float, start: FloatArray | None = None
-    ) -> HingeSolution:
-        rule = check_rule(self.tol, self.max_iter)
-        with steps_shown(self.progress, lambda s: {"description": describe(s)}) as on_step:
-            solution = solve(space.Z, oriented.pairs, self.loss, C, rule, start, on_step)
-        warn_unless_converged(solution, rule)
+        self, problem: "HingeProblem", C: float, start: FloatArray | None = None
+    ) -> CertifiedSolution:
+        rule = StoppingRule.of(self.tol, self.max_iter)
+        Z = problem.space.features()
+        with steps_shown(self.progress, describe=_in_words) as on_step:
+            solution = minimize_hinge(Z, problem.pairs, self.loss, C, rule, start, on_step)
+        solution.ending.warn(stacklevel=3)
         return solution
 
-    def _at(self, C: float) -> Self:
-        """Return an unfitted copy for another C that knows the features and the kernel."""
-        other = clone(self).set_params(C=C)
-        for name in ("kernel_", "n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                setattr(other, name, vars(self)[name])
-        return other
-
-    def _keep(
-        self, space: FeatureSpace, oriented: Oriented, solution: HingeSolution, *, with_qid: bool
-    ) -> Self:
-        """Store the solution: `coef_` or `dual_coef_`, whichever this problem has."""
-        weights = space.fold(solution.point)
-        self.predictor_ = space.predictor
-        if isinstance(space.predictor, Expansion):
-            self.dual_coef_ = weights
-        else:
-            self.coef_ = np.array(weights)
+    def _keep_solution(self, problem: "HingeProblem", solution: CertifiedSolution) -> Self:
         self.solution_, self.n_iter_ = solution, solution.n_iter
-        self.n_queries_ = oriented.graph.queries.n_queries
-        self.ignored_queries_ = oriented.graph.n_ignored_queries
-        self.fitted_with_qid_ = with_qid
-        return self
+        space, weights = problem.space, solution.point.copy()
+        return self._keep(
+            space.predictor, space.fold(weights), problem.data, problem.n_ignored_queries
+        )
 
-    def _scores(self, X: Matrix) -> FloatArray:
-        weights = self.dual_coef_ if isinstance(self.predictor_, Expansion) else self.coef_
-        return self.predictor_.product(X, weights)
+
+@final
+@dataclass(frozen=True, eq=False)
+class HingeProblem:
+    """What a fit learns from, whatever C: the data, their pairs, and the space of functions."""
+
+    data: TrainingData
+    pairs: PairSet
+    space: FunctionSpace
+    n_ignored_queries: int
+
+
+def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tuple[PairSet, int]:
+    """Return the pairs to learn from, and the number of queries that hold none."""
+    _check_cost(cost)
+    if not data.is_scored:
+        return ExplicitPairs.of(data, cost), 0
+    y = data.single_output("Fit one RankSVM per output.")
+    graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
+    grades = Grades.of(data.queries, y, data.weight, keep_ties=False)
+    omega = grades.query_weights(query_weight)
+    return GradedPairs.of(grades, omega, y, cost), graph.n_ignored_queries
+
+
+def _check_cost(cost: str) -> None:
+    """Refuse costs other than the two; the relative one has weights that no sweep can sum."""
+    if cost == "relative":
+        raise InvalidInputError(
+            "`cost` must be one of 'unit', 'magnitude': got 'relative', which RankSVM does not "
+            "offer. Give the pairs as `pairs`, with cost='magnitude', the differences of their "
+            "scores as `pair_margin` and 1 / pair_margin**2 as `pair_weight`."
+        )
+    check_choice("cost", cost, get_args(HingeCost))
+
+
+def _in_words(step: Step) -> str:
+    return f"step {step.iteration}  objective {step.objective:.6g}  gap {step.error:.1e}"
