@@ -353,6 +353,11 @@ class ExplicitPairs(PairSet):
         """Number of items."""
         return self.incidence.n_items
 
+    @cached_property
+    def margin_size(self) -> FloatArray:
+        """The margins without their signs."""
+        return np.abs(self.margin)
+
     def slacks(self, scores: FloatArray) -> "ExplicitSlacks":
         """Compute the slack of every pair."""
         return ExplicitSlacks(self, self.margin - self.incidence.differences(scores))
@@ -371,15 +376,21 @@ class ExplicitSlacks(Slacks):
         adjoint, excess = self.pairs.incidence.adjoint, self.slack - threshold
         weight = np.where(excess > 0.0, self.pairs.weight, 0.0)
         push = weight * excess
-        scale = np.abs(self.pairs.margin) + np.abs(self.slack) + abs(threshold)
         return Violations(
             float(weight.sum()),
             float(push.sum()),
             float(push @ excess),
-            ROUNDING * float(weight @ np.square(scale)),
+            ROUNDING * float(weight @ self._squared_sizes(threshold)),
             -adjoint(weight),
             -adjoint(push),
         )
+
+    def _squared_sizes(self, threshold: float) -> FloatArray:
+        """Return the squares of what each excess is a difference of, in one new array."""
+        size = np.abs(self.slack)
+        size += self.pairs.margin_size
+        size += abs(threshold)
+        return np.square(size, out=size)
 
     def band(self, low: float, high: float) -> "ExplicitBand":
         """Return the Laplacian of the pairs in the band."""
