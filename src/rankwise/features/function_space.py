@@ -196,16 +196,24 @@ class KernelSpace(FunctionSpace):
 
 
 def smallest_space(
-    X: Matrix,
-    kernel: Kernel,
-    basis: int | ArrayLike | None,
-    rank: int,
-    rng: np.random.Generator,
+    X: Matrix, kernel: Kernel, basis_rows: Matrix | None, rank: int
 ) -> FunctionSpace:
-    """Return the space of the fewest unknowns: features, basis rows, or items minus queries."""
+    """Return the space of the fewest unknowns: features, basis rows, or items minus queries.
+
+    Parameters
+    ----------
+    X : (n_items, n_features)
+        The training rows.
+    kernel : Kernel
+        The kernel, with numeric parameters.
+    basis_rows : (n_basis, n_features) or None
+        The rows that `choose_basis` returned.
+    rank : int
+        Rank of the Laplacian.
+    """
     refuse_sparse(X, kernel)
-    if basis is not None:
-        return basis_space(X, Basis.of(kernel, choose_basis(basis, X, rng)))
+    if basis_rows is not None:
+        return basis_space(X, Basis.of(kernel, basis_rows))
     if not kernel.is_linear:
         return KernelSpace(kernel, X, Expansion(kernel, X))
     if X.shape[1] <= rank:

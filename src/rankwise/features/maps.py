@@ -165,8 +165,15 @@ def _eigen_whitening(K: FloatArray) -> FloatArray:
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
-def choose_basis(basis: int | ArrayLike, X: Matrix, rng: np.random.Generator) -> Matrix:
-    """Return basis rows given as a number of random rows, as indices, or as rows themselves."""
+def choose_basis(
+    basis: int | ArrayLike | None, X: Matrix, rng: np.random.Generator
+) -> Matrix | None:
+    """Return basis rows given as a number of random rows, as indices, or as rows themselves.
+
+    None, no basis, stays None.
+    """
+    if basis is None:
+        return None
     n_items = X.shape[0]
     if isinstance(basis, int | np.integer) and not isinstance(basis, bool):
         if not 1 <= basis <= n_items:
