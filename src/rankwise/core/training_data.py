@@ -130,6 +130,13 @@ class TrainingData:
         weight[rows] = 0.0
         return replace(self, sample_weight=freeze(weight))
 
+    def take(self, rows: IntArray) -> Self:
+        """Keep the given scored items only; queries left without items disappear."""
+        weight = None if self.sample_weight is None else freeze(self.sample_weight[rows])
+        scores = freeze(self.scores[rows])
+        queries = self.queries.take(rows)
+        return replace(self, n_items=len(rows), queries=queries, y=scores, sample_weight=weight)
+
     def without_pairs(self, held_out: IntArray) -> Self:
         """Give some comparisons the weight 0."""
         weight = self.comparisons[2].copy()
