@@ -49,6 +49,10 @@ class Spectrum:
         """Number of unknowns."""
         return len(self.values)
 
+    def rcond(self, alphas: FloatArray) -> FloatArray:
+        """Return the reciprocal condition number of ``A + alpha I`` for every alpha."""
+        return (self.values[0] + alphas) / (self.values[-1] + alphas)
+
     def solve(self, B: FloatArray, alpha: float) -> FloatArray:
         """Return ``(A + alpha I)^-1 B``."""
         return self.vectors @ ((self.vectors.T @ B) / (self.values + alpha)[:, None])
