@@ -176,7 +176,7 @@ def test_rows_of_useless_queries_change_nothing():
     y, qid = np.r_[p.y, [1, 1, 7]], np.r_[p.qid, [900, 900, 901]]
     more = RankRLS().fit(X, y, qid)
     np.testing.assert_allclose(more.coef_, RankRLS().fit(p.X, p.y, p.qid).coef_, atol=1e-13)
-    assert more.ignored_queries_ == 2 + RankRLS().fit(p.X, p.y, p.qid).ignored_queries_
+    assert more.n_ignored_queries_ == 2 + RankRLS().fit(p.X, p.y, p.qid).n_ignored_queries_
 
 
 @pytest.mark.parametrize("kernel", ["linear", "gaussian"])

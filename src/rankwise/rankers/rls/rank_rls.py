@@ -1,21 +1,21 @@
 """RankRLS: least-squares ranking in closed form."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self, final, overload
+from collections.abc import Callable
+from typing import Any, Self, final
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import Matrix
 from rankwise.core.checks import check_positive
-from rankwise.features.kernels import Kernel
-from rankwise.features.maps import Expansion
-from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace, smallest_space
+from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.maps import choose_basis
+from rankwise.graph.preference_graph import Cost, OutputGraphs, Ties
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
-from rankwise.rankers.preferences import Given
+from rankwise.rankers.base import RankerPath
+from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations
+from rankwise.rankers.randomness import generator
 from rankwise.selection.path import check_alphas
 
 
@@ -41,8 +41,8 @@ class RankRLS(ClosedFormRanker):
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"magnitude", "unit", "relative"}
-        The target z and weight w of a pair: (y_i - y_j, 1), (sign(y_i - y_j), 1) or
-        (y_i - y_j, 1 / (y_i - y_j)^2).
+        The target z and weight w of a pair with the difference of scores, or the margin, m:
+        (m, 1), (sign m, 1) or (m, 1 / m^2).
     ties : {"drop", "keep"}
         Whether items of equal score form a pair of target 0; kept only with cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
@@ -63,7 +63,7 @@ class RankRLS(ClosedFormRanker):
         The kernel with all its parameters.
     n_queries_ : int
         Number of queries in the training data.
-    ignored_queries_ : int
+    n_ignored_queries_ : int
         How many of them held no preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
@@ -75,7 +75,8 @@ class RankRLS(ClosedFormRanker):
     Notes
     -----
     The primal form is [PTA09] (28), the dual one solves (17) in the smallest symmetric form, the
-    basis is Sect. 3.5. The default query weight follows [APS10] (3).
+    basis is (41). The costs are (21), (20) and (22), for scores and comparisons alike. The default
+    query weight follows [APS10] (3).
 
     Examples
     --------
@@ -147,11 +148,10 @@ class RankRLS(ClosedFormRanker):
         """
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
         X = self._check_rows(X)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        preferences = self._preferences(X, given, self.cost, self.ties)
-        space = self._space(X, self.kernel, preferences)
-        weights = preferences.gather(lambda graph: space.system(graph).solve(alpha))
-        return self._keep(space, weights, preferences, with_qid=qid is not None)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        graphs, space = self._problem(X, data)
+        weights = graphs.gather(lambda graph: normal_equations(space, graph).solve(alpha))
+        return self._keep_solution(space, weights, graphs, data)
 
     def fit_path(
         self,
@@ -164,7 +164,7 @@ class RankRLS(ClosedFormRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
-    ) -> "RankRLSPath":
+    ) -> RankerPath:
         """Learn for many alphas from one reduction, in about the time of a few of them.
 
         Parameters
@@ -176,7 +176,7 @@ class RankRLS(ClosedFormRanker):
 
         Returns
         -------
-        path : RankRLSPath
+        path : RankerPath
             A fitted ranker for each alpha, and the scores of all of them at once.
 
         Notes
@@ -198,81 +198,20 @@ class RankRLS(ClosedFormRanker):
         """
         grid = check_alphas(alphas)
         X = self._check_rows(X)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        preferences = self._preferences(X, given, self.cost, self.ties)
-        space = self._space(X, self.kernel, preferences)
-        solutions = preferences.gather(lambda graph: space.system(graph).path(grid))
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        graphs, space = self._problem(X, data)
+        solutions = graphs.gather(lambda graph: normal_equations(space, graph).path(grid))
         rankers = [
-            self._at(alpha)._keep(space, weights, preferences, with_qid=qid is not None)
+            self._at("alpha", alpha)._keep_solution(space, weights, graphs, data)
             for alpha, weights in zip(grid.tolist(), solutions, strict=True)
         ]
-        return RankRLSPath(rankers, grid)
+        return RankerPath(rankers, "alpha")
 
-    def _at(self, alpha: float) -> Self:
-        """Return an unfitted copy for another alpha that knows the features and the kernel."""
-        other = clone(self).set_params(alpha=alpha)
-        for name in ("kernel_", "n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                setattr(other, name, vars(self)[name])
-        return other
-
-
-@final
-class RankRLSPath(Sequence[RankRLS]):
-    """Hold the fitted rankers of a regularisation path, in the order of their alphas.
-
-    Parameters
-    ----------
-    rankers : list of RankRLS
-        One fitted ranker per alpha.
-    alphas : (n_alphas,)
-        Their alphas.
-
-    Examples
-    --------
-    >>> from rankwise import RankRLS
-    >>> path = RankRLS().fit_path([[0.0], [1.0]], [0, 1], alphas=[1.0, 2.0, 4.0])
-    >>> len(path), [ranker.alpha for ranker in path[1:]]
-    (3, [2.0, 4.0])
-    """
-
-    def __init__(self, rankers: list[RankRLS], alphas: FloatArray) -> None:
-        self._rankers = rankers
-        self.alphas = alphas
-
-    @overload
-    def __getitem__(self, index: int) -> RankRLS: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "RankRLSPath": ...
-
-    def __getitem__(self, index: int | slice) -> "RankRLS | RankRLSPath":
-        if isinstance(index, slice):
-            return RankRLSPath(self._rankers[index], self.alphas[index])
-        return self._rankers[index]
-
-    def __len__(self) -> int:
-        return len(self._rankers)
-
-    def predict(self, X: Any) -> FloatArray:
-        """Return the scores of every row under every alpha; kernels are evaluated once.
-
-        Returns
-        -------
-        scores : (n_alphas, n_items) or (n_alphas, n_items, n_outputs)
-        """
-        first = self._rankers[0]
-        X = validate_data(
-            first, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+    def _problem(self, X: Matrix, data: TrainingData) -> tuple[OutputGraphs, FunctionSpace]:
+        """Return the preferences, and the space of the ranking functions."""
+        graphs = OutputGraphs.of(
+            data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
         )
-        columns = [_weights(ranker) for ranker in self._rankers]
-        scores = first.predictor_.product(X, np.concatenate(columns, axis=1))
-        stacked = scores.reshape(X.shape[0], len(self), -1).transpose(1, 0, 2)
-        return stacked[:, :, 0] if first._scores(X[:1]).ndim == 1 else stacked
-
-
-def _weights(ranker: RankRLS) -> FloatArray:
-    """Return the weights of a fitted ranker as columns, one per output."""
-    if isinstance(ranker.predictor_, Expansion):
-        return ranker.dual_coef_.reshape(len(ranker.dual_coef_), -1)
-    return np.atleast_2d(ranker.coef_).T
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        basis_rows = choose_basis(self.basis, X, generator(self.random_state))
+        return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank)
