@@ -3,32 +3,43 @@
 import numpy as np
 import pytest
 
-from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
-from rankwise.rankers.rls.leave_edge_out import leave_edge_out
-from rankwise.selection.spaces import smallest_space
+import reference
+from rankwise import Gaussian, Linear, PreferenceGraph
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import smallest_space
+from rankwise.rankers.rls.leave_pair_out import leave_edge_out
 
 ALPHAS = np.array([1e-4, 1.0, 1e5])
 
 
+def refitted(K, pairs, margin, weight, cost):
+    """Leave out each comparison in turn and fit the others, everything dense."""
+    out = np.empty((len(ALPHAS), len(pairs)))
+    for e, (winner, loser) in enumerate(pairs):
+        rest = np.delete(np.arange(len(pairs)), e)
+        listed = reference.comparison_pairs(pairs[rest], margin[rest], weight[rest], cost)
+        L, r = reference.laplacian(listed, len(K))
+        for a, alpha in enumerate(ALPHAS):
+            scores = K @ reference.fit_dual(K, L, r, alpha)
+            out[a, e] = scores[winner] - scores[loser]
+    return out
+
+
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
 @pytest.mark.parametrize("n_pairs", [5, 12, 60])
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("n_features", [2, 30])
-def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features):
+def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost):
     rng = np.random.default_rng(n_pairs)
     X = rng.normal(size=(12, n_features))
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(n_pairs)])
     pairs = np.vstack([pairs, pairs[:2], pairs[:1, ::-1]])  # repeated and contradicting
     margin, weight = rng.normal(size=len(pairs)), rng.uniform(0.5, 2, len(pairs))
     graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12)
-    space = smallest_space(X, kernel, None, graph.laplacian.rank(), rng)
-    found = leave_edge_out(space, graph, pairs, margin, weight, ALPHAS)
-    expected = np.empty((len(ALPHAS), len(pairs)))
-    for e, (winner, loser) in enumerate(pairs):
-        rest = np.delete(np.arange(len(pairs)), e)
-        for a, alpha in enumerate(ALPHAS):
-            ranker = RankRLS(alpha, kernel=kernel)
-            ranker.fit(X, pairs=pairs[rest], pair_margin=margin[rest], pair_weight=weight[rest])
-            expected[a, e] = np.subtract(*ranker.predict(X[[winner, loser]]))
+    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    data = TrainingData.of(12, pairs=pairs, pair_margin=margin, pair_weight=weight)
+    found = leave_edge_out(space, data, ALPHAS, cost=cost)
+    expected = refitted(kernel(X, X), pairs, margin, weight, cost)
     scale = np.abs(expected).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found.differences / scale, expected / scale, atol=1e-8)
     assert found.error.max() < 1e-5

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rankwise import Gaussian, InvalidInputError, Linear, RankRLS
-from rankwise.rankers.rls.leave_pair_out import pairs_held_out
-from rankwise.selection.spaces import smallest_space
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import smallest_space
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 
 ALPHAS = np.array([1e-2, 10.0])
 
@@ -39,11 +40,10 @@ def refitted(X, y, alphas, kernel, sample_weight=None, **options):
 
 
 def found(X, y, kernel, alphas=ALPHAS, basis=None, sample_weight=None, **options):
-    rng = np.random.default_rng(0)
-    space = smallest_space(X, kernel, basis, len(y) - 1, rng)
-    weight = np.ones(len(y)) if sample_weight is None else sample_weight
+    space = smallest_space(X, kernel, basis, len(y) - 1)
+    data = TrainingData.of(len(y), y, sample_weight=sample_weight)
     settings = {"cost": "magnitude", "ties": "drop", "query_weight": "items"} | options
-    return pairs_held_out(space, y.reshape(len(y), -1), weight, alphas, **settings)
+    return leave_pair_out(space, data, alphas, **settings)
 
 
 @pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
@@ -172,6 +172,15 @@ def test_forms_without_a_shortcut_are_refitted(kernel, cost, ties, query_weight,
     right, total = refitted(X, y, ALPHAS, kernel, sample_weight=s, **options)
     np.testing.assert_array_equal(result.right[..., 0], right)
     np.testing.assert_array_equal(result.total[..., 0], total)
+
+
+@pytest.mark.parametrize("n_items", [2, 3])
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+@pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
+def test_pairs_that_leave_fewer_than_two_items_are_refused(n_items, ties, query_weight):
+    y = np.arange(n_items, dtype=float)
+    with pytest.raises(InvalidInputError, match="at least four items"):
+        found(y[:, None], y, Linear(), ties=ties, query_weight=query_weight)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 
 from problems import problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
-from rankwise.rankers.rls import leave_query_out as module
-from rankwise.rankers.rls.leave_query_out import leave_out
+from rankwise.features.function_space import KernelSpace, smallest_space
+from rankwise.features.maps import Identity
+from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.spaces import smallest_space
 
 ALPHAS = np.array([1e-3, 1.0, 1e6])
 CONVENTIONS = [
@@ -20,12 +20,11 @@ CONVENTIONS = [
 SIZES = (6, 1, 5, 9, 2, 3)
 
 
-def held_out(p, kernel, folds, basis=None, alphas=ALPHAS, y=None, **options):
+def held_out(p, kernel, folds, basis=None, alphas=ALPHAS, y=None, form="auto", **options):
     y = p.y if y is None else y
     graph = PreferenceGraph.from_scores(y, p.qid, **options)
-    rng = np.random.default_rng(0)
-    space = smallest_space(p.X, kernel, basis, graph.laplacian.rank(), rng)
-    return leave_out(space, graph, folds, alphas)
+    space = smallest_space(p.X, kernel, basis, graph.laplacian.rank())
+    return leave_query_out(space, graph, folds, alphas, form=form)
 
 
 def refitted(p, kernel, folds, basis=None, alphas=ALPHAS, y=None, **options):
@@ -54,38 +53,38 @@ def assert_same(p, found, expected, rtol=1e-8):
 @pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
 @pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
 @pytest.mark.parametrize("grades", [None, 3])
-@pytest.mark.parametrize("form", ["direct", "woodbury", "dual", "linear dual", "basis"])
-def test_leave_query_out_equals_refit(monkeypatch, form, grades, cost, ties, query_weight):
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: form != "woodbury")
-    p = problem(seed=1, sizes=SIZES, grades=grades, n_features=60 if form == "linear dual" else 3)
-    kernel = Gaussian(0.3) if form in ("dual", "basis") else Linear()
-    basis = p.X[::4] if form == "basis" else None
+@pytest.mark.parametrize("space", ["refit", "update", "dual", "linear dual", "basis"])
+def test_leave_query_out_equals_refit(space, grades, cost, ties, query_weight):
+    form = "update" if space == "update" else "refit"
+    p = problem(seed=1, sizes=SIZES, grades=grades, n_features=60 if space == "linear dual" else 3)
+    kernel = Gaussian(0.3) if space in ("dual", "basis") else Linear()
+    basis = p.X[::4] if space == "basis" else None
     options = {"cost": cost, "ties": ties, "query_weight": query_weight}
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
-    found = held_out(p, kernel, folds, basis, **options)
+    found = held_out(p, kernel, folds, basis, form=form, **options)
     assert_same(p, found.scores, refitted(p, kernel, folds, basis, **options))
     assert found.error.max() < 1e-8
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
-@pytest.mark.parametrize("direct", [True, False])
-def test_folds_of_several_queries_equal_refit(monkeypatch, kernel, direct):
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_folds_of_several_queries_equal_refit(kernel, form):
     from sklearn.model_selection import GroupKFold
 
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
     p = problem(seed=2, sizes=SIZES)
     folds = Folds.from_lists(GroupKFold(3).split(p.X, p.y, p.qid), len(p.y))
-    assert_same(p, held_out(p, kernel, folds).scores, refitted(p, kernel, folds))
+    found = held_out(p, kernel, folds, form=form)
+    assert_same(p, found.scores, refitted(p, kernel, folds))
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
-@pytest.mark.parametrize("direct", [True, False])
-def test_several_outputs_at_once_equal_refit(monkeypatch, kernel, direct):
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_several_outputs_at_once_equal_refit(kernel, form):
     p = problem(seed=3, sizes=SIZES, grades=None)
     Y = np.column_stack([p.y, np.sin(5 * p.y)])
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
-    assert_same(p, held_out(p, kernel, folds, y=Y).scores, refitted(p, kernel, folds, y=Y))
+    found = held_out(p, kernel, folds, y=Y, form=form)
+    assert_same(p, found.scores, refitted(p, kernel, folds, y=Y))
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -106,49 +105,44 @@ def test_random_problems_equal_refit(seed, kernel):
 
 
 @pytest.mark.parametrize("alpha", [1e-7, 1e-9])
-def test_a_query_that_carries_a_direction_alone_is_refitted(monkeypatch, alpha):
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: False)
+def test_a_query_that_carries_a_direction_alone_is_refitted(alpha):
     p = problem(seed=4, sizes=SIZES)
     X = np.hstack([p.X, (p.qid == p.qid[0])[:, None] * np.arange(len(p.y))[:, None]])
     p = type(p)(X, p.y, p.qid)
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
     alphas = np.array([alpha])
-    found = held_out(p, Linear(), folds, alphas=alphas)
+    found = held_out(p, Linear(), folds, alphas=alphas, form="update")
     assert_same(p, found.scores, refitted(p, Linear(), folds, alphas=alphas), 1e-7)
 
 
-@pytest.mark.parametrize("direct", [True, False])
-def test_lost_precision_is_admitted(monkeypatch, direct):
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_lost_precision_is_admitted(form):
     p = problem(seed=5, sizes=SIZES)
     X = np.hstack([p.X, p.X @ np.ones((3, 1)), 1e3 * p.X])
     p = type(p)(X, p.y, p.qid)
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
-    found = held_out(p, Linear(), folds, alphas=np.array([1e-10, 1.0]))
+    found = held_out(p, Linear(), folds, alphas=np.array([1e-10, 1.0]), form=form)
     assert found.error[0] > 1e-3 > found.error[1]
 
 
-@pytest.mark.parametrize("direct", [True, False])
-def test_constant_features_cost_no_precision(monkeypatch, direct):
-    monkeypatch.setattr(module, "_direct_is_cheaper", lambda *_: direct)
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_constant_features_cost_no_precision(form):
     p = problem(seed=5, sizes=SIZES)
     X = np.hstack([p.X, np.full((len(p.y), 1), 1e5), 1e5 * np.cos(p.qid)[:, None]])
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
     alphas = np.array([1e-12, 1.0])
-    found = held_out(type(p)(X, p.y, p.qid), Linear(), folds, alphas=alphas)
+    found = held_out(type(p)(X, p.y, p.qid), Linear(), folds, alphas=alphas, form=form)
     assert found.error.max() < 1e-10
-    assert_same(p, found.scores, held_out(p, Linear(), folds, alphas=alphas).scores)
+    without = held_out(p, Linear(), folds, alphas=alphas, form=form)
+    assert_same(p, found.scores, without.scores)
 
 
 def test_vanishing_alpha_in_the_dual_of_a_singular_kernel_is_admitted():
     p = problem(seed=6, sizes=SIZES)
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
     graph = PreferenceGraph.from_scores(p.y, p.qid)
-    from rankwise.features.maps import Identity
-    from rankwise.selection.spaces import KernelSpace
-
     space = KernelSpace(Linear(), p.X, Identity())
-    found = leave_out(space, graph, folds, np.array([1e-17, 1e-3]))
+    found = leave_query_out(space, graph, folds, np.array([1e-17, 1e-3]))
     assert found.error[0] > 1e-3 > found.error[1]
 
 

@@ -133,7 +133,7 @@ def shifted_solutions(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def direct_chunk(
+def refit_chunk(
     H: FloatArray,
     C: FloatArray,
     starts: IntArray,
@@ -298,7 +298,7 @@ def complete_pairs(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def class_pairs(
+def graded_pairs(
     B: FloatArray,
     x: FloatArray,
     across: FloatArray,
@@ -308,7 +308,7 @@ def class_pairs(
     high: IntArray,
     tie: float,
 ) -> FloatArray:
-    """Return, for items of a lower and a higher class, which held-out pairs come out right.
+    """Return, for items of a lower and a higher grade, which held-out pairs come out right.
 
     Parameters
     ----------
@@ -317,14 +317,14 @@ def class_pairs(
     x : (n_items,)
         Item part of its solution.
     across : (n_items, 2)
-        Columns of the inverse that lead to the multipliers of the two classes, times the inverse
-        degree of the class.
+        Columns of the inverse that lead to the multipliers of the two grades, times the inverse
+        degree of the grade.
     beta : (2,)
-        Multipliers of the two classes in the solution, times the inverse degree of the class.
+        Multipliers of the two grades in the solution, times the inverse degree of the grade.
     offset : (2,)
-        Target of an item of each class over its degree.
+        Target of an item of each grade over its degree.
     low, high
-        The items of the two classes.
+        The items of the two grades.
     tie : float
         Differences up to this size count one half.
     """

@@ -1,7 +1,8 @@
-"""Leave out every pair of items of one global ranking, for every alpha."""
+"""Leave out pairs, for every alpha: two items of one global ranking, or one comparison."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Self, final
 
 import numpy as np
@@ -9,15 +10,20 @@ from scipy.linalg import solve
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, as_columns, dense_rows
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.features.kernels import Precomputed
-from rankwise.features.maps import Identity
-from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import class_pairs, complete_pairs
-from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, pair_costs
+from rankwise.graph.query_weights import standard_query_weight
+from rankwise.rankers.closed_form import normal_equations
+from rankwise.rankers.rls._kernels import complete_pairs, graded_pairs
+from rankwise.selection.holdouts import EdgesHeldOut, PairsHeldOut
+from rankwise.solve.normal_equations import Dual
 from rankwise.solve.spectra import Spectrum
+
+EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
 MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
@@ -28,8 +34,61 @@ ROWS = 256
 TIE = 1e-12
 """Differences below this share of the largest score are rounding errors: a tie."""
 
+BLOCK_PAIRS = 4096
+"""Comparisons that are projected together."""
 
-def refuse_endless(operations: float) -> None:
+
+TOO_FEW_ITEMS = (
+    "Leaving out pairs needs at least four items of different scores, so that something is left to "
+    "learn from. Give more items."
+)
+
+
+def leave_pair_out(
+    space: FunctionSpace,
+    data: TrainingData,
+    alphas: FloatArray,
+    *,
+    cost: Cost,
+    ties: Ties,
+    query_weight: str,
+) -> PairsHeldOut:
+    """Leave out all pairs of items of different score, for every alpha and output.
+
+    Parameters
+    ----------
+    space : FunctionSpace
+        Where the problem is solved.
+    data : TrainingData
+        Scored items of one query, of weights above 0.
+    alphas : (n_alphas,)
+        The values of alpha.
+    cost, ties, query_weight
+        As in `RankRLS`.
+
+    Notes
+    -----
+    The closed forms need cost "magnitude" with ties kept or absent, or few grades; unequal weights
+    are understood by the former with query_weight "items" only. Anything else is refitted without
+    each pair, which is exact as well but takes O(n^2) fits.
+    """
+    if data.n_items < 4:
+        raise InvalidInputError(TOO_FEW_ITEMS)
+    Y, weight = as_columns(data.scores), data.weight
+    equal = bool(np.all(weight == weight[0]))
+    untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
+    if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
+        return _complete(space, Y, weight, alphas / _complete_degree(query_weight, weight))
+    if cost != "relative" and ties == "drop" and equal and not untied:
+        w = float(weight[0])
+        parts = [_graded(space, y, w, alphas, cost, query_weight) for y in Y.T]
+    else:
+        options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+        parts = [_refitted(space, replace(data, y=y), alphas, **options) for y in Y.T]
+    return parts[0].join_outputs(parts[1:])
+
+
+def _refuse_endless(operations: float) -> None:
     """Refuse what would keep the machine busy for hours."""
     if operations > MOST_OPERATIONS:
         raise InvalidInputError(
@@ -39,11 +98,19 @@ def refuse_endless(operations: float) -> None:
         )
 
 
-def leave_pair_out_complete(
-    space: Space,
-    Y: FloatArray,
-    weight: FloatArray,
-    mus: FloatArray,
+def _complete_degree(query_weight: str, weight: FloatArray) -> float:
+    """Return omega times the mass of what remains without two items.
+
+    It multiplies the weighted scatter around the mean; 1 for the query weight "items", whatever
+    the two items. For the others the weights must be equal.
+    """
+    rest = weight[2:]
+    mass = rest.sum()
+    return float(standard_query_weight(query_weight, mass, np.sum(rest**2)) * mass)
+
+
+def _complete(
+    space: FunctionSpace, Y: FloatArray, weight: FloatArray, mus: FloatArray
 ) -> PairsHeldOut:
     """Leave out all pairs where every two items are joined, ties kept or absent.
 
@@ -53,7 +120,7 @@ def leave_pair_out_complete(
 
     Parameters
     ----------
-    space : Space
+    space : FunctionSpace
         Where the problem is solved.
     Y : (n_items, n_outputs)
         Scores.
@@ -72,9 +139,17 @@ def leave_pair_out_complete(
     for mu in mus:
         B, error = inverse(float(mu))
         A = dsymm(1.0, B.T, Y, lower=False)
-        right, total, worst = _count(B, A, Y, tie)
+        right, total, worst = _count(B, A, Y, tie)  # [PTA09] (38)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
     return PairsHeldOut.stack(parts)
+
+
+def _inverse_of(
+    space: FunctionSpace, weight: FloatArray
+) -> Callable[[float], tuple[FloatArray, float]]:
+    if space.is_explicit:
+        return _FeatureInverse.of(dense_rows(space.features()), weight)
+    return _KernelInverse.of(space.kernel_matrix(), weight)
 
 
 def _count(
@@ -93,33 +168,31 @@ def _count(
     return right.sum(axis=0), total.sum(axis=0), float(worst.min())
 
 
-def _inverse_of(space: Space, weight: FloatArray) -> Callable[[float], tuple[FloatArray, float]]:
-    if isinstance(space, KernelSpace):
-        return _KernelInverse.of(space, weight)
-    assert isinstance(space, FeatureSpace)
-    return _FeatureInverse.of(space, weight)
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class _KernelInverse:
-    """B = [K + mu / s, 1; 1', 0]^-1, item part, by a Cholesky inverse of the centred kernel."""
+    """Inverses for every mu from a kernel: the item part B of ``[K + mu / s, 1; 1', 0]^-1``.
+
+    By a Cholesky inverse of the centred kernel.
+    """
 
     K: FloatArray
     weight: FloatArray
-    level: float
+    scale: float
+    """Mean of the diagonal of K."""
 
     @classmethod
-    def of(cls, space: KernelSpace, weight: FloatArray) -> Self:
-        K = space.kernel(space.X, space.X)
+    def of(cls, K: FloatArray, weight: FloatArray) -> Self:
+        """Centre a kernel matrix, which is overwritten."""
         means = K.mean(axis=0)
         K -= means
         K -= (means - means.mean())[:, None]
         return cls(K, weight, float(np.trace(K)) / len(K))
 
     def __call__(self, mu: float) -> tuple[FloatArray, float]:
+        """Return B, of which the lower triangle is set, and its relative rounding error."""
         n_items = len(self.K)
-        M = self.K + max(self.level, mu) / n_items
+        M = self.K + max(self.scale, mu) / n_items
         M.flat[:: n_items + 1] += mu / self.weight
         norm = _largest_row_sum(M)
         factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
@@ -131,38 +204,37 @@ class _KernelInverse:
         scaled = ones / np.sqrt(ones.sum())
         for rows in _row_blocks(n_items):
             M[rows] -= scaled[rows, None] * scaled
-        return M, np.finfo(float).eps / max(rcond, np.finfo(float).tiny)
+        return M, EPS / max(rcond, TINY)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _FeatureInverse:
-    """The same times mu from explicit features: what the hat matrix leaves, s - S H S."""
+    """The same B times mu from explicit features: what the hat matrix H leaves, ``s - S H S``."""
 
     Z: FloatArray
     weight: FloatArray
     spectrum: Spectrum
 
     @classmethod
-    def of(cls, space: FeatureSpace, weight: FloatArray) -> Self:
-        Z = dense_rows(space.Z)
+    def of(cls, Z: FloatArray, weight: FloatArray) -> Self:
+        """Centre and decompose explicit features."""
         centred = (Z - weight @ Z / weight.sum()) * np.sqrt(weight)[:, None]
         spectrum = Spectrum.of(centred.T @ centred)
         return cls(centred @ spectrum.vectors, weight, spectrum)
 
     def __call__(self, mu: float) -> tuple[FloatArray, float]:
+        """Return mu B and its relative rounding error."""
         root = np.sqrt(self.weight)
-        values = self.spectrum.values
-        half = self.Z / np.sqrt(values + mu)
+        half = self.Z / np.sqrt(self.spectrum.values + mu)
         B = half @ half.T
         B += np.outer(root, root) / self.weight.sum()
         np.negative(B, out=B)
         B.flat[:: len(B) + 1] += 1.0
-        spare = max(float(np.diagonal(B).min()), np.finfo(float).tiny)
+        spare = max(float(np.diagonal(B).min()), TINY)
         B *= root[:, None]
         B *= root
-        eps = np.finfo(float).eps
-        return B, float(max(eps / spare, eps * (values[-1] + mu) / (values[0] + mu)))
+        return B, float(EPS / min(spare, self.spectrum.rcond(np.array([mu]))[0]))
 
 
 def _row_blocks(n_items: int) -> Iterator[slice]:
@@ -174,49 +246,39 @@ def _largest_row_sum(M: FloatArray) -> float:
     return max(float(np.abs(M[rows]).sum(axis=1).max()) for rows in _row_blocks(len(M)))
 
 
-def leave_pair_out_graded(
-    K: FloatArray,
-    level: IntArray,
-    targets: FloatArray,
-    strengths: Callable[[FloatArray], FloatArray],
+def _graded(
+    space: FunctionSpace,
+    y: FloatArray,
+    weight: float,
+    alphas: FloatArray,
+    cost: Cost,
+    query_weight: str,
 ) -> PairsHeldOut:
     """Leave out all pairs of different grade where pairs of one grade are not joined.
 
     What remains depends on the two grades only, so that one inverse per pair of grades and alpha
     serves all their pairs: O(k^2 n^3) per alpha with k grades; two grades need a single one.
 
-    Parameters
-    ----------
-    K : (n_items, n_items)
-        Kernel matrix.
-    level : (n_items,)
-        Grades, numbered from 0 by rising score.
-    targets : (n_grades, n_grades)
-        Target difference z of two grades.
-    strengths : function of the counts of the grades that remain
-        What multiplies the squared norm when the cost is the plain sum over pairs, per alpha.
-
     Notes
     -----
-    [PTA09] Sect. 4.1 uses such estimates of the AUC; the bordered system is derived in
-    docs/theory/holdouts.rst, eqs. hold-bordered and hold-graded-pair.
+    [PTA09] Sect. 4.1 uses such estimates of the AUC.
     """
-    counts = np.bincount(level).astype(float)
-    n_grades = len(counts)
-    refuse_endless(n_grades**2 / 2 * float(len(level)) ** 3)
-    tie = TIE * float(np.abs(targets).max())
-    jobs = [(g, h) for g in range(n_grades) for h in range(g + 1, n_grades)]
-    n_alphas = len(strengths(counts))
-    right, total = np.zeros((2, n_alphas, len(level), 1))
-    error = np.zeros(n_alphas)
-    for g, h in jobs:
+    values, grade = np.unique(y, return_inverse=True)
+    gaps = values[:, None] - values
+    targets = np.sign(gaps) if cost == "unit" else gaps  # [PTA09] (20), (21)
+    counts = np.bincount(grade).astype(float)
+    _refuse_endless(len(counts) ** 2 / 2 * float(len(y)) ** 3)
+    K, tie = space.kernel_matrix(), TIE * float(np.abs(targets).max())
+    right, total = np.zeros((2, len(alphas), len(y), 1))
+    error = np.zeros(len(alphas))
+    for g, h in combinations(range(len(counts)), 2):
         rest = counts.copy()
         rest[[g, h]] -= 1
         if np.count_nonzero(rest) < 2:
             continue
-        low, high = np.flatnonzero(level == g), np.flatnonzero(level == h)
-        for a, strength in enumerate(strengths(rest)):
-            system = _GradeSystem.of(K, level, rest, targets, float(strength))
+        low, high = np.flatnonzero(grade == g), np.flatnonzero(grade == h)
+        for a, strength in enumerate(alphas / _pair_weight(query_weight, weight * rest, weight)):
+            system = _GradeSystem.of(K, grade, rest, targets, float(strength))
             found = system.right_pairs(low, high, g, h, tie)
             error[a] = max(error[a], system.error)
             right[a, low, 0] += found.sum(axis=1)
@@ -231,13 +293,20 @@ def leave_pair_out_graded(
     return PairsHeldOut(right, total, error)
 
 
+def _pair_weight(query_weight: str, masses: FloatArray, weight: float) -> float:
+    """Return the weight of a pair of items of equal weights, given the masses of the grades."""
+    omega = standard_query_weight(query_weight, masses.sum(), np.sum(masses**2))
+    return float(omega) * weight**2
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class _GradeSystem:
     """The bordered system of the items that remain, solved for all items.
 
     ``[K + a / d, -E / d; -E' / d, Gamma / a]`` with d the degree of each item, E the membership in
-    grades and a the regularisation; leaving out a pair deletes its rows and columns.
+    grades and a the regularisation; leaving out a pair deletes its rows and columns
+    (docs/theory/holdouts.rst, eqs. hold-bordered and hold-graded-pair).
     """
 
     B: FloatArray
@@ -252,40 +321,41 @@ class _GradeSystem:
     def of(
         cls,
         K: FloatArray,
-        level: IntArray,
+        grade: IntArray,
         rest: FloatArray,
         targets: FloatArray,
         strength: float,
     ) -> Self:
+        """Invert the system; ``rest`` counts the items that remain of each grade."""
         degree = rest.sum() - rest
         offset = (targets @ rest) / degree
         n_grades = len(rest)
         M = K.copy()
-        M.flat[:: len(M) + 1] += strength / degree[level]
+        M.flat[:: len(M) + 1] += strength / degree[grade]
         norm = _largest_row_sum(M)
         factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
         rcond = dpocon(factor, norm, uplo="U")[0] if info == 0 else 0.0
         dpotri(factor, lower=False, overwrite_c=True)
         E = np.zeros((len(K), n_grades))
-        E[np.arange(len(K)), level] = 1.0 / degree[level]
+        E[np.arange(len(K)), grade] = 1.0 / degree[grade]
         inner = dsymm(1.0, M.T, E, lower=False)
         gamma = np.diag(rest / degree) + np.eye(n_grades) - 1.0 / (n_grades - 1)
         schur = gamma / strength - E.T @ inner
         across = solve(schur, inner.T, assume_a="sym").T
         B = M + across @ inner.T
-        rhs = offset[level]
+        rhs = offset[grade]
         beta_rhs = -(rest / strength) * offset
         x = dsymm(1.0, M.T, rhs[:, None], lower=False)[:, 0] + across @ (inner.T @ rhs)
         x += across @ beta_rhs
         beta = across.T @ rhs + solve(schur, beta_rhs, assume_a="sym")
-        error = np.finfo(float).eps / max(rcond, np.finfo(float).tiny)
+        error = EPS / max(rcond, TINY)
         return cls(B, across, x, beta, offset, degree, error)
 
     def right_pairs(self, low: IntArray, high: IntArray, g: int, h: int, tie: float) -> FloatArray:
         """Return which pairs of the grades g < h come out right, (n_low, n_high)."""
         pair = [g, h]
         inverse_degree = 1.0 / self.degree[pair]
-        return class_pairs(
+        return graded_pairs(
             self.B,
             self.x,
             np.ascontiguousarray(self.across[:, pair] * inverse_degree),
@@ -297,161 +367,129 @@ class _GradeSystem:
         )
 
 
-def leave_pair_out_refitted(
-    space: Space, y: FloatArray, weight: FloatArray, alphas: FloatArray, **options: Any
+def _refitted(
+    space: FunctionSpace, data: TrainingData, alphas: FloatArray, **options: Any
 ) -> PairsHeldOut:
     """Leave out all pairs of different score by fitting what remains: exact, O(n^2) fits.
 
     Parameters
     ----------
-    space, weight, alphas
-        As in `pairs_held_out`.
-    y : (n_items,)
-        Scores.
+    space, data, alphas
+        As in `leave_pair_out`, with a single output.
     **options
         Cost, ties and query weight of the graph.
     """
-    K = _products(space)
-    refuse_endless(len(y) ** 3 / 2 * float(min(K.shape)) ** 2)
-    right, total = np.zeros((2, len(alphas), len(y), 1))
-    for i in range(len(y)):
-        for j in range(i):
-            if y[i] == y[j]:
-                continue
-            difference = _difference(space, K, y, weight, alphas, np.array([i, j]), options)
-            if difference is None:
-                continue
-            tied = np.abs(difference) <= TIE * np.abs(y).max()
-            credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
-            right[:, [i, j], 0] += credit[:, None]
-            total[:, [i, j], 0] += 1.0
+    y, n_items = data.scores, data.n_items
+    order = min(n_items, space.features().shape[1]) if space.is_explicit else n_items
+    _refuse_endless(n_items**3 / 2 * float(order) ** 2)
+    right, total = np.zeros((2, len(alphas), n_items, 1))
+    for i, j in combinations(range(n_items), 2):
+        if y[i] == y[j]:
+            continue
+        difference = _difference(space, data, np.array([i, j]), alphas, options)
+        if difference is None:
+            continue
+        tied = np.abs(difference) <= TIE * np.abs(y).max()
+        credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
+        right[:, [i, j], 0] += credit[:, None]
+        total[:, [i, j], 0] += 1.0
     if not total.any():
-        raise InvalidInputError(
-            "Leaving out pairs needs at least four items of different scores, so that something is "
-            "left to learn from. Give more items."
-        )
-    return PairsHeldOut(right, total, _error(space, y, weight, alphas, options))
-
-
-def _error(
-    space: Space,
-    y: FloatArray,
-    weight: FloatArray,
-    alphas: FloatArray,
-    options: dict[str, Any],
-) -> FloatArray:
-    """Estimate the rounding errors of the refits from the spectrum of the whole problem."""
-    graph = PreferenceGraph.from_scores(y, sample_weight=weight, **options)
-    values = space.system(graph).spectrum().values
-    return np.finfo(float).eps * (values[-1] + alphas) / (values[0] + alphas)
-
-
-def _products(space: Space) -> FloatArray:
-    """Return the kernel matrix or the features: what both training and prediction need."""
-    if isinstance(space, KernelSpace):
-        return space.kernel(space.X, space.X)
-    assert isinstance(space, FeatureSpace)
-    return dense_rows(space.Z)
+        raise InvalidInputError(TOO_FEW_ITEMS)
+    whole = normal_equations(space, PreferenceGraph.of(data, **options)).spectrum()
+    return PairsHeldOut(right, total, EPS / np.maximum(whole.rcond(alphas), TINY))
 
 
 def _difference(
-    space: Space,
-    K: FloatArray,
-    y: FloatArray,
-    weight: FloatArray,
-    alphas: FloatArray,
+    space: FunctionSpace,
+    data: TrainingData,
     pair: IntArray,
+    alphas: FloatArray,
     options: dict[str, Any],
 ) -> FloatArray | None:
     """Return f_i - f_j for every alpha without the pair, None if nothing is left to learn."""
-    rest = np.delete(np.arange(len(y)), pair)
+    rest = np.delete(np.arange(data.n_items), pair)
     try:
-        graph = PreferenceGraph.from_scores(y[rest], sample_weight=weight[rest], **options)
+        graph = PreferenceGraph.of(data.take(rest), **options)
     except NothingToLearnError:
         return None
-    some: Space
-    if isinstance(space, KernelSpace):
-        some = KernelSpace(Precomputed(), K[np.ix_(rest, rest)], Identity())
-        rows = K[pair][:, rest]
-    else:
-        some, rows = FeatureSpace(K[rest], Identity(), Identity()), K[pair]
-    solutions = some.system(graph).path(alphas)[:, :, 0]
-    return solutions @ (rows[0] - rows[1])
+    solutions = normal_equations(space, graph, rest).path(alphas)[:, :, 0]
+    scores = space.scores(solutions, rest, pair)
+    return scores[:, 0] - scores[:, 1]
 
 
-def pairs_held_out(
-    space: Space,
-    Y: FloatArray,
-    weight: FloatArray,
-    alphas: FloatArray,
-    *,
-    cost: str,
-    ties: str,
-    query_weight: str,
-) -> PairsHeldOut:
-    """Leave out all pairs of different score, for every alpha and output.
+def leave_edge_out(
+    space: FunctionSpace, data: TrainingData, alphas: FloatArray, *, cost: Cost = "magnitude"
+) -> EdgesHeldOut:
+    r"""Predict each comparison from all the others.
+
+    One comparison is one term of a least-squares sum, so its residual without it is its residual
+    over :math:`1 - h_e`, with h its leverage; repeated comparisons are left out one copy at a time.
+    Cost: one decomposition and one product of the projected comparisons.
 
     Parameters
     ----------
-    space : Space
+    space : FunctionSpace
         Where the problem is solved.
-    Y : (n_items, n_outputs)
-        Scores.
-    weight : (n_items,)
-        Sample weights, above 0.
+    data : TrainingData
+        The comparisons.
     alphas : (n_alphas,)
         The values of alpha.
-    cost, ties, query_weight
-        As in `RankRLS`.
-
-    Notes
-    -----
-    The closed forms need cost "magnitude" with ties kept or absent, or few grades; unequal weights
-    are understood by the former with query_weight "items" only. Anything else is refitted without
-    each pair, which is exact as well but takes O(n^2) fits.
+    cost : {"magnitude", "unit", "relative"}
+        As in `PreferenceGraph.from_pairs`.
     """
-    equal = bool(np.all(weight == weight[0]))
-    untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
-    if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
-        mus = alphas * _complete_factor(query_weight, weight)
-        return leave_pair_out_complete(space, Y, weight, mus)
-    if cost != "relative" and ties == "drop" and equal and not untied:
-        parts = [
-            _graded(space, column, alphas, float(weight[0]), cost, query_weight) for column in Y.T
-        ]
-    else:
-        options = {"cost": cost, "ties": ties, "query_weight": query_weight}
-        parts = [leave_pair_out_refitted(space, y, weight, alphas, **options) for y in Y.T]
-    return parts[0].beside(parts[1:])
+    pairs, margin, weight = data.comparisons
+    margin, weight = pair_costs(cost, margin, weight)
+    graph = PreferenceGraph.of(data, cost=cost)
+    if not space.is_explicit:
+        system = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
+        return _in_coordinates(system, pairs, margin, weight, alphas)
+    Z, primal = space.features(), normal_equations(space, graph)
+    spectrum = primal.spectrum()
+    D = dense_rows(Z[pairs[:, 0]] - Z[pairs[:, 1]]) @ spectrum.vectors
+    inverse = 1.0 / (spectrum.values[:, None] + alphas)
+    predicted = D @ (inverse * (spectrum.vectors.T @ primal.rhs))
+    spare = 1.0 - weight[:, None] * (D**2 @ inverse)
+    return _without_edges(spectrum, alphas, margin, predicted, spare)
 
 
-def _complete_factor(query_weight: str, weight: FloatArray) -> float:
-    """Return mu / alpha when the cost is written as a weighted scatter around the mean."""
-    left = len(weight) - 2
-    factors = {"items": 1.0, "pairs": 1 / (left * weight[0]), "equal": weight[0] * (left - 1) / 2}
-    return float(factors[query_weight])
+def _in_coordinates(
+    system: Dual, pairs: IntArray, margin: FloatArray, weight: FloatArray, alphas: FloatArray
+) -> EdgesHeldOut:
+    """Work in the coordinates t of each comparison, ``R t = e_winner - e_loser``.
+
+    With S = V diag(s) V' the leverage is ``w sum (V't)^2 s / (s + alpha)``; what is left of 1 is
+    summed from positive parts, ``(1 - w t't) + w alpha sum (V't)^2 / (s + alpha)``.
+    """
+    spectrum = system.spectrum()
+    n_pairs, n_items = len(pairs), system.root.to_items(np.zeros((system.root.rank, 1))).shape[0]
+    inverse = 1.0 / (spectrum.values[:, None] + alphas)
+    coef = spectrum.values[:, None] * inverse * (spectrum.vectors.T @ system.rhs)
+    predicted, spare = np.empty((2, n_pairs, len(alphas)))
+    for start in range(0, n_pairs, BLOCK_PAIRS):
+        block = slice(start, start + BLOCK_PAIRS)
+        T = spectrum.vectors.T @ system.root.solve(_incidence(pairs[block], n_items))
+        w = weight[block, None]
+        free = np.maximum(1.0 - w[:, 0] * np.einsum("ij,ij->j", T, T), 0.0)
+        spare[block] = free[:, None] + w * alphas * ((T**2).T @ inverse)
+        predicted[block] = T.T @ coef
+    return _without_edges(spectrum, alphas, margin, predicted, spare)
 
 
-def _graded(
-    space: Space, y: FloatArray, alphas: FloatArray, weight: float, cost: str, query_weight: str
-) -> PairsHeldOut:
-    values, level = np.unique(y, return_inverse=True)
-    gaps = values[:, None] - values
-    targets = np.sign(gaps) if cost == "unit" else gaps
-
-    def strengths(rest: FloatArray) -> FloatArray:
-        n_left = rest.sum()
-        n_pairs = (n_left**2 - np.sum(rest**2)) / 2
-        factors = {"items": n_left / weight, "pairs": weight**-2, "equal": n_pairs}
-        return alphas * factors[query_weight]
-
-    return leave_pair_out_graded(_kernel_matrix(space), level, targets, strengths)
+def _incidence(pairs: IntArray, n_items: int) -> FloatArray:
+    M = np.zeros((n_items, len(pairs)))
+    M[pairs[:, 0], np.arange(len(pairs))] = 1.0
+    M[pairs[:, 1], np.arange(len(pairs))] = -1.0
+    return M
 
 
-def _kernel_matrix(space: Space) -> FloatArray:
-    if isinstance(space, KernelSpace):
-        return space.kernel(space.X, space.X)
-    assert isinstance(space, FeatureSpace)
-    Z = dense_rows(space.Z)
-    Z = Z - Z.mean(axis=0)
-    return Z @ Z.T
+def _without_edges(
+    spectrum: Spectrum,
+    alphas: FloatArray,
+    margin: FloatArray,
+    predicted: FloatArray,
+    spare: FloatArray,
+) -> EdgesHeldOut:
+    """Turn predictions with each comparison into those without it; ``spare`` is 1 - leverage."""
+    residual = (margin[:, None] - predicted) / np.maximum(spare, TINY)
+    error = EPS / np.maximum(np.minimum(spectrum.rcond(alphas), spare.min(axis=0)), TINY)
+    return EdgesHeldOut((margin[:, None] - residual).T, error)

@@ -2,136 +2,27 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, final
+from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
+from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import direct_chunk, row_products, solve_each, unpack
+from rankwise.rankers.rls._kernels import refit_chunk, row_products, solve_each, unpack
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.spaces import FeatureSpace, KernelSpace, Space, dense_rows
-from rankwise.solve.spectra import Spectrum, Tridiagonal, refuse_indefinite_matrix
+from rankwise.solve.normal_equations import Dual
+from rankwise.solve.spectra import Spectrum, Tridiagonal
+
+Form: TypeAlias = Literal["auto", "refit", "update"]
 
 SMALL_BLOCK = 32
 """Up to this order the products of all rows are formed once for the whole grid."""
-
-
-def weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n).
-
-    Small blocks multiply the elementwise products of their rows by all weights in one product;
-    larger ones run a product per weight. Weights must not be negative.
-    """
-    n = len(V)
-    if n <= SMALL_BLOCK:
-        return unpack(row_products(V) @ weights, n)
-    return np.stack([_symmetric(V * np.sqrt(w)) for w in weights.T])
-
-
-def _symmetric(V: FloatArray) -> FloatArray:
-    """Return ``V V'`` at half the price of a general product."""
-    upper = dsyrk(1.0, V.T, trans=True)
-    return upper + np.triu(upper, 1).T
-
-
-def solve_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve a stack of symmetric definite systems; A and B are overwritten.
-
-    Returns
-    -------
-    X : (n_matrices, n, k)
-    pivot : (n_matrices,)
-        Smallest pivot as a share of the largest diagonal entry, 0 where a matrix is not definite.
-    """
-    pivot = np.ones(len(A))
-    if A.shape[1] <= SMALL_BLOCK:
-        if A.shape[1]:
-            solve_each(A, B, pivot)
-        return B, pivot
-    for a in range(len(A)):
-        largest = np.diagonal(A[a]).max()
-        try:
-            factor = cholesky(A[a], lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            pivot[a] = 0.0
-            continue
-        pivot[a] = np.diagonal(factor).min() ** 2 / largest
-        B[a] = cho_solve((factor, True), B[a], overwrite_b=True, check_finite=False)
-    return B, pivot
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class DualFolds:
-    """One decomposition of the reduced kernel S, from which every fold is left out.
-
-    With B = (S + alpha)^-1 and c = B c0, the prediction p for the coordinates U of a fold solves
-    ``B_UU (c0_U - p) = c_U``. For alpha above the largest eigenvalue the difference would cancel,
-    and the same equation is solved as ``(I - H_UU) p = (H c0)_U - H_UU c0_U`` with H = S B.
-
-    Notes
-    -----
-    [PTA09] (33), in the symmetric reduced form.
-    """
-
-    spectrum: Spectrum
-    root: Root
-    C0: FloatArray
-    alphas: FloatArray
-    idle: FloatArray
-    """Kernel of the items without preferences, turned into the eigenbasis."""
-
-    @classmethod
-    def of(
-        cls, space: KernelSpace, graph: PreferenceGraph, idle: IntArray, alphas: FloatArray
-    ) -> Self:
-        """Decompose; ``idle`` names items without preferences that are to be scored too."""
-        root = graph.laplacian.root()
-        K = space.kernel(space.X, space.X)
-        aside = root.to_coordinates(np.ascontiguousarray(K[:, idle]))
-        reduced = root.reduce(K)
-        if not space.kernel.is_trusted:
-            refuse_indefinite_matrix(reduced)
-        spectrum = Spectrum.of(reduced)
-        C0 = root.solve(as_columns(graph.rhs))
-        return cls(spectrum, root, C0, alphas, spectrum.vectors.T @ aside)
-
-    @property
-    def _is_large(self) -> BoolArray:
-        """The alphas for which the hat matrix H is used in place of B."""
-        return self.alphas > self.spectrum.values[-1]
-
-    @cached_property
-    def _projected(self) -> FloatArray:
-        return self.spectrum.vectors.T @ self.C0
-
-    @cached_property
-    def _weights(self) -> FloatArray:
-        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
-        return np.where(self._is_large, self.spectrum.values[:, None] * inverse, inverse)
-
-    def predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
-        V, large = self.spectrum.vectors[U], self._is_large
-        blocks = weighted_blocks(V, self._weights)
-        rhs = V @ (self._weights.T[:, :, None] * self._projected)
-        rhs[large] -= blocks[large] @ self.C0[U]
-        blocks[large] = np.eye(len(U)) - blocks[large]
-        solution, pivot = solve_blocks(blocks, rhs)
-        return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
-
-    def predict_idle(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
-        """Return the scores of idle items by the model without the coordinates U."""
-        gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
-        kept = self._projected - gone
-        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
-        return self.idle[:, members].T @ (inverse.T[:, :, None] * kept)
 
 
 VECTOR = 8
@@ -140,8 +31,8 @@ VECTOR = 8
 CHUNK_BYTES = 1 << 26
 """Memory for the Gram matrices of one chunk of folds."""
 
-DIRECT_SPEED = 8.0
-"""What an operation of the compiled direct form is taken to cost, in operations of BLAS."""
+COMPILED_COST = 8.0
+"""What an operation of the compiled refits is taken to cost, in operations of BLAS."""
 
 SURELY_VARIED = 1e-6
 """A feature that varies by more than this share of the most varied one is not looked at twice."""
@@ -153,15 +44,22 @@ SAFE_PIVOT = 1e-6
 """Below this pivot the update formula has lost digits and the fold is refitted."""
 
 
-def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatArray) -> HeldOut:
+def leave_query_out(
+    space: FunctionSpace,
+    graph: PreferenceGraph,
+    folds: Folds,
+    alphas: FloatArray,
+    *,
+    form: Form = "auto",
+) -> HeldOut:
     """Return the scores that models without each fold give to the items of that fold.
 
-    Exact, for every alpha, at the price of one decomposition or of small solves per fold; the form
-    is chosen by cost. A fold must be a union of whole components of the graph.
+    Exact, for every alpha, at the price of one decomposition or of small solves per fold. A fold
+    must be a union of whole components of the graph.
 
     Parameters
     ----------
-    space : Space
+    space : FunctionSpace
         Where the problem is solved.
     graph : PreferenceGraph
         The preferences.
@@ -169,6 +67,9 @@ def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatA
         What is held out together.
     alphas : (n_alphas,)
         The values of alpha.
+    form : {"auto", "refit", "update"}
+        For explicit features: fit anew without each fold, take each fold out of the full solution,
+        or the cheaper of the two.
 
     Notes
     -----
@@ -180,10 +81,9 @@ def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatA
             "Leaving out queries needs preferences in at least two folds, so that something is "
             "left to learn from. Give more queries; one global ranking needs cv='leave_pair_out'."
         )
-    if isinstance(space, KernelSpace):
-        return _kernel_leave_out(space, graph, folds, of_component, alphas)
-    assert isinstance(space, FeatureSpace)
-    Z = dense_rows(space.Z)
+    if not space.is_explicit:
+        return _dual(space, graph, folds, of_component, alphas)
+    Z = dense_rows(space.features())
     root = graph.laplacian.root()
     order, starts = folds.order(of_component[root.component])
     H = root.to_coordinates(Z)[order]
@@ -191,9 +91,10 @@ def leave_out(space: Space, graph: PreferenceGraph, folds: Folds, alphas: FloatA
     varied = _varied(H, Z)
     if not varied.all():
         H, Z = np.ascontiguousarray(H[:, varied]), np.ascontiguousarray(Z[:, varied])
-    if _direct_is_cheaper(H.shape[1], np.diff(starts), len(alphas)):
-        return _direct(H, C, starts, Z, folds, alphas)
-    return _woodbury(H, C, starts, Z, folds, alphas)
+    if form == "auto":
+        form = _cheaper_form(H.shape[1], np.diff(starts), len(alphas))
+    leave_out = _refit_folds if form == "refit" else _update_folds
+    return leave_out(H, C, starts, Z, folds, alphas)
 
 
 def _varied(H: FloatArray, Z: FloatArray) -> BoolArray:
@@ -206,14 +107,14 @@ def _varied(H: FloatArray, Z: FloatArray) -> BoolArray:
     return varied
 
 
-def _direct_is_cheaper(n_features: int, sizes: IntArray, n_alphas: int) -> bool:
+def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
     """Compare the operations of a refit per fold with those of the update formula."""
-    refit = DIRECT_SPEED * len(sizes) * (2.0 * n_features**3 + 8.0 * n_alphas * n_features**2)
-    update = n_alphas * float(np.sum(sizes**2.0 * n_features + DIRECT_SPEED * sizes**3.0 / 3))
-    return refit < update + 1e5 * len(sizes)
+    refit = COMPILED_COST * len(sizes) * (2.0 * n_features**3 + 8.0 * n_alphas * n_features**2)
+    update = n_alphas * float(np.sum(sizes**2.0 * n_features + COMPILED_COST * sizes**3.0 / 3))
+    return "refit" if refit < update + 1e5 * len(sizes) else "update"
 
 
-def _direct(
+def _refit_folds(
     H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
 ) -> HeldOut:
     """Refit without each fold: prefix and suffix sums, tridiagonal reduction.
@@ -239,7 +140,7 @@ def _direct(
     def refit(number: int) -> None:
         c = chunks[number]
         first, last = starts[c.start], starts[c.stop]
-        direct_chunk(
+        refit_chunk(
             H[first:last],
             C[first:last],
             starts[c.start : c.stop + 1] - first,
@@ -265,7 +166,7 @@ def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
     return parts[:number].sum(axis=0) + parts[number + 1 :].sum(axis=0)
 
 
-def _woodbury(
+def _update_folds(
     H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
 ) -> HeldOut:
     """Take each fold out of the full solution by an update of its own order.
@@ -278,13 +179,13 @@ def _woodbury(
     W = inverse.T[:, :, None] * (turned.T @ C)
     rows, item_starts = folds.items
     out = np.empty((len(alphas), len(rows), C.shape[1]))
-    error = _error((spectrum.values[0] + alphas) / (spectrum.values[-1] + alphas))
+    error = _error(spectrum.rcond(alphas))
     for q in range(folds.n_folds):
         Hq = turned[starts[q] : starts[q + 1]]
         where = slice(item_starts[q], item_starts[q + 1])
-        N = np.eye(len(Hq)) - weighted_blocks(Hq, inverse)
+        N = np.eye(len(Hq)) - _weighted_blocks(Hq, inverse)
         residual = C[starts[q] : starts[q + 1]] - Hq @ W
-        r, pivot = solve_blocks(N, residual)
+        r, pivot = _solve_blocks(N, residual)
         held_out = W - inverse.T[:, :, None] * (Hq.T @ r)
         out[:, where] = turned_rows[rows[where]] @ held_out
         lost = pivot < SAFE_PIVOT
@@ -306,32 +207,136 @@ def _refit(
     return Tridiagonal.of(G).path(rest.T @ C[kept], alphas), alphas / (largest + alphas)
 
 
-def _kernel_leave_out(
-    space: KernelSpace,
+def _dual(
+    space: FunctionSpace,
     graph: PreferenceGraph,
     folds: Folds,
     of_component: IntArray,
     alphas: FloatArray,
 ) -> HeldOut:
     """Take each fold out of the dual solution."""
-    idle = np.flatnonzero((graph.laplacian.component < 0) & (folds.fold >= 0))
-    dual = DualFolds.of(space, graph, idle, alphas)
+    unpaired = np.flatnonzero((graph.laplacian.component < 0) & (folds.fold >= 0))
+    dual = _DualSolution.of(space, graph, unpaired, alphas)
     order, starts = folds.order(of_component[dual.root.component])
     held_out = np.zeros((len(alphas), *dual.C0.shape))
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
-    values = dual.spectrum.values
-    error = _error((values[0] + alphas) / (values[-1] + alphas))
+    error = _error(dual.spectrum.rcond(alphas))
     for q in range(folds.n_folds):
         U = order[starts[q] : starts[q + 1]]
         held_out[:, U], pivot = dual.predict(U)
         error = np.maximum(error, _error(pivot))
-        members = np.flatnonzero(folds.fold[idle] == q)
+        members = np.flatnonzero(folds.fold[unpaired] == q)
         if len(members):
-            out[:, idle[members]] = dual.predict_idle(U, held_out[:, U], members)
+            out[:, unpaired[members]] = dual.predict_unpaired(U, held_out[:, U], members)
     active = (graph.laplacian.component >= 0) & (folds.fold >= 0)
     for a in range(len(alphas)):
         out[a, active] = dual.root.to_scores(held_out[a])[active]
     return HeldOut(out, error)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _DualSolution:
+    """One decomposition of the reduced kernel S, from which every fold is left out.
+
+    With B = (S + alpha)^-1 and c = B c0, the prediction p for the coordinates U of a fold solves
+    ``B_UU (c0_U - p) = c_U``. For alpha above the largest eigenvalue the difference would cancel,
+    and the same equation is solved as ``(I - H_UU) p = (H c0)_U - H_UU c0_U`` with H = S B.
+    """
+
+    spectrum: Spectrum
+    root: Root
+    C0: FloatArray
+    alphas: FloatArray
+    unpaired: FloatArray
+    """Kernel of the items without preferences, turned into the eigenbasis."""
+
+    @classmethod
+    def of(
+        cls, space: FunctionSpace, graph: PreferenceGraph, unpaired: IntArray, alphas: FloatArray
+    ) -> Self:
+        """Decompose; ``unpaired`` names items without preferences that are to be scored too."""
+        K = space.kernel_matrix()
+        of_unpaired = np.ascontiguousarray(K[:, unpaired])
+        system = Dual.of(graph, K, trusted=space.kernel_is_trusted)
+        spectrum = system.spectrum()
+        turned = spectrum.vectors.T @ system.root.to_coordinates(of_unpaired)
+        return cls(spectrum, system.root, system.rhs, alphas, turned)
+
+    @property
+    def _is_large(self) -> BoolArray:
+        """The alphas for which the hat matrix H is used in place of B."""
+        return self.alphas > self.spectrum.values[-1]
+
+    @cached_property
+    def _projected(self) -> FloatArray:
+        return self.spectrum.vectors.T @ self.C0
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
+        return np.where(self._is_large, self.spectrum.values[:, None] * inverse, inverse)
+
+    def predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
+        V, large = self.spectrum.vectors[U], self._is_large
+        blocks = _weighted_blocks(V, self._weights)
+        rhs = V @ (self._weights.T[:, :, None] * self._projected)
+        rhs[large] -= blocks[large] @ self.C0[U]
+        blocks[large] = np.eye(len(U)) - blocks[large]
+        solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
+        return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
+
+    def predict_unpaired(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
+        """Return the scores of unpaired items by the model without the coordinates U."""
+        gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
+        kept = self._projected - gone
+        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
+        return self.unpaired[:, members].T @ (inverse.T[:, :, None] * kept)
+
+
+def _weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n).
+
+    Small blocks multiply the elementwise products of their rows by all weights in one product;
+    larger ones run a product per weight. Weights must not be negative.
+    """
+    n = len(V)
+    if n <= SMALL_BLOCK:
+        return unpack(row_products(V) @ weights, n)
+    return np.stack([_symmetric(V * np.sqrt(w)) for w in weights.T])
+
+
+def _symmetric(V: FloatArray) -> FloatArray:
+    """Return ``V V'`` at half the price of a general product."""
+    upper = dsyrk(1.0, V.T, trans=True)
+    return upper + np.triu(upper, 1).T
+
+
+def _solve_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Solve a stack of symmetric definite systems; A and B are overwritten.
+
+    Returns
+    -------
+    X : (n_matrices, n, k)
+    pivot : (n_matrices,)
+        Smallest pivot as a share of the largest diagonal entry, 0 where a matrix is not definite.
+    """
+    pivot = np.ones(len(A))
+    if A.shape[1] <= SMALL_BLOCK:
+        if A.shape[1]:
+            solve_each(A, B, pivot)
+        return B, pivot
+    for a in range(len(A)):
+        largest = np.diagonal(A[a]).max()
+        try:
+            factor = cholesky(A[a], lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            pivot[a] = 0.0
+            continue
+        pivot[a] = np.diagonal(factor).min() ** 2 / largest
+        B[a] = cho_solve((factor, True), B[a], overwrite_b=True, check_finite=False)
+    return B, pivot
 
 
 def _error(pivot: FloatArray) -> FloatArray:
