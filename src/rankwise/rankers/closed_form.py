@@ -2,6 +2,7 @@
 
 from abc import ABC
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -109,7 +110,7 @@ def leave_items_out(
     data: TrainingData,
     folds: Folds,
     n_values: int,
-    refit: Callable[[PreferenceGraph, IntArray, IntArray], HeldOut],
+    refit: Callable[[IntArray, IntArray, PreferenceGraph], HeldOut],
     **options: Any,
 ) -> HeldOut:
     """Leave out folds of items of one global ranking, whose graph is built without them.
@@ -125,8 +126,8 @@ def leave_items_out(
         What is held out together.
     n_values : int
         Number of values of the parameter to choose.
-    refit : function of a graph, the rows it was built from, and the rows to score
-        Returns the scores of the latter for every value.
+    refit : function of the rows that remain, the rows to score, and the graph of the former
+        Returns the scores for every value.
     **options
         Cost, ties and query weight of `OutputGraphs.of`.
     """
@@ -139,7 +140,7 @@ def leave_items_out(
             graphs = OutputGraphs.of(data.take(kept), **options)
         except NothingToLearnError:
             continue
-        found = gather_held_out(graphs, lambda graph, kept=kept, out=out: refit(graph, kept, out))
+        found = gather_held_out(graphs, partial(refit, kept, out))
         scores[:, out], error = found.scores, np.maximum(error, found.error)
     return HeldOut(scores, error)
 

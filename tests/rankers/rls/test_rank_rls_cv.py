@@ -20,7 +20,7 @@ from rankwise import (
     RankRLSCV,
     evaluate,
 )
-from rankwise.rankers.rls import rank_rls_cv as rankrls_cv
+from rankwise.rankers.rls import rank_rls_cv
 
 ALPHAS = [0.01, 1.0, 100.0]
 SIZES = (6, 1, 5, 9, 2, 3)
@@ -46,7 +46,7 @@ def test_values_equal_brute_force(measure, kernel):
     ranker = RankRLSCV(ALPHAS, measure=measure, kernel=kernel).fit(p.X, p.y, p.qid)
     expected = [brute_force(p, measure, a, queries_of(p), kernel=kernel) for a in ALPHAS]
     np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
-    assert ranker.cv_value_ == ranker.path_.values[ALPHAS.index(ranker.alpha_)]
+    assert ranker.held_out_value_ == ranker.path_.values[ALPHAS.index(ranker.alpha_)]
 
 
 def test_splitters_and_lists_of_folds_equal_brute_force():
@@ -71,8 +71,8 @@ def test_chosen_model_is_the_plain_fit():
 def test_held_out_scores_give_the_cross_validated_value():
     p = problem(seed=4, sizes=SIZES)
     ranker = RankRLSCV(ALPHAS, measure="NDCG @ 5", kernel="gaussian").fit(p.X, p.y, p.qid)
-    found = evaluate(p.y, ranker.cv_scores_, p.qid, ["NDCG @ 5"])
-    assert found["NDCG @ 5"] == pytest.approx(ranker.cv_value_)
+    found = evaluate(p.y, ranker.held_out_scores_, p.qid, ["NDCG @ 5"])
+    assert found["NDCG @ 5"] == pytest.approx(ranker.held_out_value_)
     per_query = ranker.path_.per_query[ALPHAS.index(ranker.alpha_)]
     np.testing.assert_allclose(found.values[:, 0], per_query)
 
@@ -92,9 +92,9 @@ def test_kernels_costs_and_ties_are_searched():
     ranker = RankRLSCV(ALPHAS, **options).fit(p.X, p.y, p.qid)
     assert len(ranker.search_) == 3 * 3  # ties are kept with the magnitude cost only
     top = max(np.nanmax(c.path.values) for c in ranker.search_)
-    assert ranker.cv_value_ == top
+    assert ranker.held_out_value_ == top
     alone = RankRLSCV(ALPHAS, kernel=ranker.kernel_, cost=ranker.cost_, ties=ranker.ties_)
-    assert alone.fit(p.X, p.y, p.qid).cv_value_ == top
+    assert alone.fit(p.X, p.y, p.qid).held_out_value_ == top
 
 
 def test_an_interrupted_search_keeps_what_is_done(monkeypatch):
@@ -105,10 +105,10 @@ def test_an_interrupted_search_keeps_what_is_done(monkeypatch):
         calls.append(args)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return leave_out(*args)
+        return leave_query_out(*args)
 
-    leave_out = rankrls_cv.leave_out
-    monkeypatch.setattr(rankrls_cv, "leave_out", interrupted)
+    leave_query_out = rank_rls_cv.leave_query_out
+    monkeypatch.setattr(rank_rls_cv, "leave_query_out", interrupted)
     ranker = RankRLSCV(ALPHAS, kernel=[Gaussian(g) for g in (0.1, 0.2, 0.4, 0.8)])
     with pytest.warns(ConvergenceWarning, match="after 2 of 4 settings"):
         ranker.fit(p.X, p.y, p.qid)
@@ -131,8 +131,8 @@ def test_one_standard_error_rule_never_regularises_less():
     best = RankRLSCV().fit(p.X, p.y, p.qid)
     simple = RankRLSCV(rule="one_standard_error").fit(p.X, p.y, p.qid)
     assert simple.alpha_ >= best.alpha_
-    limit = best.cv_value_ - best.path_.standard_errors[best.path_.best()]
-    assert simple.cv_value_ >= limit
+    limit = best.held_out_value_ - best.path_.standard_errors[best.path_.best()]
+    assert simple.held_out_value_ >= limit
 
 
 def test_several_outputs_are_averaged():
@@ -144,7 +144,7 @@ def test_several_outputs_are_averaged():
     some = ~np.isnan(values).all(axis=0)  # a query may be defined for one output only
     assert np.isnan(values[:, some]).any()
     np.testing.assert_allclose(together.path_.per_query[some], np.nanmean(values[:, some], axis=0))
-    assert together.cv_scores_.shape == Y.shape
+    assert together.held_out_scores_.shape == Y.shape
 
 
 def test_items_of_weight_zero_are_as_good_as_absent():
@@ -172,8 +172,8 @@ def test_one_global_ranking_leaves_out_pairs(grades):
             gap = np.subtract(*fit.predict(p.X[[i, j]]))
             right += (gap > 0) == (p.y[i] > p.y[j])
             total += 1
-    assert ranker.cv_value_ == pytest.approx(right / total)
-    assert ranker.cv_scores_ is None
+    assert ranker.held_out_value_ == pytest.approx(right / total)
+    assert ranker.held_out_scores_ is None
     assert (ranker.path_.standard_errors > 0).all()
 
 
@@ -187,8 +187,8 @@ def test_comparisons_are_left_out_one_by_one():
     for e in range(len(pairs)):
         fit = RankRLS(ranker.alpha_).fit(X, pairs=np.delete(pairs, e, axis=0))
         right.append(np.subtract(*fit.predict(X[pairs[e]])))
-    assert ranker.cv_value_ == pytest.approx(np.mean(np.array(right) > 0))
-    np.testing.assert_allclose(ranker.cv_scores_, right, atol=1e-9)
+    assert ranker.held_out_value_ == pytest.approx(np.mean(np.array(right) > 0))
+    np.testing.assert_allclose(ranker.held_out_scores_, right, atol=1e-9)
 
 
 def test_an_alpha_lost_in_rounding_is_never_chosen():
@@ -197,7 +197,7 @@ def test_an_alpha_lost_in_rounding_is_never_chosen():
     ranker = RankRLSCV([1e-14, 1.0, 1e3]).fit(X, p.y, p.qid)
     assert np.isnan(ranker.path_.values[0])
     assert ranker.alpha_ >= 1.0
-    with pytest.raises(NumericalError, match="No alpha of the grid"):
+    with pytest.raises(NumericalError, match="No value of `alpha` can be judged"):
         RankRLSCV([1e-14]).fit(X, p.y, p.qid)
 
 
@@ -226,7 +226,11 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
         (lambda: RankRLSCV(cv="leave_pair_out").fit(P.X, P.y, P.qid), "one global ranking"),
         (lambda: RankRLSCV(cv="leave_edge_out").fit(P.X, P.y, P.qid), "is for comparisons"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, pairs=PAIRS), "left out one by one"),
-        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "at least two folds"),
+        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "without `qid`"),
+        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y, np.zeros(26)), "at least two folds"),
+        (lambda: RankRLSCV(cv=5).fit(P.X, pairs=PAIRS), "left out one by one"),
+        (lambda: RankRLSCV(cv=1).fit(P.X, P.y, P.qid), "at least 2"),
+        (lambda: RankRLSCV(cv=2.5).fit(P.X, P.y, P.qid), "a number of folds"),
         (lambda: RankRLSCV(measure="NDCG").fit(P.X, P.y), "judges pairs"),
         (lambda: RankRLSCV(measure="nonsense").fit(P.X, P.y, P.qid), "nonsense"),
         (lambda: RankRLSCV(rule="median").fit(P.X, P.y, P.qid), "`rule` must be one of"),

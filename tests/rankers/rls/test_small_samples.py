@@ -106,7 +106,7 @@ def test_the_true_labels_are_cross_validated_like_the_shuffled():
     X, y = sample(5, 20)
     test = permutation_test(X, y, alphas=[0.1, 10.0], n_permutations=5, random_state=0)
     ranker = RankRLSCV([0.1, 10.0], ties="keep").fit(X, y)
-    assert test.value == pytest.approx(ranker.cv_value_)
+    assert test.value == pytest.approx(ranker.held_out_value_)
     assert len(test.null) == 5
 
 
@@ -115,7 +115,7 @@ def test_labels_are_shuffled_inside_queries(measure):
     p = problem(seed=6, sizes=(6, 5, 7, 4, 6, 1))
     test = permutation_test(p.X, p.y, p.qid, measure=measure, n_permutations=150, random_state=0)
     ranker = RankRLSCV([1.0], ties="keep", measure=measure).fit(p.X, p.y, p.qid)
-    assert test.value == pytest.approx(ranker.cv_value_)
+    assert test.value == pytest.approx(ranker.held_out_value_)
     better = test.null >= test.value if test.measure.greater_is_better else test.null <= test.value
     assert test.pvalue == (1 + better.sum()) / 151
 
@@ -126,7 +126,7 @@ def test_labels_are_shuffled_inside_queries(measure):
         (lambda X, y: leave_pair_out_auc(X, y, confidence=1.5), "`confidence` must lie"),
         (lambda X, y: leave_pair_out_auc(X, y, alpha=0), "`alpha` must be"),
         (lambda X, y: leave_pair_out_auc(X, y[:-1]), "X has 16 rows, y has 15"),
-        (lambda X, y: leave_pair_out_auc(X, np.c_[y, y]), "one dimension"),
+        (lambda X, y: leave_pair_out_auc(X, np.c_[y, y]), "one output at a time"),
         (lambda X, y: permutation_test(X, y, n_permutations=0), "`n_permutations` must be"),
         (lambda X, y: permutation_test(X, y, measure="NDCG"), "judges pairs"),
     ],

@@ -1,36 +1,56 @@
 """RankRLS that chooses its regularisation by exact cross-validation."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_scores, check_weight
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
-from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace, smallest_space
+from rankwise.features.kernels import as_kernel
+from rankwise.features.maps import choose_basis
+from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
-from rankwise.rankers.closed_form import ClosedFormRanker
-from rankwise.rankers.preferences import Given, Preferences
-from rankwise.rankers.rls.leave_edge_out import leave_edge_out
-from rankwise.rankers.rls.leave_pair_out import pairs_held_out
-from rankwise.rankers.rls.leave_query_out import leave_out
-from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.judging import as_measure, judge_edges, judge_pairs, judge_scores
-from rankwise.selection.path import Candidate, ChoiceRule, Path, check_alphas
-from rankwise.selection.spaces import Space
+from rankwise.rankers.closed_form import (
+    ClosedFormCV,
+    gather_held_out,
+    judge_folds,
+    leave_items_out,
+    normal_equations,
+)
+from rankwise.rankers.randomness import generator
+from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
+from rankwise.rankers.rls.leave_query_out import leave_query_out
+from rankwise.selection.holdouts import Folds, HeldOut, resolve_folds
+from rankwise.selection.judging import as_measure, judge_edges, judge_pairs
+from rankwise.selection.path import (
+    Candidate,
+    ChoiceRule,
+    SelectionPath,
+    as_settings,
+    best_candidate,
+    check_alphas,
+)
 from rankwise.solve.progress import followed
 
+Settings = Mapping[str, Any]
+"""The kernel, cost and ties of a candidate."""
+
 ALPHAS = tuple(2.0**k for k in range(-15, 16))
+SEARCHED = ("kernel", "cost", "ties")
+NAMED_CV = ("auto", "leave_query_out", "leave_pair_out", "leave_edge_out")
 
 
 @final
-class RankRLSCV(ClosedFormRanker):
+class RankRLSCV(ClosedFormCV):
     r"""Learn to rank by RankRLS with the regularisation chosen by exact cross-validation.
 
     Every alpha is judged by hold-outs in closed form: the same scores that retraining without each
@@ -41,24 +61,28 @@ class RankRLSCV(ClosedFormRanker):
     ----------
     alphas : (n_alphas,)
         The values of alpha to choose from; see `RankRLS` for its meaning.
-    cv : str, splitter or list of folds
+    cv : str, int, splitter or list of folds
         What is left out: "leave_query_out", "leave_pair_out" (one global ranking),
-        "leave_edge_out" (comparisons), a scikit-learn splitter of groups such as
-        ``GroupKFold(5)``, or lists of rows. "auto" takes the first that fits the data.
+        "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
+        such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that fits the data.
+        Folds hold whole queries; for one global ranking they hold items, and each is judged by
+        itself after a fit to the others.
     measure : Measure or str, optional
         What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
         when left out. Pairs and comparisons are judged by that share only.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
     kernel : kernel, str or list of these
-        The kernel; of several, the best is taken.
+        The kernel; of a list, the best is taken.
     cost, ties : str or list of str
-        As in `RankRLS`; of several, the best is taken. Ties are never kept with a cost that does
+        As in `RankRLS`; of a list, the best is taken. Ties are never kept with a cost that does
         not allow it.
-    query_weight, basis, random_state
-        As in `RankRLS`.
+    query_weight, basis
+        As in `RankRLS`. A number of basis rows is drawn once for all settings and the final fit.
     progress : bool
         Show a progress bar over the settings.
+    random_state : int, RandomState or None
+        Draws the basis rows and the folds where these are numbers.
 
     Attributes
     ----------
@@ -68,23 +92,24 @@ class RankRLSCV(ClosedFormRanker):
         The chosen kernel.
     cost_, ties_ : str
         The chosen cost and treatment of ties.
-    path_ : Path
+    path_ : SelectionPath
         The values for every alpha, with standard errors and the value of each query.
-    cv_value_ : float
-        The cross-validated value of the chosen setting.
-    cv_scores_ : (n_items,) or (n_items, n_outputs)
-        The held-out score of every item for the chosen setting, where queries are left out;
-        meaningful inside a query only. For comparisons, the held-out lead of each winner.
+    held_out_value_ : float
+        The held-out value of the chosen setting.
+    held_out_scores_ : (n_items,), (n_items, n_outputs) or None
+        The held-out score of every item for the chosen setting, meaningful inside a query or a
+        fold of items only. For comparisons, the held-out lead of each winner. None where pairs are
+        left out.
     search_ : list of Candidate
-        All settings, with their paths.
-    coef_, dual_coef_, n_queries_, ignored_queries_, fitted_with_qid_, n_features_in_
+        All settings (kernel, cost, ties), with their paths.
+    coef_, dual_coef_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
         As in `RankRLS`.
 
     Notes
     -----
-    [PTA09] Sect. 3.3 and 3.4. Where double precision cannot tell the answer (alpha near zero with
-    a singular kernel) the value is NaN and never chosen. Interrupting a search over several
-    settings keeps those that are done.
+    [PTA09] Sect. 3.3, (33), and 3.4, (38). Where double precision cannot tell the answer (alpha
+    near zero with a singular kernel) the value is NaN and never chosen. Interrupting a search over
+    several settings keeps those that are done.
 
     Examples
     --------
@@ -97,9 +122,9 @@ class RankRLSCV(ClosedFormRanker):
     >>> ranker = RankRLSCV().fit(X, y, qid=qid)
     >>> ranker.alpha_
     0.5
-    >>> round(ranker.cv_value_, 3)
+    >>> round(ranker.held_out_value_, 3)
     0.721
-    >>> ranker.path_.per_query.shape, ranker.cv_scores_.shape
+    >>> ranker.path_.per_query.shape, ranker.held_out_scores_.shape
     ((31, 12), (60,))
     """
 
@@ -111,8 +136,8 @@ class RankRLSCV(ClosedFormRanker):
         measure: Measure | str | None = None,
         rule: ChoiceRule = "best",
         kernel: Any = "linear",
-        cost: str | Sequence[str] = "magnitude",
-        ties: str | Sequence[str] = "drop",
+        cost: str | list[str] = "magnitude",
+        ties: str | list[str] = "drop",
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
         progress: bool = False,
@@ -148,51 +173,39 @@ class RankRLSCV(ClosedFormRanker):
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
             As in `RankRLS`. Items of weight 0 are not judged.
         """
-        alphas = check_alphas(self.alphas)
-        measure = as_measure(self.measure)
+        alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
         X = self._check_rows(X)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        judge = _Judge(X, given, alphas, measure, self._method(given), self.query_weight)
-        self._search(X, given, judge)
-        preferences = self._preferences(X, given, self.cost_, self.ties_)
-        space = self._space(X, self.kernel_, preferences)
-        weights = preferences.gather(lambda graph: space.system(graph).solve(self.alpha_))
-        return self._keep(space, weights, preferences, with_qid=qid is not None)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        rng = generator(self.random_state)
+        basis_rows = choose_basis(self.basis, X, rng)
+        folds = _resolve_cv(self.cv, X, data, self.query_weight, rng)
+        hold_out = _HoldOut(X, data, self.query_weight, basis_rows, folds, alphas, measure)
+        graphs, space = hold_out.problem(self._search(hold_out))
+        weights = graphs.gather(lambda graph: normal_equations(space, graph).solve(self.alpha_))
+        return self._keep_solution(space, weights, graphs, data)
 
-    def plot_path(self, ax: Any = None) -> Any:
-        """Draw the chosen setting's values against alpha, with standard errors; return the axes.
+    def _settings(self, X: Matrix, data: TrainingData) -> list[Settings]:
+        """Return all allowed combinations of kernel, cost and ties."""
+        kernels = [as_kernel(kernel).fitted_to(X) for kernel in as_settings(self.kernel)]
+        costs, ties = as_settings(self.cost), as_settings(self.ties)
+        if not data.is_scored:  # comparisons have no ties
+            ties = ties[:1]
+        every: list[Settings] = [
+            dict(zip(SEARCHED, values, strict=True)) for values in product(kernels, costs, ties)
+        ]
+        allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
+        return allowed or every
 
-        Needs matplotlib, the extra "plot".
-        """
-        return self.path_.plot(ax, self.path_.best(self.rule))
-
-    def _method(self, given: Given) -> Any:
-        """Return what is left out, for ``cv="auto"`` the first kind that fits the data."""
-        if isinstance(self.cv, str) and self.cv == "auto":
-            if given.y is None:
-                return "leave_edge_out"
-            return "leave_pair_out" if given.qid is None else "leave_query_out"
-        return self.cv
-
-    def _settings(self) -> list[tuple[Any, str, str]]:
-        settings = list(product(_as_list(self.kernel), _as_list(self.cost), _as_list(self.ties)))
-        allowed = [s for s in settings if not (s[2] == "keep" and s[1] != "magnitude")]
-        return allowed or settings
-
-    def _search(self, X: Matrix, given: Given, judge: "_Judge") -> None:
-        """Judge all settings and keep the best; an interrupt keeps what is done."""
-        settings = self._settings()
+    def _search(self, hold_out: "_HoldOut") -> Settings:
+        """Judge all settings, store and return the best; an interrupt keeps what is done."""
+        settings = self._settings(hold_out.X, hold_out.data)
         self.search_: list[Candidate] = []
-        held_out: list[FloatArray | None] = []
+        scores: list[FloatArray | None] = []
         try:
-            for kernel, cost, ties in followed(
-                settings, len(settings), "RankRLSCV", shown=self.progress
-            ):
-                preferences = self._preferences(X, given, cost, ties)
-                space = self._space(X, kernel, preferences)
-                path, scores = judge.judge(space, preferences, cost, ties)
-                self.search_.append(Candidate(self.kernel_, cost, ties, path))
-                held_out.append(None if scores is None else scores[path.best(self.rule)])
+            for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
+                path, held_out = hold_out.judge(setting)
+                self.search_.append(Candidate(setting, path))
+                scores.append(None if held_out is None else held_out[path.best(self.rule)])
         except KeyboardInterrupt:
             if not self.search_:
                 raise
@@ -202,123 +215,115 @@ class RankRLSCV(ClosedFormRanker):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        best = _best(self.search_, self.rule)
+        best = best_candidate(self.search_, self.rule)
         chosen = self.search_[best]
-        self.kernel_, self.cost_, self.ties_ = chosen.kernel, chosen.cost, chosen.ties
-        self.path_, self.cv_scores_ = chosen.path, held_out[best]
-        position = chosen.path.best(self.rule)
-        self.alpha_ = float(chosen.path.alphas[position])
-        self.cv_value_ = float(chosen.path.values[position])
+        self.alpha_ = float(self._keep_choice(chosen.path, scores[best]))
+        self.kernel_, self.cost_, self.ties_ = (chosen.settings[k] for k in SEARCHED)
+        return chosen.settings
+
+
+def _resolve_cv(
+    cv: Any, X: Matrix, data: TrainingData, query_weight: QueryWeight, rng: np.random.Generator
+) -> Folds | None:
+    """Return the folds that ``cv`` asks for; None where pairs or comparisons are left out."""
+    name = cv if isinstance(cv, str) else ""
+    if name and name not in NAMED_CV:
+        raise InvalidInputError(
+            f"`cv` must be {', '.join(map(repr, NAMED_CV))}, a number of folds, a splitter or a "
+            f"list of folds: got {cv!r}."
+        )
+    if not data.is_scored:
+        if name not in ("auto", "leave_edge_out"):
+            raise InvalidInputError(
+                "Comparisons must be left out one by one: use cv='leave_edge_out' or 'auto', "
+                f"got {cv!r}."
+            )
+        return None
+    if name == "leave_edge_out":
+        raise InvalidInputError(
+            "cv='leave_edge_out' is for comparisons: got scores. Use cv='auto'."
+        )
+    if name == "leave_pair_out" or (name == "auto" and not data.has_qid):
+        _refuse_pairs(data, query_weight)
+        return None
+    return resolve_folds(cv, X, data, rng)
+
+
+def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
+    """Refuse what pairs of items cannot be left out of."""
+    if data.has_qid:
+        raise InvalidInputError(
+            "cv='leave_pair_out' is for scores of one global ranking: got `qid`. Use cv='auto'."
+        )
+    if not isinstance(query_weight, str):
+        raise InvalidInputError(
+            "cv='leave_pair_out' must have a named `query_weight`: got "
+            f"{query_weight!r}. A single query needs no weight of its own."
+        )
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """How settings are judged: what is left out, and which measure decides."""
+class _HoldOut:
+    """What all settings of a search share: the data, what is left out of them, what decides."""
 
     X: Matrix
-    given: Given
+    data: TrainingData
+    query_weight: Any
+    basis_rows: Matrix | None
+    folds: Folds | None
     alphas: FloatArray
     measure: Measure
-    method: Any
-    query_weight: QueryWeight
 
-    def judge(
-        self, space: Space, preferences: Preferences, cost: str, ties: str
-    ) -> tuple[Path, FloatArray | None]:
-        """Return the values of all alphas for one setting, and what was held out."""
-        if isinstance(self.method, str) and self.method == "leave_edge_out":
-            return self._edges(space, preferences)
-        if isinstance(self.method, str) and self.method == "leave_pair_out":
-            return self._pairs(space, cost, ties), None
-        return self._queries(space, preferences)
+    def problem(self, settings: Settings) -> tuple[OutputGraphs, FunctionSpace]:
+        """Return the preferences and the space of the ranking functions under some settings."""
+        graphs = OutputGraphs.of(self.data, **self._options(settings))
+        return graphs, smallest_space(self.X, settings["kernel"], self.basis_rows, graphs.rank)
 
-    @property
-    def _scores(self) -> FloatArray:
-        scores = check_scores(_required(self.given.y))
-        return scores.reshape(len(scores), -1)
+    def judge(self, settings: Settings) -> tuple[SelectionPath, FloatArray | None]:
+        """Return the values of all alphas for some settings, and the held-out scores."""
+        graphs, space = self.problem(settings)
+        if self.folds is not None:
+            return self._judge_folds(self.folds, graphs, space, settings)
+        if self.data.is_scored:
+            pairs = leave_pair_out(space, self.data, self.alphas, **self._options(settings))
+            return judge_pairs(pairs, self.measure, self.alphas), None
+        edges = leave_edge_out(space, self.data, self.alphas, cost=settings["cost"])
+        weight = self.data.comparisons[2]
+        return judge_edges(edges, weight, self.measure, self.alphas), edges.differences
 
-    def _weight(self) -> FloatArray:
-        n_items = self.X.shape[0]
-        return check_weight("sample_weight", self.given.sample_weight, n_items, "row of `X`")
+    def _options(self, settings: Settings) -> dict[str, Any]:
+        cost, ties = settings["cost"], settings["ties"]
+        return {"cost": cost, "ties": ties, "query_weight": self.query_weight}
 
-    def _folds(self, queries: Queries) -> Folds:
-        if isinstance(self.method, str):
-            if self.method != "leave_query_out":
-                raise InvalidInputError(
-                    "`cv` must be 'auto', 'leave_query_out', 'leave_pair_out', 'leave_edge_out', "
-                    f"a splitter or a list of folds: got {self.method!r}."
-                )
-            return Folds.by_query(queries)
-        lists = self.method
-        if callable(getattr(lists, "split", None)):
-            lists = lists.split(self.X, self._scores[:, 0], queries.index)
-        return Folds.from_lists(lists, queries.n_items)
-
-    def _queries(self, space: Space, preferences: Preferences) -> tuple[Path, FloatArray]:
-        if self.given.y is None:
-            raise InvalidInputError(
-                "Comparisons must be left out one by one: use cv='leave_edge_out' or 'auto', "
-                f"got {self.method!r}."
+    def _judge_folds(
+        self, folds: Folds, graphs: OutputGraphs, space: FunctionSpace, settings: Settings
+    ) -> tuple[SelectionPath, FloatArray]:
+        """Leave out whole queries, or items of one global ranking."""
+        alphas = self.alphas
+        if self.data.has_qid:
+            held_out = gather_held_out(
+                graphs, lambda graph: leave_query_out(space, graph, folds, alphas)
             )
-        queries = preferences.first.queries
-        folds = self._folds(queries)
-        parts = [leave_out(space, graph, folds, self.alphas) for graph in preferences]
-        numbered = iter(parts)
-        scores = preferences.gather(lambda _: next(numbered).scores)
-        held_out = HeldOut(scores, np.max([part.error for part in parts], axis=0))
-        rows = np.flatnonzero((folds.fold >= 0) & (self._weight() > 0))
-        path = judge_scores(held_out, self._scores, queries, rows, self.measure, self.alphas)
-        return path, scores if preferences.is_multi_output else scores[:, :, 0]
-
-    def _pairs(self, space: Space, cost: str, ties: str) -> Path:
-        if self.given.y is None or self.given.qid is not None:
-            raise InvalidInputError(
-                "cv='leave_pair_out' is for scores of one global ranking: got "
-                f"{'comparisons' if self.given.y is None else '`qid`'}. Use cv='auto'."
-            )
-        if not isinstance(self.query_weight, str):
-            raise InvalidInputError(
-                "cv='leave_pair_out' must have a named `query_weight`: got "
-                f"{self.query_weight!r}. A single query needs no weight of its own."
-            )
-        held_out = pairs_held_out(
-            space,
-            self._scores,
-            self._weight(),
-            self.alphas,
-            cost=cost,
-            ties=ties,
-            query_weight=self.query_weight,
-        )
-        return judge_pairs(held_out, self.measure, self.alphas)
-
-    def _edges(self, space: Space, preferences: Preferences) -> tuple[Path, FloatArray]:
-        if self.given.pairs is None:
-            raise InvalidInputError(
-                "cv='leave_edge_out' is for comparisons: got scores. Use cv='auto'."
-            )
-        pairs = np.asarray(self.given.pairs)
-        margin = self.given.pair_margin
-        z = np.ones(len(pairs)) if margin is None else np.asarray(margin, dtype=float)
-        weight = check_weight("pair_weight", self.given.pair_weight, len(pairs), "pair")
-        held_out = leave_edge_out(space, preferences.first, pairs, z, weight, self.alphas)
-        path = judge_edges(held_out, weight, self.measure, self.alphas)
-        return path, held_out.differences
+        else:
+            refit = partial(_refitted_scores, space, alphas)
+            options = self._options(settings)
+            held_out = leave_items_out(self.data, folds, len(alphas), refit, **options)
+        path = judge_folds(held_out, self.data, folds, self.measure, alphas, "alpha", "largest")
+        scores = held_out.scores
+        return path, scores if graphs.is_multi_output else scores[:, :, 0]
 
 
-def _required(y: ArrayLike | None) -> ArrayLike:
-    if y is None:
-        raise InvalidInputError("Leaving out queries or pairs needs scores `y`: got comparisons.")
-    return y
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _best(candidates: list[Candidate], rule: ChoiceRule) -> int:
-    """Return the setting with the best value at its chosen alpha; the first of equals."""
-    values = np.array([c.path.values[c.path.best(rule)] for c in candidates])
-    better = values if candidates[0].path.measure.greater_is_better else -values
-    return int(np.argmax(better))
+def _refitted_scores(
+    space: FunctionSpace,
+    alphas: FloatArray,
+    kept: IntArray,
+    out: IntArray,
+    graph: PreferenceGraph,
+) -> HeldOut:
+    """Return the scores of some rows by a fit to the graph of others, for every alpha."""
+    system = normal_equations(space, graph, kept)
+    spectrum = system.spectrum()
+    solutions = [system.lift(C) for C in spectrum.path(system.rhs, alphas)]  # [PTA09] (31)
+    scores = [space.scores(W.T, kept, out).T for W in solutions]
+    return HeldOut(np.stack(scores), np.finfo(float).eps / spectrum.rcond(alphas))

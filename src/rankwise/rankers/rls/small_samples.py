@@ -1,7 +1,7 @@
 """Honest estimates from few samples: the AUC of unseen pairs, and whether it is luck."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -10,20 +10,21 @@ from scipy import stats
 from sklearn.utils import check_array
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_length, check_positive, check_scores, check_weight
+from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
-from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.graph.preference_graph import PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
 from rankwise.rankers.randomness import generator
-from rankwise.rankers.rls.leave_pair_out import pairs_held_out
-from rankwise.rankers.rls.leave_query_out import leave_out
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
 from rankwise.selection.path import check_alphas
-from rankwise.selection.spaces import Space, smallest_space
 
 BATCH = 64
 """Permutations that are cross-validated together."""
@@ -70,7 +71,7 @@ def leave_pair_out_auc(
     *,
     alpha: float = 1.0,
     kernel: Any = "linear",
-    ties: str = "keep",
+    ties: Ties = "keep",
     sample_weight: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> AUCEstimate:
@@ -118,13 +119,12 @@ def leave_pair_out_auc(
     if not 0 < confidence < 1:
         raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
     check_positive("alpha", alpha, "Choose it before looking at this data.")
-    rows, scores = _checked(X, y)
-    weight = check_weight("sample_weight", sample_weight, len(scores), "row of `X`")
-    space = _space(rows, kernel, len(scores) - 1)
-    held_out = pairs_held_out(
-        space,
-        scores[:, None],
-        weight,
+    rows = _check_rows(X)
+    data = TrainingData.of(rows.shape[0], y, sample_weight=sample_weight)
+    data.single_output("Estimate one output at a time.")
+    held_out = leave_pair_out(
+        _space(rows, kernel, data),
+        data,
         np.array([alpha]),
         cost="magnitude",
         ties=ties,
@@ -154,16 +154,16 @@ def _interval(value: float, error: float, confidence: float, n_items: int) -> tu
 @final
 @dataclass(frozen=True, eq=False)
 class PermutationTest:
-    """Hold what shuffled labels achieve beside the true ones.
+    """Hold what shuffled labels achieve, to compare the true ones with.
 
     Parameters
     ----------
     value : float
-        The cross-validated value with the true labels.
+        The held-out value with the true labels.
     pvalue : float
         The share of values at least as good, the true one counted among them.
     null : (n_permutations,)
-        The cross-validated values with shuffled labels.
+        The held-out values with shuffled labels.
     measure : Measure
         What was measured.
 
@@ -230,68 +230,55 @@ def permutation_test(
     >>> bool(permutation_test(X, rng.permutation(40) > 20, random_state=0).pvalue > 0.05)
     True
     """
-    if n_permutations < 1:
-        raise InvalidInputError(f"`n_permutations` must be at least 1: got {n_permutations!r}.")
-    rows, scores = _checked(X, y)
-    queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
-    check_length("qid", queries.index, len(scores))
-    judged = as_measure(measure)
-    if qid is None:
+    check_count("n_permutations", n_permutations)
+    grid, judged, rows = check_alphas(alphas), as_measure(measure), _check_rows(X)
+    data = TrainingData.of(rows.shape[0], y, qid)
+    scores = data.single_output("Test one output at a time.")
+    if not data.has_qid:
         refuse_listwise(judged, "leave_pair_out")
-    trial = _Trial(rows, queries, check_alphas(alphas), judged, kernel, by_pairs=qid is None)
-    rng = generator(random_state)
-    batches = _shuffles(scores, queries, n_permutations, rng)
-    values = np.concatenate([trial.values(batch) for batch in batches])
+    space = _space(rows, kernel, data)
+    batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
+    values = np.concatenate(
+        [_best_values(space, replace(data, y=batch), grid, judged) for batch in batches]
+    )
     value, null = float(values[0]), values[1:]
     sign = 1 if judged.greater_is_better else -1
     as_good = int(np.count_nonzero(sign * null >= sign * value))
     return PermutationTest(value, (1 + as_good) / (1 + n_permutations), null, judged)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """One way of learning and judging, applied to many label vectors."""
+def _best_values(
+    space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
+) -> FloatArray:
+    """Return the held-out value of each output at its best alpha."""
+    by_alpha = _values_of_queries if data.has_qid else _values_of_pairs
+    pick = np.nanmax if measure.greater_is_better else np.nanmin
+    return pick(by_alpha(space, data, alphas, measure), axis=0)
 
-    X: Matrix
-    queries: Queries
-    alphas: FloatArray
-    measure: Measure
-    kernel: Any
-    by_pairs: bool
 
-    def values(self, Y: FloatArray) -> FloatArray:
-        """Return the cross-validated value of each column of Y at its best alpha."""
-        per_alpha = self._by_pairs(Y) if self.by_pairs else self._by_queries(Y)
-        pick = np.nanmax if self.measure.greater_is_better else np.nanmin
-        return pick(per_alpha, axis=0)
+def _values_of_pairs(
+    space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
+) -> FloatArray:
+    """Leave out all pairs; return the value of each output, (n_alphas, n_outputs)."""
+    held_out = leave_pair_out(
+        space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
+    )
+    shares = held_out.concordance
+    return shares if measure.greater_is_better else 1 - shares
 
-    def _by_pairs(self, Y: FloatArray) -> FloatArray:
-        space = _space(self.X, self.kernel, len(Y) - 1)
-        held_out = pairs_held_out(
-            space,
-            Y,
-            np.ones(len(Y)),
-            self.alphas,
-            cost="magnitude",
-            ties="keep",
-            query_weight="items",
-        )
-        shares = held_out.concordance
-        return shares if self.measure.greater_is_better else 1 - shares
 
-    def _by_queries(self, Y: FloatArray) -> FloatArray:
-        graph = PreferenceGraph.from_scores(Y, self.queries.index, ties="keep")
-        space = _space(self.X, self.kernel, graph.laplacian.rank())
-        held_out = leave_out(space, graph, Folds.by_query(self.queries), self.alphas)
-        rows = np.arange(len(Y))
-        paths = [
-            judge_scores(
-                held_out.output(k), Y[:, k : k + 1], self.queries, rows, self.measure, self.alphas
-            )
-            for k in range(Y.shape[1])
-        ]
-        return np.stack([path.values for path in paths], axis=1)
+def _values_of_queries(
+    space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
+) -> FloatArray:
+    """Leave out all queries; return the value of each output, (n_alphas, n_outputs)."""
+    graph = PreferenceGraph.of(data, ties="keep")
+    held_out = leave_query_out(space, graph, Folds.by_query(data.queries), alphas)
+    rows = np.arange(data.n_items)
+    paths = [
+        judge_scores(held_out.output(k), y[:, None], data.queries, rows, measure, alphas)
+        for k, y in enumerate(data.scores.T)
+    ]
+    return np.stack([path.values for path in paths], axis=1)
 
 
 def _shuffles(
@@ -310,15 +297,11 @@ def _shuffles(
             columns = []
 
 
-def _checked(X: Any, y: ArrayLike) -> tuple[Matrix, FloatArray]:
-    rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-    scores = check_scores(y)
-    check_length("y", scores, rows.shape[0])
-    if scores.ndim != 1:
-        raise InvalidInputError(f"`y` must have one dimension: got shape {scores.shape}.")
-    return rows, scores
+def _check_rows(X: Any) -> Matrix:
+    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
 
 
-def _space(X: Matrix, kernel: Any, rank: int) -> Space:
-    fitted = as_kernel(kernel).fitted_to(X)
-    return smallest_space(X, fitted, None, rank, np.random.default_rng(0))
+def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:
+    """Return the smallest space for items whose queries are joined completely."""
+    rank = data.n_items - data.queries.n_queries
+    return smallest_space(X, as_kernel(kernel).fitted_to(X), None, rank)
