@@ -267,7 +267,7 @@ def resolve_folds(
         n_folds = min(n_item_folds, data.n_items)
         return Folds(np.arange(data.n_items) % n_folds, n_folds)
     if callable(getattr(cv, "split", None)):
-        cv = cv.split(X, as_columns(data.scores)[:, 0], groups)
+        cv = cv.split(X, as_columns(data.scores)[:, 0], None if by_item else groups)
     elif not isinstance(cv, Iterable):
         raise InvalidInputError(
             "`cv` must be 'auto', 'leave_query_out', a number of folds, a splitter or a list of "
