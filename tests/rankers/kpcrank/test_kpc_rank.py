@@ -136,8 +136,8 @@ def test_the_path_is_that_of_refits_with_the_components_fixed(cost, ties):
     np.testing.assert_allclose(ranker.path_.values, values)
     best = int(np.argmax(values))
     assert ranker.n_components_ == best + 1
-    assert ranker.cv_value_ == pytest.approx(values[best])
-    np.testing.assert_allclose(ranker.cv_scores_, scores[best], rtol=1e-5, atol=1e-7)
+    assert ranker.held_out_value_ == pytest.approx(values[best])
+    np.testing.assert_allclose(ranker.held_out_scores_, scores[best], rtol=1e-5, atol=1e-7)
 
 
 def test_the_chosen_ranker_is_kpcrank_with_that_number():
@@ -170,7 +170,7 @@ def test_validation_data_decide_as_separate_fits_would(measure, outputs):
     np.testing.assert_allclose(ranker.path_.values, values, atol=1e-12)
     pick = np.argmax if judge.greater_is_better else np.argmin
     assert ranker.n_components_ == pick(values) + 1
-    assert ranker.cv_scores_.shape == y_val.shape
+    assert ranker.held_out_scores_.shape == y_val.shape
 
 
 def test_one_global_ranking_may_be_validated_query_by_query():
@@ -211,7 +211,7 @@ def test_one_global_ranking_is_judged_by_folds_of_items(cv, outputs):
     for k, y in enumerate(Y.T):
         expected = refits(type(p)(one.X, y, one.qid), Z, fold_of)
         best = ranker.n_components_ - 1
-        found = ranker.cv_scores_.reshape(22, -1)[:, k]
+        found = ranker.held_out_scores_.reshape(22, -1)[:, k]
         for fold in range(fold_of.max() + 1):
             assert_same_ranking(found[fold_of == fold], expected[best, fold_of == fold], 1e-6)
 
@@ -219,8 +219,8 @@ def test_one_global_ranking_is_judged_by_folds_of_items(cv, outputs):
 def test_a_fold_that_holds_the_only_difference_scores_nothing():
     p = problem(seed=14, sizes=(10,))
     ranker = KPCRankCV(2, KERNEL).fit(p.X, np.eye(10)[3])
-    np.testing.assert_array_equal(ranker.cv_scores_[3::5], 0.0)
-    assert (ranker.cv_scores_[:3] != 0).all()
+    np.testing.assert_array_equal(ranker.held_out_scores_[3::5], 0.0)
+    assert (ranker.held_out_scores_[:3] != 0).all()
 
 
 def test_items_of_weight_zero_are_neither_learned_from_nor_judged():
@@ -240,7 +240,7 @@ def test_one_standard_error_never_takes_more_components():
     position = fewer.n_components_ - 1
     slack = best.path_.standard_errors[best.n_components_ - 1]
     assert fewer.n_components_ <= best.n_components_
-    assert best.path_.values[position] >= best.cv_value_ - slack
+    assert best.path_.values[position] >= best.held_out_value_ - slack
 
 
 def test_plot_path_marks_the_choice():
@@ -249,7 +249,7 @@ def test_plot_path_marks_the_choice():
     p = problem(seed=17, sizes=SIZES)
     ranker = KPCRankCV(5, KERNEL).fit(p.X, p.y, qid=p.qid)
     ax = ranker.plot_path()
-    assert ax.lines[1].get_xdata()[0] == ranker.n_components_
+    assert ax.lines[-1].get_xdata()[0] == ranker.n_components_
     pyplot.close(ax.figure)
 
 
@@ -262,7 +262,7 @@ VAL = {"X_val": P.X, "y_val": P.y}
     [
         (
             lambda: KPCRank(0).fit(P.X, P.y),
-            "`n_components` must be an integer of at least 1: got 0",
+            "`n_components` must be a whole number above 0: got 0",
         ),
         (lambda: KPCRank(2.5).fit(P.X, P.y), "`n_components` must be"),
         (lambda: KPCRank(True).fit(P.X, P.y), "`n_components` must be"),

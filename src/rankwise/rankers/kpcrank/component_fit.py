@@ -1,27 +1,152 @@
-"""What rankers on kernel principal components share."""
+"""Least squares on the first p components, for every p, from one Cholesky factorisation."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import check_weight
-from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
+from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Components, Solver, find_components
-from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.kpcrank.nested_cholesky import Moments, NestedSolutions
-from rankwise.rankers.preferences import Preferences
+from rankwise.features.function_space import ExplicitSpace, FunctionSpace
+from rankwise.features.kernels import Kernel
+from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
+from rankwise.rankers.closed_form import gather_held_out, leave_items_out
+from rankwise.rankers.kpcrank._kernels import eliminate
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.spaces import FeatureSpace
+from rankwise.solve.normal_equations import Primal
+
+PANEL_WIDTH = 32
+"""Columns that are eliminated together."""
+
+DEPENDENT = 1e-12
+"""A feature with less than this share of its size left over by the features before is dropped."""
 
 
-def leave_out_components(
+@final
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The normal equations of a graph for ordered features Z; those of disjoint graphs add up.
+
+    Attributes
+    ----------
+    gram : (n_features, n_features)
+        ``Z' L Z``.
+    rhs : (n_features, n_outputs)
+        ``Z' r``.
+    size : (n_features,)
+        Squares of each feature weighted by the degrees of the items: what ``gram`` would have on
+        its diagonal if the features were not compared inside queries. Rounding errors are
+        measured by it.
+    """
+
+    gram: FloatArray
+    rhs: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, graph: PreferenceGraph, Z: FloatArray) -> Self:
+        """Collect the moments of all items of a graph."""
+        system = Primal.of(graph, Z)  # [TH10] (8): V'KLKV and V'KLs, scaled as in (3)
+        size = np.einsum("i,ij,ij->j", graph.laplacian.diagonal(), Z, Z)
+        return cls(system.matrix(), system.rhs, size)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.gram + other.gram, self.rhs + other.rhs, self.size + other.size)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedSolutions:
+    """What the first p features, fitted without the others, say about some rows, for every p.
+
+    Attributes
+    ----------
+    parts : (n_rows, n_features)
+        ``B C^-T`` for rows B of features and ``Z'LZ + alpha I = C C'``.
+    rhs : (n_features, n_outputs)
+        ``C^-1 Z'r``.
+    errors : (n_features,)
+        Estimates of the relative rounding error with the first 1, 2, ... features.
+    """
+
+    parts: FloatArray
+    rhs: FloatArray
+    errors: FloatArray
+
+    @classmethod
+    def of(
+        cls, moments: Moments, rows: FloatArray, alpha: float, panel_width: int = PANEL_WIDTH
+    ) -> Self:
+        r"""Fit every number of features and apply the fits to rows of features.
+
+        The first p features need the leading block of the normal equations only, and the Cholesky
+        factor of a leading block is the leading block of the factor C. So one factorisation serves
+        every p,
+
+        .. math:: f_p = \sum_{k \le p} (B C^{-\top})_k \, (C^{-1} Z^\top r)_k ,
+
+        at O(P^3 / 3 + n_rows P^2) for all P of them. A feature that is constant inside every query,
+        or that depends on the ones before it up to rounding errors, gets the weight 0.
+
+        Parameters
+        ----------
+        moments : Moments
+            The normal equations.
+        rows : (n_rows, n_features)
+            Rows to be scored; the identity matrix gives the weights themselves.
+        alpha : float
+            Regularisation, may be 0.
+        panel_width : int
+            Columns that are eliminated together; for speed only.
+
+        Notes
+        -----
+        [TH10] (8) for every number of components, without the shortcut of its Sect. 4.2.
+        """
+        n_features, n_outputs = moments.rhs.shape
+        system = moments.gram.copy()
+        system.flat[:: n_features + 1] += alpha
+        size = moments.size + alpha
+        panels = _as_panels([system, moments.rhs.T, rows], panel_width)
+        pivots = eliminate(panels, n_features, DEPENDENT * size)
+        below = panels[:, n_features:].transpose(1, 0, 2)
+        reduced = below.reshape(len(below), -1)[:, :n_features]
+        left = np.divide(pivots, size, out=np.ones(n_features), where=pivots > 0)
+        errors = np.finfo(float).eps / np.minimum.accumulate(left)
+        return cls(reduced[n_outputs:], reduced[:n_outputs].T, errors)
+
+    @classmethod
+    def fit(cls, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray, alpha: float) -> Self:
+        """Fit every number of features Z to a graph and apply the fits to rows of features."""
+        return cls.of(Moments.of(graph, Z), rows, alpha)
+
+    def at(self, n_features: int) -> FloatArray:
+        """Return the scores by the first features, (n_rows, n_outputs)."""
+        return self.parts[:, :n_features] @ self.rhs[:n_features]
+
+    def scores(self) -> FloatArray:
+        """Return the scores by the first 1, 2, ... features, (n_features, n_rows, n_outputs)."""
+        return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
+
+
+def _as_panels(blocks: list[FloatArray], width: int) -> FloatArray:
+    """Stack blocks of rows and cut them into panels of columns, the last one padded."""
+    n_rows, n_columns = sum(len(block) for block in blocks), blocks[0].shape[1]
+    panels = np.zeros((-(-n_columns // width), n_rows, width))
+    start = 0
+    for block in blocks:
+        for k, panel in enumerate(panels):
+            columns = block[:, k * width : (k + 1) * width]
+            panel[start : start + len(block), : columns.shape[1]] = columns
+        start += len(block)
+    return panels
+
+
+def leave_query_out_components(
     Z: FloatArray, graph: PreferenceGraph, folds: Folds, alpha: float
 ) -> HeldOut:
     """Return the scores that models without each fold give to its items, for every number p.
@@ -46,16 +171,16 @@ def leave_out_components(
     held_out : HeldOut
         Its first axis is the number of components, from 1.
     """
-    data = _ByFold.of(Z, graph, folds)
+    data = _SortedByFold.of(Z, graph, folds)
     out = np.full((Z.shape[1], len(Z), data.C.shape[1]), np.nan)
     errors = np.zeros((folds.n_folds, Z.shape[1]))
 
-    def descend(first: int, last: int, outside: Moments) -> None:
-        """Judge folds first to last by what is outside them: nothing is ever subtracted."""
+    def halve(first: int, last: int, outside: Moments) -> None:
+        """Score folds first to last by what is outside them: nothing is ever subtracted."""
         if last - first > 1:
             middle = (first + last) // 2
-            descend(first, middle, outside + data.moments(middle, last))
-            descend(middle, last, outside + data.moments(first, middle))
+            halve(first, middle, outside + data.moments(middle, last))
+            halve(middle, last, outside + data.moments(first, middle))
             return
         rows = data.rows(first)
         if len(rows):
@@ -70,7 +195,7 @@ def leave_out_components(
 
     def task(number: int) -> None:
         others = [part for k, part in enumerate(parts) if k != number]
-        descend(*ranges[number], sum(others, start=never_out))
+        halve(*ranges[number], sum(others, start=never_out))
 
     with serial_blas():
         in_threads(task, len(ranges))
@@ -79,7 +204,7 @@ def leave_out_components(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _ByFold:
+class _SortedByFold:
     """Coordinates of the graph and items, sorted by fold, those of no fold last."""
 
     H: FloatArray
@@ -124,94 +249,87 @@ class _ByFold:
 @final
 @dataclass(frozen=True, eq=False)
 class ComponentFit:
-    """The problem on components: weights and held-out scores for every number of them."""
+    """Least squares on components of the items: weights and held-out scores for every number.
 
+    Build it with `of`.
+
+    Parameters
+    ----------
+    components : Components
+        The leading components, as many as are asked for or as there are.
+    Z : (n_items, n_components)
+        Their values for the items, the leading one first.
+    data : TrainingData
+        What is learned from.
+    options : mapping
+        Cost, ties and query weight of the graphs.
+    graphs : OutputGraphs
+        The preferences.
+    alpha : float
+        Regularisation, may be 0.
+    """
+
+    components: Components
     Z: FloatArray
-    preferences: Preferences
+    data: TrainingData
+    options: Mapping[str, Any]
+    graphs: OutputGraphs
     alpha: float
 
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        X: Matrix,
+        data: TrainingData,
+        n_components: int,
+        solver: Solver,
+        alpha: float,
+        **options: Any,
+    ) -> Self:
+        """Build the graphs and find the components of rows X."""
+        graphs = OutputGraphs.of(data, **options)
+        components, Z = find_components(kernel, X, n_components, solver, data.weight)
+        return cls(components, Z, data, options, graphs, alpha)
+
+    @property
+    def numbers(self) -> IntArray:
+        """The numbers of components that can be chosen."""
+        return np.arange(1, self.components.n_components + 1)
+
+    @property
+    def space(self) -> FunctionSpace:
+        """The space that the components span."""
+        return ExplicitSpace(self.Z, self.components, self.components.base)
+
     def weights(self, n_components: int) -> FloatArray:
-        """Return the weights of the first components, 0 for the others."""
+        """Return the weights of the first components, 0 for the others, (n, n_outputs)."""
         identity = np.eye(self.Z.shape[1])
-        return self.preferences.gather(
-            lambda graph: self._solve(graph, self.Z, identity).at(n_components)
+        return self.graphs.gather(
+            lambda graph: NestedSolutions.fit(graph, self.Z, identity, self.alpha).at(n_components)
         )
 
-    def scores(self, rows: FloatArray) -> HeldOut:
-        """Return the scores of other rows of components."""
-        return _gather(self.preferences, partial(self._judged, Z=self.Z, rows=rows))
+    def scores(self, X: Matrix) -> HeldOut:
+        """Return the scores of other rows X, for every number of components."""
+        rows = self.components.map(X)
+        return gather_held_out(self.graphs, lambda graph: self._score(graph, self.Z, rows))
 
     def leave_out(self, folds: Folds) -> HeldOut:
-        """Leave out folds of whole queries."""
-        return _gather(
-            self.preferences, lambda graph: leave_out_components(self.Z, graph, folds, self.alpha)
-        )
+        """Leave out folds of queries, or of items of one global ranking."""
+        if self.data.has_qid:
+            return gather_held_out(
+                self.graphs,
+                lambda graph: leave_query_out_components(self.Z, graph, folds, self.alpha),
+            )
 
-    def leave_out_items(
-        self, folds: Folds, Y: FloatArray, weight: FloatArray, **options: Any
-    ) -> HeldOut:
-        """Leave out folds of items of one global ranking, whose graph is built without them.
+        def refit(kept: IntArray, out: IntArray, graph: PreferenceGraph) -> HeldOut:
+            return self._score(graph, self.Z[kept], self.Z[out])
 
-        Parameters
-        ----------
-        folds : Folds
-            What is held out together.
-        Y : (n_items, n_outputs)
-            Scores of the items.
-        weight : (n_items,)
-            Weights of the items.
-        options
-            As in `PreferenceGraph.from_scores`.
-        """
-        scores, error = np.full((self.Z.shape[1], *Y.shape), np.nan), np.zeros(self.Z.shape[1])
-        for fold in range(folds.n_folds):
-            kept, out = np.flatnonzero(folds.fold != fold), np.flatnonzero(folds.fold == fold)
-            scores[:, out] = 0.0
-            try:
-                rest = Preferences.from_scores(
-                    Y[kept], None, len(kept), sample_weight=weight[kept], **options
-                )
-            except NothingToLearnError:  # the fold holds every item that differs from the others
-                continue
-            found = _gather(rest, partial(self._judged, Z=self.Z[kept], rows=self.Z[out]))
-            scores[:, out], error = found.scores, np.maximum(error, found.error)
-        return HeldOut(scores, error)
+        return leave_items_out(self.data, folds, len(self.numbers), refit, **self.options)
 
-    def _solve(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> NestedSolutions:
-        return NestedSolutions.of(Moments.of(graph, Z), rows, self.alpha)
-
-    def _judged(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> HeldOut:
-        solutions = self._solve(graph, Z, rows)
+    def _score(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> HeldOut:
+        solutions = NestedSolutions.fit(graph, Z, rows, self.alpha)
         return HeldOut(solutions.scores(), solutions.errors)
-
-
-def _gather(preferences: Preferences, solve: Callable[[PreferenceGraph], HeldOut]) -> HeldOut:
-    """Hold out for every graph and put the outputs in their order."""
-    parts = [solve(graph) for graph in preferences]
-    numbered = iter(parts)
-    scores = preferences.gather(lambda _: next(numbered).scores)
-    return HeldOut(scores, np.max([part.error for part in parts], axis=0))
-
-
-def component_space(
-    kernel: str | Kernel | Callable[[Any, Any], Any],
-    X: Matrix,
-    n_components: int,
-    solver: Solver,
-    sample_weight: ArrayLike | None,
-) -> tuple[Kernel, Components, FeatureSpace]:
-    """Return the fitted kernel, the components of rows X, and the space they span."""
-    fitted = as_kernel(kernel).fitted_to(X)
-    weight = check_weight("sample_weight", sample_weight, X.shape[0], "row of `X`")
-    components, Z = find_components(fitted, X, n_components, solver, weight)
-    return fitted, components, FeatureSpace(Z, components, components.base)
-
-
-def check_count(name: str, value: object) -> int:
-    """Return an integer of at least 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise InvalidInputError(f"`{name}` must be an integer of at least 1: got {value!r}.")
-    return int(value)
 
 
 def check_alpha(value: object) -> float:

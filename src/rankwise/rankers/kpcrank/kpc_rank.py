@@ -5,18 +5,14 @@ from typing import Any, Self, final
 
 from numpy.typing import ArrayLike
 
+from rankwise.core.checks import check_count
+from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Solver
-from rankwise.features.kernels import Kernel
+from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.closed_form import ClosedFormRanker
-from rankwise.rankers.kpcrank.component_fit import (
-    ComponentFit,
-    check_alpha,
-    check_count,
-    component_space,
-)
-from rankwise.rankers.preferences import Given
+from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
 
 
 @final
@@ -60,14 +56,14 @@ class KPCRank(ClosedFormRanker):
         Weights of the features, with the linear kernel.
     dual_coef_ : (n_items,) or (n_items, n_outputs)
         Weights of the training rows otherwise.
-    kernel_, n_queries_, ignored_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
+    kernel_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
     Notes
     -----
-    [TH10] Theorem 1, (6), in the form of Sect. 4.2 without its eigenvalue shortcut. A component
-    that is constant inside every query, or that the components before it determine on the
-    training pairs, gets the weight 0.
+    [TH10] Theorem 1, (6) and (8), in the form of Sect. 4.2 without its eigenvalue shortcut. A
+    component that is constant inside every query, or that the components before it determine on
+    the training pairs, gets the weight 0.
 
     Kernel principal component regression, the baseline KPCR of [TH10], is the same on one global
     ranking with ties kept: ``KPCRank(p, ties="keep").fit(X, y)``, without `qid`.
@@ -125,11 +121,19 @@ class KPCRank(ClosedFormRanker):
         n_components = check_count("n_components", self.n_components)
         alpha = check_alpha(self.alpha)
         X = self._check_rows(X)
-        given = Given(y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        preferences = self._preferences(X, given, self.cost, self.ties)
-        self.kernel_, components, space = component_space(
-            self.kernel, X, n_components, self.solver, sample_weight
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        fit = ComponentFit.of(
+            self.kernel_,
+            X,
+            data,
+            n_components,
+            self.solver,
+            alpha,
+            cost=self.cost,
+            ties=self.ties,
+            query_weight=self.query_weight,
         )
-        self.n_components_, self.variances_ = components.n_components, components.variances
-        weights = ComponentFit(space.Z, preferences, alpha).weights(self.n_components_)
-        return self._keep(space, weights, preferences, with_qid=qid is not None)
+        self.n_components_ = fit.components.n_components
+        self.variances_ = fit.components.variances
+        return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
