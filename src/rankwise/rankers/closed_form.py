@@ -158,8 +158,14 @@ def judge_folds(
 
     Items of weight 0 are not judged. The other parameters are those of `judge_scores`.
     """
-    queries = data.queries if data.has_qid else Queries.from_qid(folds.fold)
+    queries = data.queries if data.has_qid else _folds_as_queries(folds)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
     return judge_scores(
         held_out, as_columns(data.scores), queries, rows, measure, grid, parameter, simplest
     )
+
+
+def _folds_as_queries(folds: Folds) -> Queries:
+    """Return the folds in their order; items that are never held out come last."""
+    index = np.where(folds.fold < 0, folds.n_folds, folds.fold)
+    return Queries(np.arange(folds.n_folds + 1), index)

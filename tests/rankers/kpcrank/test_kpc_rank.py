@@ -50,13 +50,15 @@ def test_solution_equals_theorem_1(cost, ties, query_weight, alpha):
     np.testing.assert_allclose(ranker.variances_, values[:-5:-1])
 
 
-def test_comparisons_equal_the_normal_equations():
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
+def test_comparisons_equal_the_normal_equations(cost):
     rng = np.random.default_rng(0)
     X, pairs = rng.normal(size=(15, 3)), np.array([[0, 1], [1, 2], [0, 1], [5, 3], [3, 0], [7, 8]])
     margin, weight = rng.normal(size=6), rng.uniform(0.5, 2, 6)
-    L, r = reference.laplacian(zip(*pairs.T, margin, weight, strict=True), 15)
+    L, r = reference.laplacian(reference.comparison_pairs(pairs, margin, weight, cost), 15)
     _, Z = find_components(KERNEL, X, 3)
-    ranker = KPCRank(3, KERNEL).fit(X, pairs=pairs, pair_margin=margin, pair_weight=weight)
+    ranker = KPCRank(3, KERNEL, cost=cost)
+    ranker.fit(X, pairs=pairs, pair_margin=margin, pair_weight=weight)
     assert_same_ranking(ranker.predict(X), Z @ reference.fit_primal(Z, L, r, 0.0))
 
 
@@ -194,6 +196,16 @@ def test_folds_of_queries_may_be_given(listed):
     ranker = KPCRankCV(3, KERNEL, cv=splits if listed else GroupKFold(3)).fit(p.X, p.y, qid=p.qid)
     values = [Concordance.overall(p.y, s, Queries.from_qid(p.qid)) for s in expected]
     np.testing.assert_allclose(ranker.path_.values, values)
+
+
+@pytest.mark.parametrize("with_qid", [True, False])
+def test_a_number_of_folds_deals_queries_or_items(with_qid):
+    p = problem(seed=12, sizes=SIZES)
+    qid = p.qid if with_qid else None
+    first = KPCRankCV(3, KERNEL, cv=3, random_state=0).fit(p.X, p.y, qid=qid)
+    again = KPCRankCV(3, KERNEL, cv=3, random_state=0).fit(p.X, p.y, qid=qid)
+    np.testing.assert_array_equal(first.held_out_scores_, again.held_out_scores_)
+    assert first.path_.per_query.shape == (3, len(SIZES) if with_qid else 3)
 
 
 @pytest.mark.parametrize("cv", ["auto", KFold(4)], ids=["auto", "KFold"])

@@ -110,18 +110,19 @@ def test_basis_as_number_indices_and_rows_agree():
     np.testing.assert_allclose(chosen.predict(p.X), drawn.predict(p.X), atol=1e-12)
 
 
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
 @pytest.mark.parametrize("n_pairs", [1, 6, 60])
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
-def test_comparisons_equal_the_normal_equations(n_pairs, kernel):
+def test_comparisons_equal_the_normal_equations(n_pairs, kernel, cost):
     rng = np.random.default_rng(n_pairs)
     X = rng.normal(size=(15, 4))
     pairs = rng.integers(0, 15, size=(n_pairs, 2))
     pairs[:, 1] = np.where(pairs[:, 0] == pairs[:, 1], (pairs[:, 0] + 1) % 15, pairs[:, 1])
     margin, weight = rng.normal(size=n_pairs), rng.uniform(0.5, 2, n_pairs)
-    L, r = reference.laplacian(zip(*pairs.T, margin, weight, strict=True), 15)
+    L, r = reference.laplacian(reference.comparison_pairs(pairs, margin, weight, cost), 15)
     K = kernel(X, X)
     scores = K @ reference.fit_dual(K, L, r, 0.2)
-    ranker = RankRLS(0.2, kernel=kernel)
+    ranker = RankRLS(0.2, kernel=kernel, cost=cost)
     ranker.fit(X, pairs=pairs, pair_margin=margin, pair_weight=weight)
     difference = ranker.predict(X) - scores
     np.testing.assert_allclose(difference, difference[0], atol=1e-9)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, KFold
 
 from problems import problem
 from rankwise import (
@@ -20,7 +20,9 @@ from rankwise import (
     RankRLSCV,
     evaluate,
 )
+from rankwise.rankers.randomness import generator
 from rankwise.rankers.rls import rank_rls_cv
+from rankwise.selection.holdouts import Folds
 
 ALPHAS = [0.01, 1.0, 100.0]
 SIZES = (6, 1, 5, 9, 2, 3)
@@ -59,6 +61,59 @@ def test_splitters_and_lists_of_folds_equal_brute_force():
         np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
 
 
+def test_a_number_of_folds_deals_whole_queries():
+    p = problem(seed=2, sizes=SIZES)
+    ranker = RankRLSCV(ALPHAS, cv=3, random_state=0).fit(p.X, p.y, p.qid)
+    folds = Folds.random(3, Queries.from_qid(p.qid).index, generator(0))
+    rows = [np.flatnonzero(folds.fold == fold) for fold in range(3)]
+    expected = [brute_force(p, Concordance, a, rows) for a in ALPHAS]
+    np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
+    np.testing.assert_array_equal(np.isnan(ranker.held_out_scores_), False)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize(("n_features", "basis"), [(3, None), (40, None), (3, [1, 5, 9])])
+@pytest.mark.parametrize("cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["3", "KFold"])
+def test_folds_of_items_of_one_global_ranking_equal_brute_force(cv, kernel, n_features, basis):
+    p = problem(seed=2, sizes=(24,), n_features=n_features)
+    options = {"kernel": kernel, "basis": None if basis is None else p.X[basis]}
+    ranker = RankRLSCV(ALPHAS, cv=cv, random_state=0, **options).fit(p.X, p.y)
+    fold_of = Folds.random(3, np.arange(24), generator(0)).fold
+    if cv != 3:
+        for fold, (_, rows) in enumerate(cv.split(p.X)):
+            fold_of[rows] = fold
+    values = np.empty((len(ALPHAS), 3))
+    for fold in range(3):
+        out, rest = fold_of == fold, fold_of != fold
+        for a, alpha in enumerate(ALPHAS):
+            fit = RankRLS(alpha, **options).fit(p.X[rest], p.y[rest])
+            values[a, fold] = fit.score(p.X[out], p.y[out])
+    np.testing.assert_allclose(ranker.path_.values, values.mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(ranker.path_.per_query, values, atol=1e-12)
+
+
+def test_several_outputs_of_one_global_ranking_are_left_out_together():
+    p = problem(seed=2, sizes=(24,))
+    Y = np.column_stack([p.y, np.roll(p.y, 5)])
+    together = RankRLSCV([1.0], cv=4, random_state=0).fit(p.X, Y)
+    for k in range(2):
+        alone = RankRLSCV([1.0], cv=4, random_state=0).fit(p.X, Y[:, k])
+        np.testing.assert_allclose(together.held_out_scores_[:, k], alone.held_out_scores_)
+
+
+def test_a_drawn_basis_is_the_same_for_every_setting_and_the_fit():
+    p = problem(seed=3, sizes=SIZES)
+    kernels = [Gaussian(0.3), Gaussian(0.3)]
+    for _ in range(3):
+        ranker = RankRLSCV(ALPHAS, kernel=kernels, basis=4).fit(p.X, p.y, p.qid)
+        first, second = ranker.search_
+        np.testing.assert_array_equal(first.path.values, second.path.values)
+        again = RankRLSCV(ALPHAS, kernel=Gaussian(0.3), basis=ranker.predictor_.rows)
+        again.fit(p.X, p.y, p.qid)
+        np.testing.assert_allclose(again.path_.values, ranker.path_.values)
+        np.testing.assert_allclose(again.predict(p.X), ranker.predict(p.X))
+
+
 def test_chosen_model_is_the_plain_fit():
     p = problem(seed=3, sizes=SIZES)
     for kernel in ("linear", "gaussian"):
@@ -91,6 +146,7 @@ def test_kernels_costs_and_ties_are_searched():
     options = {"kernel": kernels, "cost": ["magnitude", "unit"], "ties": ["drop", "keep"]}
     ranker = RankRLSCV(ALPHAS, **options).fit(p.X, p.y, p.qid)
     assert len(ranker.search_) == 3 * 3  # ties are kept with the magnitude cost only
+    assert set(ranker.search_[0].settings) == {"kernel", "cost", "ties"}
     top = max(np.nanmax(c.path.values) for c in ranker.search_)
     assert ranker.held_out_value_ == top
     alone = RankRLSCV(ALPHAS, kernel=ranker.kernel_, cost=ranker.cost_, ties=ranker.ties_)
@@ -191,6 +247,30 @@ def test_comparisons_are_left_out_one_by_one():
     np.testing.assert_allclose(ranker.held_out_scores_, right, atol=1e-9)
 
 
+def test_costs_of_comparisons_are_searched():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(15, 3))
+    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(30)])
+    margin = X[pairs[:, 0], 0] - X[pairs[:, 1], 0] + rng.normal(size=30)
+    pairs = np.where((margin > 0)[:, None], pairs, pairs[:, ::-1])
+    costs = ["magnitude", "unit", "relative"]
+    ranker = RankRLSCV([0.5], cost=costs, ties=["drop", "keep"])
+    ranker.fit(X, pairs=pairs, pair_margin=np.abs(margin))
+    assert [candidate.settings["cost"] for candidate in ranker.search_] == costs
+    values = []
+    for cost in costs:
+        leads = []
+        for e in range(len(pairs)):
+            rest = np.delete(np.arange(len(pairs)), e)
+            fit = RankRLS(0.5, cost=cost)
+            fit.fit(X, pairs=pairs[rest], pair_margin=np.abs(margin)[rest])
+            leads.append(np.subtract(*fit.predict(X[pairs[e]])))
+        values.append(np.mean(np.array(leads) > 0))
+    np.testing.assert_allclose([c.path.values[0] for c in ranker.search_], values)
+    chosen = RankRLS(0.5, cost=ranker.cost_).fit(X, pairs=pairs, pair_margin=np.abs(margin))
+    np.testing.assert_allclose(ranker.coef_, chosen.coef_)
+
+
 def test_an_alpha_lost_in_rounding_is_never_chosen():
     p = problem(seed=13, sizes=SIZES)
     X = np.hstack([p.X, p.X[:, :1] * (1 + 1e-15), 1e4 * p.X])
@@ -242,6 +322,11 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_only_a_list_means_several_settings():
+    with pytest.raises(InvalidInputError, match="`cost` must be one of"):
+        RankRLSCV(cost=("magnitude", "unit")).fit(P.X, P.y, P.qid)
 
 
 def test_queries_of_any_kind_and_order():
