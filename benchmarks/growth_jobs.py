@@ -19,14 +19,15 @@ from rankwise import (
     SquaredExponential,
     evaluate,
 )
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import smallest_space
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.inference.prior import factorize_kernel
-from rankwise.rankers.rls.leave_pair_out import pairs_held_out
-from rankwise.rankers.rls.leave_query_out import leave_out
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.spaces import smallest_space
 
 Job = Callable[[], object]
 
@@ -91,20 +92,20 @@ def hold_out_queries(n_items: int, query_size: int = 32, n_alphas: int = N_ALPHA
 
     def job() -> None:
         graph = PreferenceGraph.from_scores(y, qid)
-        space = smallest_space(X, Linear(), None, graph.laplacian.rank(), None)
-        leave_out(space, graph, Folds.by_query(graph.queries), alphas(n_alphas))
+        space = smallest_space(X, Linear(), None, graph.laplacian.rank())
+        leave_query_out(space, graph, Folds.by_query(graph.queries), alphas(n_alphas))
 
     return job
 
 
 def hold_out_pairs(n_items: int, n_alphas: int = 1) -> Job:
     X, y, _ = problem(n_items, 20)
-    Y, weight = y[:, None], np.ones(n_items)
+    data = TrainingData.of(n_items, y)
     options = {"cost": "magnitude", "ties": "keep", "query_weight": "items"}
 
     def job() -> None:
-        space = smallest_space(X, Gaussian(0.05), None, n_items - 1, None)
-        pairs_held_out(space, Y, weight, alphas(n_alphas), **options)
+        space = smallest_space(X, Gaussian(0.05), None, n_items - 1)
+        leave_pair_out(space, data, alphas(n_alphas), **options)
 
     return job
 

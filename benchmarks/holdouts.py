@@ -9,10 +9,11 @@ from scipy.linalg import cholesky, eigh
 
 from benchmarks.harness import Row, markdown, medians, peak_megabytes, within
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out_complete
-from rankwise.rankers.rls.leave_query_out import leave_out
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import KernelSpace, smallest_space
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.spaces import KernelSpace, smallest_space
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 AUTHORS_MULTIPLE = 8.3 / 0.328  # RLScore 0.8.2a: its leave-query-out over its own fit with the path
@@ -27,9 +28,13 @@ def primal_problem(n_items: int = 50_000, n_features: int = 46, size: int = 50):
 
 def _leave_out(X, y, qid, kernel):
     graph = PreferenceGraph.from_scores(y, qid)
-    rng = np.random.default_rng(0)
-    space = smallest_space(X, kernel, None, graph.laplacian.rank(), rng)
-    return leave_out(space, graph, Folds.by_query(graph.queries), ALPHAS)
+    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    return leave_query_out(space, graph, Folds.by_query(graph.queries), ALPHAS)
+
+
+def _leave_pairs(space, Y):
+    options = {"cost": "magnitude", "ties": "keep", "query_weight": "items"}
+    return leave_pair_out(space, TrainingData.of(len(Y), Y), np.array([1.0]), **options)
 
 
 def primal_rows() -> list[Row]:
@@ -104,13 +109,12 @@ def dual_rows() -> list[Row]:
 def pair_rows() -> list[Row]:
     X, y, _ = dual_problem()
     K = Gaussian(1 / 50)(X, X)
-    weight, mus = np.ones(len(y)), np.array([1.0])
     one, ten = y[:, None], np.column_stack([np.roll(y, k) for k in range(10)])
     space = KernelSpace(_Given(K), X, None)
     positive = K + np.eye(len(K))
 
     def leave_pairs(Y):
-        return leave_pair_out_complete(space, Y, weight, mus)
+        return _leave_pairs(space, Y)
 
     single, several, factor = medians(
         [
@@ -179,7 +183,7 @@ def _report_peak(job: str, n_items: int) -> None:
         _leave_out(X, y, qid, kernel)
     else:
         space = KernelSpace(kernel, X, None)
-        leave_pair_out_complete(space, y[:, None], np.ones(n_items), np.array([1.0]))
+        _leave_pairs(space, y)
     print(peak_megabytes())
 
 

@@ -123,7 +123,7 @@ def linear(*ties: str) -> Method:
     """Choose alpha, and the ties of several, by leave-query-out."""
 
     def fit(part: Part, criterion: Measure) -> Scorer:
-        ranker = RankRLSCV(ALPHAS, measure=criterion, ties=ties)
+        ranker = RankRLSCV(ALPHAS, measure=criterion, ties=list(ties))
         ranker.fit(part.X, part.y, qid=part.qid)
         return lambda test: ranker.predict(test.X)
 
@@ -138,7 +138,7 @@ def gaussian_ranker(X: np.ndarray, part: Part, criterion: Measure, *ties: str) -
         measure=criterion,
         kernel=Gaussian(1.0 / X.shape[1]),
         basis=N_BASIS,
-        ties=ties,
+        ties=list(ties),
         random_state=0,
     )
     return ranker.fit(X, part.y, qid=part.qid)

@@ -24,8 +24,10 @@ from experiments.harness import markdown_table
 from experiments.kernel_regression import regression_path
 from experiments.reuters_data import Corpus, read_corpus
 from rankwise import AUC, Precomputed, Queries, RankRLS, RankSVM, paired_test
-from rankwise.rankers.rls.leave_pair_out import pairs_held_out
-from rankwise.selection.spaces import KernelSpace
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import KernelSpace
+from rankwise.features.maps import Identity
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 
 N_DRAWS, N_TRAIN, N_FOLDS = 5, 500, 10
 LEAST_POSITIVE = 2
@@ -129,10 +131,10 @@ def pooled(method: Method, part: Draw) -> NDArray[Any]:
 
 def left_out(_: Method, part: Draw) -> NDArray[Any]:
     """Return the AUC of left-out pairs, exact, all topics by one inverse for each alpha."""
-    space = KernelSpace(Precomputed(), part.K, None)
+    space = KernelSpace(Precomputed(), part.K, Identity())
+    data = TrainingData.of(N_TRAIN, part.Y)
     options = {"cost": "magnitude", "ties": "keep", "query_weight": "items"}
-    held_out = pairs_held_out(space, part.Y, np.ones(N_TRAIN), ALPHAS, **options)
-    return held_out.concordance
+    return leave_pair_out(space, data, ALPHAS, **options).concordance
 
 
 @dataclass(frozen=True)
