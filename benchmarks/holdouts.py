@@ -113,13 +113,10 @@ def pair_rows() -> list[Row]:
     space = KernelSpace(_Given(K), X, None)
     positive = K + np.eye(len(K))
 
-    def leave_pairs(Y):
-        return _leave_pairs(space, Y)
-
     single, several, factor = medians(
         [
-            lambda: leave_pairs(one),
-            lambda: leave_pairs(ten),
+            lambda: _leave_pairs(space, one),
+            lambda: _leave_pairs(space, ten),
             lambda: cholesky(positive, lower=True, check_finite=False),
         ],
         5,
