@@ -55,7 +55,7 @@ def test_comparisons_equal_the_normal_equations(cost):
     rng = np.random.default_rng(0)
     X, pairs = rng.normal(size=(15, 3)), np.array([[0, 1], [1, 2], [0, 1], [5, 3], [3, 0], [7, 8]])
     margin, weight = rng.normal(size=6), rng.uniform(0.5, 2, 6)
-    L, r = reference.laplacian(reference.comparison_pairs(pairs, margin, weight, cost), 15)
+    L, r = reference.laplacian(reference.compared_pairs(pairs, margin, weight, cost), 15)
     _, Z = find_components(KERNEL, X, 3)
     ranker = KPCRank(3, KERNEL, cost=cost)
     ranker.fit(X, pairs=pairs, pair_margin=margin, pair_weight=weight)

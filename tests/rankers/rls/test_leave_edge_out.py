@@ -17,7 +17,7 @@ def refitted(K, pairs, margin, weight, cost):
     out = np.empty((len(ALPHAS), len(pairs)))
     for e, (winner, loser) in enumerate(pairs):
         rest = np.delete(np.arange(len(pairs)), e)
-        listed = reference.comparison_pairs(pairs[rest], margin[rest], weight[rest], cost)
+        listed = reference.compared_pairs(pairs[rest], margin[rest], weight[rest], cost)
         L, r = reference.laplacian(listed, len(K))
         for a, alpha in enumerate(ALPHAS):
             scores = K @ reference.fit_dual(K, L, r, alpha)

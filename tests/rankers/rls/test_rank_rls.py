@@ -119,7 +119,7 @@ def test_comparisons_equal_the_normal_equations(n_pairs, kernel, cost):
     pairs = rng.integers(0, 15, size=(n_pairs, 2))
     pairs[:, 1] = np.where(pairs[:, 0] == pairs[:, 1], (pairs[:, 0] + 1) % 15, pairs[:, 1])
     margin, weight = rng.normal(size=n_pairs), rng.uniform(0.5, 2, n_pairs)
-    L, r = reference.laplacian(reference.comparison_pairs(pairs, margin, weight, cost), 15)
+    L, r = reference.laplacian(reference.compared_pairs(pairs, margin, weight, cost), 15)
     K = kernel(X, X)
     scores = K @ reference.fit_dual(K, L, r, 0.2)
     ranker = RankRLS(0.2, kernel=kernel, cost=cost)

@@ -15,7 +15,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, pair_costs
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, pair_targets
 from rankwise.graph.query_weights import standard_query_weight
 from rankwise.rankers.closed_form import normal_equations
 from rankwise.rankers.rls._kernels import complete_pairs, graded_pairs
@@ -438,7 +438,7 @@ def leave_edge_out(
         As in `PreferenceGraph.from_pairs`.
     """
     pairs, margin, weight = data.comparisons
-    margin, weight = pair_costs(cost, margin, weight)
+    margin, weight = pair_targets(cost, margin, weight)
     graph = PreferenceGraph.of(data, cost=cost)
     if not space.is_explicit:
         system = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
