@@ -64,14 +64,14 @@ class Instances:
         )
 
 
-def draw(rng, n_queries, sizes, n_levels=(1, 6), real_gains=True, discounts=tuple(DISCOUNTS)):
-    """Draw queries with ties, constant scores, one level, and cut-offs beyond their length."""
+def draw(rng, n_queries, sizes, n_grades=(1, 6), real_gains=True, discounts=tuple(DISCOUNTS)):
+    """Draw queries with ties, constant scores, one grade, and cut-offs beyond their length."""
     columns = []
     lengths = rng.integers(*sizes, n_queries)
     for length in lengths:
         i = np.arange(1, length + 1)
-        levels = rng.integers(0, rng.integers(*n_levels, endpoint=True), length)
-        gains = [levels * 1.0, 2.0**levels - 1.0, rng.random(length)]
+        grades = rng.integers(0, rng.integers(*n_grades, endpoint=True), length)
+        gains = [grades * 1.0, 2.0**grades - 1.0, rng.random(length)]
         b = gains[rng.integers(3 if real_gains else 2)]
         noise = rng.normal(size=length)
         g = [noise, 0.1 * noise, 10 * noise, b + noise, rng.integers(3, size=length) * 0.3, 0 * b]
@@ -102,8 +102,8 @@ def test_longer_queries_reach_the_best_assignment(method):
     assert_best(draw(np.random.default_rng(1), 300, (12, 90)), method)
 
 
-@pytest.mark.parametrize("method", ["auto", "general", "two levels"])
-def test_two_levels_reach_the_best_assignment(method):
+@pytest.mark.parametrize("method", ["auto", "general", "two grades"])
+def test_two_grades_reach_the_best_assignment(method):
     instances = draw(np.random.default_rng(2), 3000, (2, 30), (2, 2), real_gains=False)
     keep = [q for q in range(3000) if len(np.unique(instances.query(q)[1])) == 2]
     columns = [np.concatenate(c) for c in zip(*map(instances.query, keep), strict=True)]
@@ -111,7 +111,7 @@ def test_two_levels_reach_the_best_assignment(method):
     assert_best(Instances(np.concatenate([[0], np.cumsum(lengths)]), *columns), method)
 
 
-def test_two_levels_leave_the_first_band():
+def test_two_grades_leave_the_first_band():
     """Long queries whose optimum is far from the thresholds make the band grow."""
     rng = np.random.default_rng(3)
     i = np.arange(1, 301)
@@ -121,7 +121,7 @@ def test_two_levels_leave_the_first_band():
         instances = Instances(
             np.array([0, 300]), g, b, (i + 1.0) ** -0.5, np.where(i <= 150, 1.0, 0.0)
         )
-        assert_best(instances, "two levels")
+        assert_best(instances, "two grades")
 
 
 def test_threads_change_nothing(monkeypatch):
@@ -196,15 +196,15 @@ def test_items_without_a_position_get_minus_one():
     np.testing.assert_array_equal(assign_by_value(V), [-1, 0, -1])
 
 
-def test_ideal_positions_follow_the_gains_then_the_ties():
+def test_ideal_positions_follow_the_gains_then_preliminary_scores():
     positions = ideal_positions([0, 1, 1, 0, 5, 5], [1, 2, 3, 4, 0, 1], [0, 4, 6])
     np.testing.assert_array_equal(positions, [3, 1, 0, 2, 1, 0])
 
 
-def test_positions_of_equal_discount_are_filled_in_the_order_of_the_ties():
+def test_positions_of_equal_discount_are_filled_in_the_order_of_preliminary_scores():
     discounts = [1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 1.0]
-    gains, ties = [0, 3, 1, 2, 0, 0, 1], [5.0, 1, 2, 3, 4, 1, 0]
-    positions = ideal_positions(gains, ties, [0, 5, 7], discounts)
+    gains, preliminary = [0, 3, 1, 2, 0, 0, 1], [5.0, 1, 2, 3, 4, 1, 0]
+    positions = ideal_positions(gains, preliminary, [0, 5, 7], discounts)
     np.testing.assert_array_equal(positions, [2, 0, 4, 1, 3, 0, 1])
 
 
@@ -235,7 +235,7 @@ def test_a_decay_may_rise_from_one_query_to_the_next():
 
 def test_a_method_must_fit_every_query():
     with pytest.raises(InvalidInputError, match=r"does not fit query 0. Use \"auto\""):
-        plan_assignments([0.0, 1.0, 2.0], [1.0, 0.5, 0.0], [1.0, 0.9, 0.0], method="two levels")
+        plan_assignments([0.0, 1.0, 2.0], [1.0, 0.5, 0.0], [1.0, 0.9, 0.0], method="two grades")
 
 
 def test_scores_must_match_the_plan():

@@ -7,15 +7,15 @@ import numpy as np
 from numba import njit
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.rankers.dorm.oracles._sorting_kernels import Ranked, descending
+from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending
 from rankwise.rankers.dorm.oracles._truncated_kernels import (
-    Table,
+    StateTable,
     best_head,
     count_states,
     find_candidates,
     place_behind_head,
 )
-from rankwise.rankers.dorm.oracles.plans import Plan
+from rankwise.rankers.dorm.oracles.plans import OraclePlan
 
 HEADS, SOURCES, ASSIGNMENTS = range(3)
 
@@ -23,7 +23,7 @@ HEADS, SOURCES, ASSIGNMENTS = range(3)
 class DiversePlan(NamedTuple):
     """Hold all that is known of queries with sources before their scores, for compiled code."""
 
-    plan: Plan
+    plan: OraclePlan
     sources: IntArray  # of each item, counted from 0 inside its query
     n_sources: IntArray  # (n_queries,)
     depths: IntArray  # positions under the condition, at most n_sources, (n_queries,)
@@ -33,8 +33,8 @@ class DiversePlan(NamedTuple):
 class Sourced(NamedTuple):
     """One query with its items in descending order of score, and what the head may take."""
 
-    query: Ranked
-    levels: IntArray  # of each rank; -1 where an item of the same source is never worse
+    query: RankedQuery
+    grades: IntArray  # of each rank; -1 where an item of the same source is never worse
     sources: IntArray  # of each rank, counted from 0
 
 
@@ -49,7 +49,7 @@ class _Node(NamedTuple):
 def assign_diverse_heads(
     diverse: DiversePlan,
     scores: FloatArray,
-    table: Table,
+    table: StateTable,
     max_nodes: int,
     first: int,
     last: int,
@@ -92,28 +92,28 @@ def _sort(diverse: DiversePlan, q: int, scores: FloatArray, order: IntArray) -> 
     take their place.
     """
     plan, first = diverse.plan, diverse.plan.starts[q]
-    n_items, n_levels = len(order), plan.level_starts[q + 1] - plan.level_starts[q]
-    levels, sources = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
+    n_items, n_grades = len(order), plan.grade_starts[q + 1] - plan.grade_starts[q]
+    grades, sources = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
     sorted_scores = np.empty(n_items)
-    lowest = np.full(diverse.n_sources[q], n_levels)
+    lowest = np.full(diverse.n_sources[q], n_grades)
     for rank in range(n_items):
-        level, source = plan.levels[first + order[rank]], diverse.sources[first + order[rank]]
-        levels[rank] = level if level < lowest[source] else -1
-        lowest[source] = min(level, lowest[source])
+        grade, source = plan.grades[first + order[rank]], diverse.sources[first + order[rank]]
+        grades[rank] = grade if grade < lowest[source] else -1
+        lowest[source] = min(grade, lowest[source])
         sources[rank] = source
         sorted_scores[rank] = scores[order[rank]]
-    query = Ranked(
+    query = RankedQuery(
         sorted_scores,
-        plan.level_gains[plan.level_starts[q] : plan.level_starts[q + 1]],
+        plan.grade_gains[plan.grade_starts[q] : plan.grade_starts[q + 1]],
         plan.decay[first : first + n_items],
         plan.discounts[first : first + n_items],
     )
-    return Sourced(query, levels, sources)
+    return Sourced(query, grades, sources)
 
 
 @njit(cache=True, nogil=True)
 def best_diverse_head(
-    problem: Sourced, n_sources: int, table: Table, max_nodes: int, head: IntArray
+    problem: Sourced, n_sources: int, table: StateTable, max_nodes: int, head: IntArray
 ) -> bool:
     """Fill ``head`` with the best ranks of different sources; return whether that was possible.
 
@@ -133,7 +133,7 @@ def best_diverse_head(
         Give up after this many branches.
     head : (depth,), filled
     """
-    allowed = problem.levels.copy()
+    allowed = problem.grades.copy()
     nodes = [_evaluate(problem, allowed, n_sources, table, head, -1, -1)]
     queue = [(-nodes[0].value, 0)]
     while len(queue) > 0:
@@ -154,7 +154,7 @@ def best_diverse_head(
         for rank in rivals:
             if len(nodes) == max_nodes:
                 return False
-            allowed[rank] = problem.levels[rank]
+            allowed[rank] = problem.grades[rank]
             node = _evaluate(problem, allowed, n_sources, table, head, number, rank)
             allowed[rank] = -1
             heapq.heappush(queue, (-node.value, len(nodes)))
@@ -167,7 +167,7 @@ def _evaluate(
     problem: Sourced,
     allowed: IntArray,
     n_sources: int,
-    table: Table,
+    table: StateTable,
     head: IntArray,
     parent: int,
     choice: int,
@@ -178,7 +178,7 @@ def _evaluate(
     """
     order = np.arange(len(allowed))
     candidates = find_candidates(allowed, order, len(problem.query.gains), len(head))
-    if count_states(candidates.sizes) > len(table.last_level):
+    if count_states(candidates.sizes) > len(table.last_grade):
         return _Node(np.inf, -1, parent, choice)
     value = best_head(problem.query, candidates, table, head)
     seen = np.zeros(n_sources, np.bool_)
@@ -192,9 +192,9 @@ def _evaluate(
 
 @njit(cache=True, nogil=True, inline="always")
 def _apply_decisions(problem: Sourced, nodes: list[_Node], number: int, allowed: IntArray) -> None:
-    """Set the levels allowed at a node: each source decided on keeps its one choice."""
+    """Set the grades allowed at a node: each source decided on keeps its one choice."""
     for rank in range(len(allowed)):
-        allowed[rank] = problem.levels[rank]
+        allowed[rank] = problem.grades[rank]
     while nodes[number].choice >= 0:
         choice = nodes[number].choice
         for rank in range(len(allowed)):

@@ -3,8 +3,8 @@
 By Abel summation the value of a ranking is a sum over k of ``(c_k - c_{k+1}) score -
 (a_k - a_{k+1}) gain`` over its first k items, c the decay and a the discounts. Each term alone is
 greatest for the k items with the largest keys; where these sets are nested they are the ranking,
-and where they are not their thresholds are the prices of an assignment problem that is all but
-solved.
+and where they are not their thresholds are prices v of positions, a feasible start for the dual
+[LS08] eq. (26) from which few augmenting paths are left.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.rankers.dorm.oracles._sorting_kernels import Lists, Ranked
+from rankwise.rankers.dorm.oracles._sorting_kernels import GradeLists, RankedQuery
 
 
 class Thresholds(NamedTuple):
@@ -23,48 +23,48 @@ class Thresholds(NamedTuple):
     entries: IntArray  # the size at which each rank entered last, less one: a position
     n_entries: IntArray  # how often each rank entered
     prices: FloatArray  # of the positions: the sums of the thresholds from each position on
-    counts: IntArray  # of the last level in the set of each size, (n_items + 1,)
+    counts: IntArray  # of the last grade in the set of each size, (n_items + 1,)
 
 
 class _Set(NamedTuple):
-    taken: IntArray  # where in the list of each level its first item outside stands
-    inside: FloatArray  # the lowest score of each level in the set; inf for none
-    outside: FloatArray  # the highest score of each level not in it; -inf for none
+    taken: IntArray  # where in the list of each grade its first item outside stands
+    inside: FloatArray  # the lowest score of each grade in the set; inf for none
+    outside: FloatArray  # the highest score of each grade not in it; -inf for none
 
 
 @njit(cache=True, nogil=True)
-def find_thresholds(query: Ranked, lists: Lists) -> Thresholds:
+def find_thresholds(query: RankedQuery, lists: GradeLists) -> Thresholds:
     """Find for each k the k items with the largest keys.
 
-    Costs O(levels) for each position and each item that leaves a set again. The discounts need not
+    Costs O(grades) for each position and each item that leaves a set again. The discounts need not
     be monotone.
     """
     scores, gains, decay, discounts = query
     ranks, starts = lists
     taken, inside, outside = _no_items(query, lists)
-    n_items, n_levels = len(scores), len(gains)
+    n_items, n_grades = len(scores), len(gains)
     entries, n_entries = np.empty(n_items, np.intp), np.zeros(n_items, np.intp)
     prices, counts = np.zeros(n_items), np.zeros(n_items + 1, np.intp)
     nested = True
     for k in range(n_items - 1):
         fall, loss = decay[k] - decay[k + 1], discounts[k] - discounts[k + 1]
-        level, highest = _best_outside(outside, gains, fall, loss)
-        rank = _enter(level, scores, ranks, starts, taken, inside, outside)
+        grade, highest = _best_outside(outside, gains, fall, loss)
+        rank = _enter(grade, scores, ranks, starts, taken, inside, outside)
         entries[rank], n_entries[rank] = k, n_entries[rank] + 1
-        level, highest = _best_outside(outside, gains, fall, loss)
+        grade, highest = _best_outside(outside, gains, fall, loss)
         worst, lowest = _worst_inside(inside, gains, fall, loss)
         while highest > lowest:
             nested = False
             _leave(worst, scores, ranks, starts, taken, inside, outside)
-            rank = _enter(level, scores, ranks, starts, taken, inside, outside)
+            rank = _enter(grade, scores, ranks, starts, taken, inside, outside)
             entries[rank], n_entries[rank] = k, n_entries[rank] + 1
-            level, highest = _best_outside(outside, gains, fall, loss)
+            grade, highest = _best_outside(outside, gains, fall, loss)
             worst, lowest = _worst_inside(inside, gains, fall, loss)
         prices[k] = 0.5 * (highest + lowest)
         counts[k + 1] = taken[-1] - starts[-2]
-    for level in range(n_levels):
-        if taken[level] < starts[level + 1]:
-            rank = _enter(level, scores, ranks, starts, taken, inside, outside)
+    for grade in range(n_grades):
+        if taken[grade] < starts[grade + 1]:
+            rank = _enter(grade, scores, ranks, starts, taken, inside, outside)
             entries[rank], n_entries[rank] = n_items - 1, n_entries[rank] + 1
     counts[n_items] = starts[-1] - starts[-2]
     for k in range(n_items - 2, -1, -1):
@@ -73,42 +73,42 @@ def find_thresholds(query: Ranked, lists: Lists) -> Thresholds:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _no_items(query: Ranked, lists: Lists) -> _Set:
-    n_levels = len(query.gains)
-    taken, outside = np.empty(n_levels, np.intp), np.empty(n_levels)
-    for r in range(n_levels):
+def _no_items(query: RankedQuery, lists: GradeLists) -> _Set:
+    n_grades = len(query.gains)
+    taken, outside = np.empty(n_grades, np.intp), np.empty(n_grades)
+    for r in range(n_grades):
         taken[r] = lists.starts[r]
         outside[r] = query.scores[lists.ranks[taken[r]]]
-    return _Set(taken, np.full(n_levels, np.inf), outside)
+    return _Set(taken, np.full(n_grades, np.inf), outside)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _best_outside(
     outside: FloatArray, gains: FloatArray, fall: float, loss: float
 ) -> tuple[int, float]:
-    level, best = 0, -np.inf
+    grade, best = 0, -np.inf
     for r in range(len(gains)):
         key = fall * outside[r] - loss * gains[r]
-        if key > best:  # false for a level with nothing outside, also where 0 * inf is no number
-            level, best = r, key
-    return level, best
+        if key > best:  # false for a grade with nothing outside, also where 0 * inf is no number
+            grade, best = r, key
+    return grade, best
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _worst_inside(
     inside: FloatArray, gains: FloatArray, fall: float, loss: float
 ) -> tuple[int, float]:
-    level, worst = 0, np.inf
+    grade, worst = 0, np.inf
     for r in range(len(gains)):
         key = fall * inside[r] - loss * gains[r]
         if key < worst:
-            level, worst = r, key
-    return level, worst
+            grade, worst = r, key
+    return grade, worst
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _enter(
-    level: int,
+    grade: int,
     scores: FloatArray,
     ranks: IntArray,
     starts: IntArray,
@@ -116,18 +116,18 @@ def _enter(
     inside: FloatArray,
     outside: FloatArray,
 ) -> int:
-    """Take the next item of a level into the set and return its rank."""
-    at = taken[level]
-    inside[level] = outside[level]
-    more = at + 1 < starts[level + 1]
-    outside[level] = scores[ranks[at + 1]] if more else -np.inf
-    taken[level] = at + 1
+    """Take the next item of a grade into the set and return its rank."""
+    at = taken[grade]
+    inside[grade] = outside[grade]
+    more = at + 1 < starts[grade + 1]
+    outside[grade] = scores[ranks[at + 1]] if more else -np.inf
+    taken[grade] = at + 1
     return ranks[at]
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _leave(
-    level: int,
+    grade: int,
     scores: FloatArray,
     ranks: IntArray,
     starts: IntArray,
@@ -135,15 +135,17 @@ def _leave(
     inside: FloatArray,
     outside: FloatArray,
 ) -> None:
-    """Take the last item of a level out of the set."""
-    at = taken[level] - 1
-    outside[level] = inside[level]
-    inside[level] = scores[ranks[at - 1]] if at > starts[level] else np.inf
-    taken[level] = at
+    """Take the last item of a grade out of the set."""
+    at = taken[grade] - 1
+    outside[grade] = inside[grade]
+    inside[grade] = scores[ranks[at - 1]] if at > starts[grade] else np.inf
+    taken[grade] = at
 
 
 @njit(cache=True, nogil=True)
-def complete(query: Ranked, lists: Lists, thresholds: Thresholds, positions: IntArray) -> None:
+def complete(
+    query: RankedQuery, lists: GradeLists, thresholds: Thresholds, positions: IntArray
+) -> None:
     """Fill the positions of all ranks from the prices of the thresholds, which are changed.
 
     An item that entered once is tight at its entry, so most items are placed at once. Each one left
@@ -163,6 +165,7 @@ def complete(query: Ranked, lists: Lists, thresholds: Thresholds, positions: Int
         last = first + 1 if entered_once else n_items
         where = first
         for j in range(first, last):
+            # [LS08] eq. (26), with u_i + v_j on its left: u_i = max_j C_ij - v_j is dual feasible
             profit = query.decay[j] * query.scores[i] - query.discounts[j] * gains[i] - prices[j]
             if profit > profits[i]:
                 profits[i], where = profit, j
@@ -177,7 +180,7 @@ def complete(query: Ranked, lists: Lists, thresholds: Thresholds, positions: Int
 @njit(cache=True, nogil=True, inline="always")
 def _augment(
     start: int,
-    query: Ranked,
+    query: RankedQuery,
     gains: FloatArray,
     profits: FloatArray,
     prices: FloatArray,

@@ -11,20 +11,20 @@ from rankwise.core.arrays import FloatArray, IntArray
 _RUN = 8  # keys sorted by insertion before runs are merged
 
 
-class Ranked(NamedTuple):
+class RankedQuery(NamedTuple):
     """One query with its items named by their rank, 0 for the highest score."""
 
     scores: FloatArray  # of each rank, descending
-    gains: FloatArray  # the distinct gains, ascending: one for each level
+    gains: FloatArray  # the distinct gains, ascending: one for each grade
     decay: FloatArray  # c of each position, non-increasing
     discounts: FloatArray  # a of each position
 
 
-class Lists(NamedTuple):
-    """The ranks of each level in turn."""
+class GradeLists(NamedTuple):
+    """The ranks of each grade in turn."""
 
     ranks: IntArray
-    starts: IntArray  # where each level begins, (n_levels + 1,)
+    starts: IntArray  # where each grade begins, (n_grades + 1,)
 
 
 @njit(cache=True, nogil=True)
@@ -108,18 +108,18 @@ def _merge(
 
 
 @njit(cache=True, nogil=True)
-def lists_by_level(levels: IntArray, order: IntArray, n_levels: int) -> Lists:
-    """Return the ranks of each level's items, given the level of each item."""
-    starts = np.zeros(n_levels + 1, np.intp)
-    for level in levels:
-        starts[level + 1] += 1
-    ends = np.empty(n_levels, np.intp)
-    for r in range(n_levels):
+def lists_by_grade(grades: IntArray, order: IntArray, n_grades: int) -> GradeLists:
+    """Return the ranks of each grade's items, given the grade of each item."""
+    starts = np.zeros(n_grades + 1, np.intp)
+    for grade in grades:
+        starts[grade + 1] += 1
+    ends = np.empty(n_grades, np.intp)
+    for r in range(n_grades):
         ends[r] = starts[r]
         starts[r + 1] += starts[r]
     ranks = np.empty(len(order), np.intp)
     for rank in range(len(order)):
-        level = levels[order[rank]]
-        ranks[ends[level]] = rank
-        ends[level] += 1
-    return Lists(ranks, starts)
+        grade = grades[order[rank]]
+        ranks[ends[grade]] = rank
+        ends[grade] += 1
+    return GradeLists(ranks, starts)

@@ -1,6 +1,6 @@
-"""The exact oracle of a loss with two levels of gain: a dynamic programme in a narrow band.
+"""The exact oracle of a loss with two grades of gain: a dynamic programme in a narrow band.
 
-A ranking is a chain x_0 = 0, x_1, ...: how many of the first k items are of the higher level; it
+A ranking is a chain x_0 = 0, x_1, ...: how many of the first k items are of the higher grade; it
 rises by 0 or 1. The value is an L-natural-concave function of the chain, so a chain that is best
 among those at most one away from it everywhere is best of all.
 """
@@ -10,11 +10,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
-from rankwise.rankers.dorm.oracles._sorting_kernels import Lists, Ranked
+from rankwise.rankers.dorm.oracles._sorting_kernels import GradeLists, RankedQuery
 
 
 @njit(cache=True, nogil=True)
-def best_chain(query: Ranked, lists: Lists, chain: IntArray, positions: IntArray) -> None:
+def best_chain(query: RankedQuery, lists: GradeLists, chain: IntArray, positions: IntArray) -> None:
     """Fill the positions of all ranks, searching in a band around a first guess.
 
     The band moves to the path found in it and doubles until the path keeps clear of its edges.
@@ -23,7 +23,7 @@ def best_chain(query: Ranked, lists: Lists, chain: IntArray, positions: IntArray
     Parameters
     ----------
     query, lists
-        With two levels.
+        With two grades.
     chain : (n_items + 1,), changed
         A first guess, for example from thresholds; becomes the best chain.
     positions : (n_items,), filled
@@ -55,7 +55,7 @@ def _band(chain: IntArray, n_low: int, width: int) -> tuple[IntArray, IntArray]:
 
 @njit(cache=True, nogil=True, inline="always")
 def _forward(
-    query: Ranked, lists: Lists, low: IntArray, high: IntArray, width: int
+    query: RankedQuery, lists: GradeLists, low: IntArray, high: IntArray, width: int
 ) -> NDArray[np.uint8]:
     """Return for each number of items placed, and each x in the band, whether x has just risen."""
     scores, gains, decay, discounts = query

@@ -13,16 +13,16 @@ from rankwise.rankers.dorm.oracles.plans import (
     GENERAL,
     SORT,
     TRUNCATED,
-    TWO_LEVELS,
-    Plan,
+    TWO_GRADES,
+    OraclePlan,
     assign_queries,
     make_scratch,
     max_states,
 )
 
-Method = Literal["auto", "sort", "truncated", "two levels", "general"]
+Method = Literal["auto", "sort", "truncated", "two grades", "general"]
 
-_CODES = {"sort": SORT, "truncated": TRUNCATED, "two levels": TWO_LEVELS, "general": GENERAL}
+_CODES = {"sort": SORT, "truncated": TRUNCATED, "two grades": TWO_GRADES, "general": GENERAL}
 _ITEMS_PER_THREAD = 20_000  # a millisecond or two of work
 _MAX_STATES = 2_000_000  # of the truncated oracle's table: 34 MB
 
@@ -33,7 +33,7 @@ def plan_assignments(
     decay: ArrayLike,
     starts: ArrayLike | None = None,
     method: Method = "auto",
-) -> Plan:
+) -> OraclePlan:
     """Prepare the loss-augmented ranking of every query, for any scores.
 
     The problem of one query with scores g is to find the positions that maximise
@@ -59,38 +59,39 @@ def plan_assignments(
 
     Returns
     -------
-    Plan
+    OraclePlan
         For ``assign``; costs O(n log n) to make.
 
     Notes
     -----
-    [LS08] eq. (24), there solved by a general assignment algorithm in cubic time.
+    [LS08] eq. (24), which the paper solves by a general assignment algorithm in cubic time. With a
+    affine in c it is a sort, as the paper says below (24) for a = c.
     """
     b, a, c = (np.ascontiguousarray(v, dtype=np.float64) for v in (gains, discounts, decay))
     bounds = np.array([0, len(b)] if starts is None else starts, dtype=np.intp)
     _check(b, a, c, bounds)
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    levels = _group_levels(b, query)
+    grades = _distinct_gains(b, query)
     depths = _depths(a, bounds)
     slopes, is_affine = _slopes(a, c, bounds)
-    n_levels = np.diff(levels.starts)
-    slopes[n_levels == 1] = 0.0
+    n_grades = np.diff(grades.starts)
+    slopes[n_grades == 1] = 0.0
     fits = {
-        "sort": is_affine | (n_levels == 1),
+        "sort": is_affine | (n_grades == 1),
         "truncated": _falls(a, bounds),
-        "two levels": n_levels == 2,
+        "two grades": n_grades == 2,
         "general": np.ones(len(depths), dtype=bool),
     }
     methods = _choose(fits, depths < np.diff(bounds) - 1, method)
-    room = _room_for_states(levels, depths, bounds)[methods == TRUNCATED].max(initial=1)
-    return Plan(
+    room = _room_for_states(grades, depths, bounds)[methods == TRUNCATED].max(initial=1)
+    return OraclePlan(
         starts=freeze(bounds),
         gains=freeze(b),
         decay=freeze(c),
         discounts=freeze(a),
-        levels=freeze(levels.of_item),
-        level_starts=freeze(levels.starts),
-        level_gains=freeze(levels.gains),
+        grades=freeze(grades.of_item),
+        grade_starts=freeze(grades.starts),
+        grade_gains=freeze(grades.gains),
         methods=freeze(methods),
         depths=freeze(depths),
         slopes=freeze(slopes),
@@ -98,7 +99,7 @@ def plan_assignments(
     )
 
 
-def assign(plan: Plan, scores: ArrayLike) -> IntArray:
+def assign(plan: OraclePlan, scores: ArrayLike) -> IntArray:
     """Return the best position of each item, counted from 0 inside its query.
 
     Costs little more than one sort of each query. Many queries are shared out among threads.
@@ -134,38 +135,43 @@ def assign_by_value(V: FloatArray) -> IntArray:
     """Return the positions of the items that maximise the sum of ``V[item, position]``.
 
     The general problem of a loss that depends on item and position together, solved by SciPy's
-    assignment algorithm in O(n^3) at worst. [LS08] eq. (19).
+    assignment algorithm in O(n^3) at worst.
 
     Parameters
     ----------
     V : (n_items, n_positions)
         -inf forbids a pair. With fewer positions than items those without one get -1.
+
+    Notes
+    -----
+    [LS08] eq. (25).
     """
-    items, places = linear_sum_assignment(V, maximize=True)
+    items, columns = linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
     positions = np.full(len(V), -1, dtype=np.intp)
-    positions[items] = places
+    positions[items] = columns
     return positions
 
 
 def ideal_positions(
-    gains: ArrayLike, ties: ArrayLike, starts: ArrayLike, discounts: ArrayLike | None = None
+    gains: ArrayLike, preliminary: ArrayLike, starts: ArrayLike, discounts: ArrayLike | None = None
 ) -> IntArray:
-    """Return positions in descending order of the gains, equal gains in that of ``ties``.
+    """Return positions in descending order of the gains, equal gains by preliminary scores.
 
-    The ranking without loss that learning aims at. The order inside a level of gain is left open by
-    the loss but not by the aim, and an arbitrary one can keep a model from learning anything. With
+    This is the target, the ranking without loss. The loss leaves the order of equal gains open, but
+    the target needs one, and an arbitrary order can keep a model from learning anything. With
     ``discounts``, positions of equal discount are open as well, such as all those behind a cut-off:
-    the items that belong there stand in the order of ``ties``, whatever their gains.
+    the items that belong there stand in the order of their preliminary scores, whatever their
+    gains.
 
     Parameters
     ----------
-    gains, ties : (n_items,)
-        Query by query; ``ties`` are preliminary scores.
+    gains, preliminary : (n_items,)
+        Query by query.
     starts : (n_queries + 1,)
     discounts : (n_items,), optional
         Of each position, query by query; they must not increase.
     """
-    bounds, g = np.asarray(starts), np.asarray(ties)
+    bounds, g = np.asarray(starts), np.asarray(preliminary)
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     order = np.lexsort((-g, -np.asarray(gains), query))
     positions = np.empty(len(g), dtype=np.intp)
@@ -177,13 +183,13 @@ def ideal_positions(
 
 
 def sort_open_positions(
-    positions: IntArray, ties: FloatArray, starts: IntArray, is_first: BoolArray
+    positions: IntArray, preliminary: FloatArray, starts: IntArray, is_first: BoolArray
 ) -> IntArray:
-    """Return positions with the items inside each block of positions in the order of ``ties``.
+    """Return positions with the items inside each block of positions by preliminary scores.
 
     Parameters
     ----------
-    positions, ties : (n_items,)
+    positions, preliminary : (n_items,)
         Query by query.
     starts : (n_queries + 1,)
     is_first : (n_items,)
@@ -192,21 +198,21 @@ def sort_open_positions(
     query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     order = np.empty(len(positions), dtype=np.intp)
     order[positions + starts[query]] = np.arange(len(positions))
-    order = order[np.lexsort((-ties[order], np.cumsum(is_first), query))]
+    order = order[np.lexsort((-preliminary[order], np.cumsum(is_first), query))]
     found = np.empty(len(positions), dtype=np.intp)
     found[order] = np.arange(len(positions)) - starts[query]
     return found
 
 
-class _Levels(NamedTuple):
+class _DistinctGains(NamedTuple):
     of_item: IntArray
     starts: IntArray  # (n_queries + 1,)
     gains: FloatArray
-    query: IntArray  # of each level
+    query: IntArray  # of each grade
     sizes: IntArray
 
 
-def _group_levels(gains: FloatArray, query: IntArray) -> _Levels:
+def _distinct_gains(gains: FloatArray, query: IntArray) -> _DistinctGains:
     order = np.lexsort((gains, query))
     b, q = gains[order], query[order]
     is_first = np.r_[True, (b[1:] != b[:-1]) | (q[1:] != q[:-1])]
@@ -216,15 +222,15 @@ def _group_levels(gains: FloatArray, query: IntArray) -> _Levels:
     starts = np.concatenate([[0], np.cumsum(of_query)])
     of_item = np.empty(len(b), dtype=np.intp)
     of_item[order] = number - starts[q]
-    return _Levels(of_item, starts, b[firsts], q[firsts], np.bincount(number))
+    return _DistinctGains(of_item, starts, b[firsts], q[firsts], np.bincount(number))
 
 
 def _depths(a: FloatArray, starts: IntArray) -> IntArray:
     """Count the positions before the discounts reach their last value."""
     sizes = np.diff(starts)
-    place = np.arange(len(a)) - np.repeat(starts[:-1], sizes) + 1
+    position = np.arange(len(a)) - np.repeat(starts[:-1], sizes) + 1
     differs = a != np.repeat(a[starts[1:] - 1], sizes)
-    return np.maximum.reduceat(np.where(differs, place, 0), starts[:-1])
+    return np.maximum.reduceat(np.where(differs, position, 0), starts[:-1])
 
 
 def _slopes(a: FloatArray, c: FloatArray, starts: IntArray) -> tuple[FloatArray, BoolArray]:
@@ -256,16 +262,16 @@ def _choose(fits: dict[str, BoolArray], is_truncated: BoolArray, method: Method)
             )
         return np.full(len(is_truncated), _CODES[method])
     return np.select(
-        [fits["sort"], fits["truncated"] & is_truncated, fits["two levels"]],
-        [SORT, TRUNCATED, TWO_LEVELS],
+        [fits["sort"], fits["truncated"] & is_truncated, fits["two grades"]],
+        [SORT, TRUNCATED, TWO_GRADES],
         default=GENERAL,
     )
 
 
-def _room_for_states(levels: "_Levels", depths: IntArray, starts: IntArray) -> FloatArray:
+def _room_for_states(grades: _DistinctGains, depths: IntArray, starts: IntArray) -> FloatArray:
     """Return the number of states of the truncated oracle that each query may need."""
-    choices = np.minimum(levels.sizes, depths[levels.query]) + 1.0
-    worst = np.multiply.reduceat(choices, levels.starts[:-1])
+    choices = np.minimum(grades.sizes, depths[grades.query]) + 1.0
+    worst = np.multiply.reduceat(choices, grades.starts[:-1])
     useful = [max_states(size) for size in np.diff(starts)]
     return np.minimum(np.minimum(worst, useful), _MAX_STATES)
 

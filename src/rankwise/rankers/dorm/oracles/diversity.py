@@ -18,9 +18,9 @@ from rankwise.rankers.dorm.oracles._diversity_kernels import (
     DiversePlan,
     assign_diverse_heads,
 )
-from rankwise.rankers.dorm.oracles._truncated_kernels import Table
+from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable
 from rankwise.rankers.dorm.oracles.assignment import assign_by_value
-from rankwise.rankers.dorm.oracles.plans import Plan
+from rankwise.rankers.dorm.oracles.plans import OraclePlan
 
 _MAX_STATES = 200_000  # of the table of the search: 3.4 MB
 _MAX_NODES = 10_000  # of the search, before a mixed-integer programme takes over
@@ -80,7 +80,7 @@ def diverse_positions(
     return positions
 
 
-def plan_diverse(plan: Plan, sources: ArrayLike, depth: int) -> DiversePlan:
+def plan_diverse(plan: OraclePlan, sources: ArrayLike, depth: int) -> DiversePlan:
     """Prepare loss-augmented rankings with at most one item of a source in the head.
 
     As ``plan_assignments``, under the condition that the first ``depth`` positions hold different
@@ -104,9 +104,9 @@ def plan_diverse(plan: Plan, sources: ArrayLike, depth: int) -> DiversePlan:
     n_sources = np.bincount(distinct // (codes.max(initial=0) + 1), minlength=len(sizes))
     first = np.concatenate([[0], np.cumsum(n_sources)])[query]
     depths = np.minimum(depth, n_sources)
-    place = np.arange(len(codes)) - plan.starts[query]
+    position = np.arange(len(codes)) - plan.starts[query]
     falls = plan.decay != plan.decay[plan.starts[1:] - 1][query]
-    flat = ~np.logical_or.reduceat(falls & (place >= depths[query]), plan.starts[:-1])
+    flat = ~np.logical_or.reduceat(falls & (position >= depths[query]), plan.starts[:-1])
     methods = np.select([plan.depths > depths, flat], [ASSIGNMENTS, SOURCES], default=HEADS)
     arrays = (number - first, n_sources, depths, methods)
     return DiversePlan(plan, *(freeze(v) for v in arrays))
@@ -129,8 +129,13 @@ def assign_diverse(diverse: DiversePlan, scores: ArrayLike) -> IntArray:
 
     Notes
     -----
-    [LS08] Sect. 5.1 proposes a linear programme for this, but its constraints are not totally
-    unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 they have a minor of 2.
+    [LS08] eq. (33) assigns the first positions only: its constraints, one for each position and one
+    for each source, are totally unimodular, so that its linear programme has an integral solution.
+    Here the positions behind the head count too, since the score of a ranking is a sum over all of
+    them. This needs one more constraint for each item, and the constraints are no longer totally
+    unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 there is a minor of 2.
+    Hence the search. Where the decay is flat behind the head, the tail adds a constant and (33) is
+    the whole problem.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)
     return _assign_range(diverse, _make_table(), g, 0, len(diverse.methods))
@@ -165,7 +170,8 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     in_head = np.zeros((1, n_items))
     in_head[0, :depth] = 1.0
     W = csr_array(np.asarray(weights, dtype=np.float64).T)
-    A = vstack([kron(identity, ones), kron(ones, identity), kron(W, in_head)])
+    in_head_only = kron(W, in_head)  # [LS08] Sect. 5.1: weights over topics, at most 1
+    A = vstack([kron(identity, ones), kron(ones, identity), in_head_only])
     lower = np.r_[np.ones(2 * n_items), np.full(W.shape[0], -np.inf)]
     result = milp(
         -V.ravel(),
@@ -182,12 +188,12 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     return np.argmax(result.x.reshape(V.shape), axis=1)
 
 
-def _make_table() -> Table:
-    return Table(np.empty((_MAX_STATES, 2)), np.empty(_MAX_STATES, np.uint8))
+def _make_table() -> StateTable:
+    return StateTable(np.empty((_MAX_STATES, 2)), np.empty(_MAX_STATES, np.uint8))
 
 
 def _assign_range(
-    diverse: DiversePlan, table: Table, scores: FloatArray, first: int, last: int
+    diverse: DiversePlan, table: StateTable, scores: FloatArray, first: int, last: int
 ) -> IntArray:
     """Return the positions in the queries first ... last - 1, given the scores of their items."""
     positions, solved = np.empty(len(scores), dtype=np.intp), np.empty(last - first, dtype=bool)
@@ -233,22 +239,27 @@ def _assign_query(query: _Query, method: int) -> IntArray:
 
 
 def _assign_sources(query: _Query) -> IntArray:
-    """Assign sources to the positions of the head, for a decay that is flat behind it."""
+    """Assign sources to the positions of the head, for a decay that is flat behind it.
+
+    The tail then adds a constant, and what is left is [LS08] eq. (33): an assignment of sources to
+    positions, since a source takes a position with the best of its items.
+    """
     fall = query.decay[: query.depth] - query.decay[-1]
     values = np.outer(query.scores, fall)
     values -= np.outer(query.gains, query.discounts[: query.depth])
     by_source = np.full((query.n_sources, query.depth), -np.inf)
     np.maximum.at(by_source, query.sources, values)
-    place = assign_by_value(by_source)[query.sources]  # of each item's source; -1 for the tail
-    value = values[np.arange(len(place)), place]
-    is_best = (place >= 0) & (value == by_source[query.sources, place])
+    position = assign_by_value(by_source)[query.sources]  # [LS08] eq. (33); -1 for the tail
+    n_items = len(position)
+    value = values[np.arange(n_items), position]
+    is_best = (position >= 0) & (value == by_source[query.sources, position])
     head = np.full(query.depth, -1, dtype=np.intp)
-    head[place[is_best]] = np.flatnonzero(is_best)  # one of the source's best items
-    tail = np.setdiff1d(np.arange(len(place)), head)
-    positions = np.empty(len(place), dtype=np.intp)
+    head[position[is_best]] = np.flatnonzero(is_best)  # one of the source's best items
+    tail = np.setdiff1d(np.arange(n_items), head)
+    positions = np.empty(n_items, dtype=np.intp)
     positions[head] = np.arange(query.depth)
     positions[tail[np.argsort(-query.scores[tail], kind="stable")]] = np.arange(
-        query.depth, len(place)
+        query.depth, n_items
     )
     return positions
 

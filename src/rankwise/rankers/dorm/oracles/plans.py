@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.rankers.dorm.oracles._general_kernels import complete, find_thresholds
-from rankwise.rankers.dorm.oracles._sorting_kernels import Ranked, descending, lists_by_level
+from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending, lists_by_grade
 from rankwise.rankers.dorm.oracles._truncated_kernels import (
-    Table,
+    StateTable,
     best_head,
     count_states,
     find_candidates,
@@ -18,10 +18,10 @@ from rankwise.rankers.dorm.oracles._truncated_kernels import (
 )
 from rankwise.rankers.dorm.oracles._two_grade_kernels import best_chain
 
-SORT, TRUNCATED, TWO_LEVELS, GENERAL = range(4)
+SORT, TRUNCATED, TWO_GRADES, GENERAL = range(4)
 
 
-class Plan(NamedTuple):
+class OraclePlan(NamedTuple):
     """Hold all that is known of the queries before their scores; a tuple, for compiled code.
 
     Arrays of one entry per item stand query by query; by position where they belong to positions.
@@ -31,10 +31,10 @@ class Plan(NamedTuple):
     gains: FloatArray  # b of each item
     decay: FloatArray  # c of each position
     discounts: FloatArray  # a of each position
-    levels: IntArray  # of each item, counted from the lowest gain
-    level_starts: IntArray  # where each query begins in level_gains, (n_queries + 1,)
-    level_gains: FloatArray  # the distinct gains of each query, ascending
-    methods: IntArray  # SORT, TRUNCATED, TWO_LEVELS or GENERAL, (n_queries,)
+    grades: IntArray  # of each item, counted from the lowest gain
+    grade_starts: IntArray  # where each query begins in grade_gains, (n_queries + 1,)
+    grade_gains: FloatArray  # the distinct gains of each query, ascending
+    methods: IntArray  # SORT, TRUNCATED, TWO_GRADES or GENERAL, (n_queries,)
     depths: IntArray  # how many positions come before the last value of a, (n_queries,)
     slopes: FloatArray  # of the discounts in the decay, for SORT, (n_queries,)
     n_states: int  # room that TRUNCATED needs
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 class Scratch(NamedTuple):
     """Room that queries use one after the other; one for each thread."""
 
-    table: Table
+    table: StateTable
     keys: NDArray[np.uint64]
 
 
@@ -58,9 +58,9 @@ def max_states(n_items: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def make_scratch(plan: Plan) -> Scratch:
+def make_scratch(plan: OraclePlan) -> Scratch:
     """Allocate the room for the largest query."""
-    table = Table(np.empty((plan.n_states, 2)), np.empty(plan.n_states, np.uint8))
+    table = StateTable(np.empty((plan.n_states, 2)), np.empty(plan.n_states, np.uint8))
     largest = 0
     for q in range(len(plan.methods)):
         largest = max(largest, plan.starts[q + 1] - plan.starts[q])
@@ -69,7 +69,12 @@ def make_scratch(plan: Plan) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def assign_queries(
-    plan: Plan, scratch: Scratch, scores: FloatArray, first: int, last: int, positions: IntArray
+    plan: OraclePlan,
+    scratch: Scratch,
+    scores: FloatArray,
+    first: int,
+    last: int,
+    positions: IntArray,
 ) -> None:
     """Fill the best positions of the items of the queries first ... last - 1.
 
@@ -86,18 +91,18 @@ def assign_queries(
         order, by_rank = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
         keys = np.empty(n_items)
         slope = plan.slopes[q] if plan.methods[q] == SORT else 0.0
-        for i in range(n_items):
+        for i in range(n_items):  # [LS08] below eq. (24): a = c sorts g - b
             keys[i] = scores[local.start + i] - slope * plan.gains[rows.start + i]
             by_rank[i] = i
         descending(keys, scratch.keys, order)
         if plan.methods[q] != SORT:
-            gains = plan.level_gains[plan.level_starts[q] : plan.level_starts[q + 1]]
+            gains = plan.grade_gains[plan.grade_starts[q] : plan.grade_starts[q + 1]]
             for i in range(n_items):
                 keys[i] = scores[local.start + order[i]]
-            query = Ranked(keys, gains, plan.decay[rows], plan.discounts[rows])
+            query = RankedQuery(keys, gains, plan.decay[rows], plan.discounts[rows])
             _assign(
                 query,
-                plan.levels[rows],
+                plan.grades[rows],
                 order,
                 plan.methods[q],
                 plan.depths[q],
@@ -110,23 +115,23 @@ def assign_queries(
 
 @njit(cache=True, nogil=True, inline="always")
 def _assign(
-    query: Ranked,
-    levels: IntArray,
+    query: RankedQuery,
+    grades: IntArray,
     order: IntArray,
     method: int,
     depth: int,
-    table: Table,
+    table: StateTable,
     positions: IntArray,
 ) -> None:
     """Fill the positions of all ranks, by the truncated oracle where that is the fastest."""
     if method == TRUNCATED:
-        candidates = find_candidates(levels, order, len(query.gains), depth)
-        if count_states(candidates.sizes) <= min(max_states(len(order)), len(table.last_level)):
+        candidates = find_candidates(grades, order, len(query.gains), depth)
+        if count_states(candidates.sizes) <= min(max_states(len(order)), len(table.last_grade)):
             head = np.empty(depth, np.intp)
             best_head(query, candidates, table, head)
             place_behind_head(head, positions)
             return
-    lists = lists_by_level(levels, order, len(query.gains))
+    lists = lists_by_grade(grades, order, len(query.gains))
     thresholds = find_thresholds(query, lists)
     if thresholds.nested:
         for rank in range(len(order)):
