@@ -5,12 +5,12 @@ from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries
-from rankwise.rankers.dorm.planes import Aims, Planes, cut, dot, improve
+from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 
 
 @njit(cache=True, nogil=True)
 def visit(
-    aims: Aims,
+    targets: OracleTargets,
     K: FloatArray,
     planes: Planes,
     scratch: Scratch,
@@ -25,18 +25,18 @@ def visit(
     """
     gap = 0.0
     for q in queries:
-        first, last = aims.plan.starts[q], aims.plan.starts[q + 1]
+        first, last = targets.plan.starts[q], targets.plan.starts[q + 1]
         g, beta = scores[first:last].copy(), np.empty(last - first)
         positions = np.empty(last - first, np.intp)
-        assign_queries(aims.plan, scratch, g, q, q + 1, positions)
-        loss = cut(aims, q, positions, beta)
-        gap += visit_given(aims, K, planes, q, beta, loss, dual, scores)
+        assign_queries(targets.plan, scratch, g, q, q + 1, positions)
+        loss = cut(targets, q, positions, beta)
+        gap += visit_given(targets, K, planes, q, beta, loss, dual, scores)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def visit_given(
-    aims: Aims,
+    targets: OracleTargets,
     K: FloatArray,
     planes: Planes,
     q: int,
@@ -46,16 +46,16 @@ def visit_given(
     scores: FloatArray,
 ) -> float:
     """Visit one query with a plane found elsewhere."""
-    first, last = aims.plan.starts[q], aims.plan.starts[q + 1]
+    first, last = targets.plan.starts[q], targets.plan.starts[q + 1]
     image = np.empty(last - first)
     for i in range(last - first):
         image[i] = dot(K[first + i, first:last], beta)
-    return _move(aims, K, planes, q, beta, image, loss, True, dual, scores)
+    return _move(targets, K, planes, q, beta, image, loss, True, dual, scores)
 
 
 @njit(cache=True, nogil=True)
 def revisit(
-    aims: Aims,
+    targets: OracleTargets,
     K: FloatArray,
     planes: Planes,
     queries: IntArray,
@@ -66,13 +66,13 @@ def revisit(
     gap = 0.0
     none = np.empty(0)
     for q in queries:
-        gap += _move(aims, K, planes, q, none, none, 0.0, False, dual, scores)
+        gap += _move(targets, K, planes, q, none, none, 0.0, False, dual, scores)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def _move(
-    aims: Aims,
+    targets: OracleTargets,
     K: FloatArray,
     planes: Planes,
     q: int,
@@ -83,9 +83,9 @@ def _move(
     dual: FloatArray,
     scores: FloatArray,
 ) -> float:
-    first, last = aims.plan.starts[q], aims.plan.starts[q + 1]
+    first, last = targets.plan.starts[q], targets.plan.starts[q + 1]
     g, direction = scores[first:last].copy(), np.empty(last - first)
-    gap = improve(planes, q, aims.C[q], g, beta, image, loss, is_new, direction)
+    gap = improve(planes, q, targets.C[q], g, beta, image, loss, is_new, direction)
     for i in range(last - first):
         dual[first + i] += direction[i]
     _add_rows(K[first:last], direction, scores)
@@ -113,12 +113,12 @@ def _add_rows(K: FloatArray, direction: FloatArray, scores: FloatArray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def sum_planes(aims: Aims, planes: Planes, dual: FloatArray) -> None:
+def sum_planes(targets: OracleTargets, planes: Planes, dual: FloatArray) -> None:
     """Add all planes, times their weights, to the dual weights of the items."""
     for q in range(len(planes.counts)):
-        size, at = planes.sizes[q], aims.plan.starts[q]
+        size, at = planes.sizes[q], targets.plan.starts[q]
         for slot in range(1, planes.counts[q]):
             first = planes.starts[q] + slot * size
-            weight = aims.C[q] * planes.weights[q, slot]
+            weight = targets.C[q] * planes.weights[q, slot]
             for i in range(size):
                 dual[at + i] += weight * planes.vectors[first + i]

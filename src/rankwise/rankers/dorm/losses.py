@@ -22,12 +22,11 @@ from rankwise.rankers.dorm.oracles.diversity import (
     diverse_positions,
     plan_diverse,
 )
-from rankwise.rankers.dorm.oracles.plans import Plan
-from rankwise.rankers.dorm.planes import Aims
+from rankwise.rankers.dorm.oracles.plans import OraclePlan
+from rankwise.rankers.dorm.planes import OracleTargets
 
 Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
 """Finds the positions that maximise score plus loss, and their loss, from query and scores."""
-
 
 _TIE_BREAK = 1e-6  # how much of the range of all values may decide between equal ones
 
@@ -43,7 +42,7 @@ class RankingLoss:
 
     Parameters
     ----------
-    plan : Plan
+    plan : OraclePlan
         Queries, decay, and the compiled oracle.
     target : (n_items,)
         The decay at each item's position in the ranking without loss.
@@ -55,7 +54,7 @@ class RankingLoss:
         Takes the place of the compiled oracle.
     """
 
-    plan: Plan
+    plan: OraclePlan
     target: FloatArray
     ideal: FloatArray
     weights: FloatArray
@@ -64,8 +63,8 @@ class RankingLoss:
     @classmethod
     def from_gains(
         cls,
-        plan: Plan,
-        ties: ArrayLike | None = None,
+        plan: OraclePlan,
+        preliminary: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
         """Build the loss ``<a(best), b> - <a(positions), b>``.
@@ -74,7 +73,7 @@ class RankingLoss:
         ----------
         plan
             From ``plan_assignments``.
-        ties : (n_items,), optional
+        preliminary : (n_items,), optional
             Preliminary scores that order items in the target wherever the loss leaves the order
             open: among equal gains, and among positions of equal discount. Without them it is the
             order of the items, and little may be learned.
@@ -84,17 +83,17 @@ class RankingLoss:
         -----
         [LS08] eq. (17).
         """
-        scores = np.zeros(len(plan.gains)) if ties is None else ties
+        scores = _given_or_zeros(preliminary, len(plan.gains))
         positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
         return cls._towards(plan, positions, weights, None)
 
     @classmethod
     def from_sources(
         cls,
-        plan: Plan,
+        plan: OraclePlan,
         sources: ArrayLike,
         depth: int,
-        ties: ArrayLike | None = None,
+        preliminary: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
         """Build the same loss among rankings with different sources in the first positions.
@@ -103,16 +102,16 @@ class RankingLoss:
 
         Parameters
         ----------
-        plan, ties, weights
+        plan, preliminary, weights
             As for ``from_gains``.
         sources, depth
             As for ``plan_diverse``.
 
         Notes
         -----
-        [LS08] eq. (33).
+        [LS08] eq. (33), with the positions behind the first ones scored as well.
         """
-        scores = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties)
+        scores = _given_or_zeros(preliminary, len(plan.gains))
         diverse, a = plan_diverse(plan, sources, depth), plan.discounts
         preference = -ideal_positions(plan.gains, scores, plan.starts)
         positions = diverse_positions(preference, sources, plan.starts, depth)
@@ -133,10 +132,10 @@ class RankingLoss:
     @classmethod
     def from_conditions(
         cls,
-        plan: Plan,
+        plan: OraclePlan,
         shares: ArrayLike,
         depth: int,
-        ties: ArrayLike | None = None,
+        preliminary: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
         """Build the same loss among rankings that keep weighted conditions on the first positions.
@@ -145,7 +144,7 @@ class RankingLoss:
 
         Parameters
         ----------
-        plan, ties, weights
+        plan, preliminary, weights
             As for ``from_gains``.
         shares : (n_items, n_conditions)
             For each condition, the shares of the items in the head must sum to 1 at most.
@@ -158,7 +157,7 @@ class RankingLoss:
         """
         starts, depths = plan.starts, np.minimum(depth, np.diff(plan.starts)).tolist()
         parts = _by_query(np.asarray(shares, dtype=np.float64), starts)
-        hints = np.zeros(len(plan.gains)) if ties is None else np.asarray(ties, dtype=np.float64)
+        hints = _given_or_zeros(preliminary, len(plan.gains))
 
         def best(q: int, V: FloatArray) -> IntArray:
             return assign_constrained(V, parts[q], depths[q])
@@ -167,11 +166,11 @@ class RankingLoss:
             rows = slice(starts[q], starts[q + 1])
             return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
 
-        targets = []
+        positions = []
         for q, g in enumerate(_by_query(hints, starts)):
             b, a, c = columns(q)
-            targets.append(best(q, _tie_broken(np.outer(b, a), g, c)))
-        loss = cls._towards(plan, np.concatenate(targets), weights, None)
+            positions.append(best(q, _tie_broken(np.outer(b, a), g, c)))
+        loss = cls._towards(plan, np.concatenate(positions), weights, None)
 
         def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
             b, a, c = columns(q)
@@ -185,7 +184,7 @@ class RankingLoss:
         cls,
         costs: Sequence[FloatArray],
         decay: ArrayLike,
-        ties: ArrayLike | None = None,
+        preliminary: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> Self:
         """Build the loss ``sum_i cost[i, position_i]``, less the smallest such sum.
@@ -196,18 +195,19 @@ class RankingLoss:
             The cost of each item at each position.
         decay : (n_items,)
             c of each position, query by query.
-        ties : (n_items,), optional
+        preliminary : (n_items,), optional
             Preliminary scores that choose the target among the rankings of the smallest cost.
         weights : (n_queries,), optional
 
         Notes
         -----
-        [LS08] eq. (19). Each call of the oracle is a general assignment problem.
+        [LS08] eq. (19); gains and discounts are the cost -a_j b_i, where the paper lacks the minus.
+        Each call of the oracle is a general assignment problem.
         """
         starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
         nothing = np.zeros(starts[-1])
         plan = plan_assignments(nothing, nothing, decay, starts)
-        hints = np.zeros(starts[-1]) if ties is None else np.asarray(ties, dtype=np.float64)
+        hints = _given_or_zeros(preliminary, starts[-1])
         each = zip(costs, _by_query(hints, starts), _by_query(plan.decay, starts), strict=True)
         best = [assign_by_value(_tie_broken(-cost, g, c)) for cost, g, c in each]
         least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
@@ -216,13 +216,13 @@ class RankingLoss:
         def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
             c = plan.decay[starts[q] : starts[q + 1]]
             found = assign_by_value(np.outer(g, c) + costs[q])
-            return found, _sum_at(costs[q], found) - least[q]
+            return found, _sum_at(costs[q], found) - least[q]  # [LS08] eq. (19)
 
         return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
     @classmethod
     def _towards(
-        cls, plan: Plan, positions: IntArray, weights: ArrayLike | None, oracle: Oracle | None
+        cls, plan: OraclePlan, positions: IntArray, weights: ArrayLike | None, oracle: Oracle | None
     ) -> Self:
         n_queries = len(plan.methods)
         omega = np.ones(n_queries) if weights is None else np.array(weights, dtype=np.float64)
@@ -231,23 +231,24 @@ class RankingLoss:
                 f"`weights` must be one finite number of 0 or more for each of the {n_queries} "
                 f"queries: got shape {omega.shape}."
             )
-        place = positions + np.repeat(plan.starts[:-1], np.diff(plan.starts))
-        ideal = np.add.reduceat(plan.discounts[place] * plan.gains, plan.starts[:-1])
-        return cls(plan, freeze(plan.decay[place]), freeze(ideal), freeze(omega), oracle)
+        at = positions + np.repeat(plan.starts[:-1], np.diff(plan.starts))
+        ideal = np.add.reduceat(plan.discounts[at] * plan.gains, plan.starts[:-1])
+        return cls(plan, freeze(plan.decay[at]), freeze(ideal), freeze(omega), oracle)
 
     @property
     def n_queries(self) -> int:
         """Number of queries."""
         return len(self.weights)
 
-    def aims(self, C: float) -> Aims:
-        """Return what compiled code needs to know, for one C."""
-        return Aims(self.plan, self.target, self.ideal, C * self.weights)
+    def targets(self, C: float) -> OracleTargets:
+        """Return the targets of compiled code, for one C."""
+        return OracleTargets(self.plan, self.target, self.ideal, C * self.weights)
 
     def slacks(self, scores: FloatArray) -> FloatArray:
         """Return the slack of each query at given scores, by one call of the oracle each."""
         beta, losses = self.cuts(scores)
-        return np.maximum(0.0, losses - np.add.reduceat(beta * scores, self.plan.starts[:-1]))
+        lead = np.add.reduceat(beta * scores, self.plan.starts[:-1])
+        return np.maximum(0.0, losses - lead)  # [LS08] eq. (27b)
 
     def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the plane of each query at given scores: the items' coefficients, the losses."""
@@ -255,13 +256,10 @@ class RankingLoss:
             queries = enumerate(_by_query(scores, self.plan.starts))
             planes = [self.cut(self.oracle, q, g) for q, g in queries]
             return np.concatenate([p[0] for p in planes]), np.array([p[1] for p in planes])
-        place = assign(self.plan, scores) + np.repeat(
-            self.plan.starts[:-1], np.diff(self.plan.starts)
-        )
-        gained = np.add.reduceat(
-            self.plan.discounts[place] * self.plan.gains, self.plan.starts[:-1]
-        )
-        return self.target - self.plan.decay[place], self.ideal - gained
+        plan, starts = self.plan, self.plan.starts
+        at = assign(plan, scores) + np.repeat(starts[:-1], np.diff(starts))  # [LS08] eq. (24)
+        gained = np.add.reduceat(plan.discounts[at] * plan.gains, starts[:-1])
+        return self.target - plan.decay[at], self.ideal - gained  # [LS08] eq. (17)
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""
@@ -270,13 +268,17 @@ class RankingLoss:
         return self.target[rows] - self.plan.decay[rows][positions], loss
 
 
+def _given_or_zeros(scores: ArrayLike | None, n_items: int) -> FloatArray:
+    return np.zeros(n_items) if scores is None else np.asarray(scores, dtype=np.float64)
+
+
 def _by_query(values: FloatArray, starts: IntArray) -> list[FloatArray]:
     return np.split(values, starts[1:-1])
 
 
-def _tie_broken(V: FloatArray, ties: FloatArray, decay: FloatArray) -> FloatArray:
-    """Return values of item and position, scaled, plus a little where ``ties`` put the items."""
-    favour = np.outer(ties, decay)
+def _tie_broken(V: FloatArray, preliminary: FloatArray, decay: FloatArray) -> FloatArray:
+    """Return values of item and position, scaled, plus a little where preliminary scores say."""
+    favour = np.outer(preliminary, decay)
     span, width = float(np.ptp(V)), float(np.ptp(favour))
     if span == 0.0 or width == 0.0:
         return V + favour

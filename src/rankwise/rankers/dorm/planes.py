@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.rankers.dorm.oracles.plans import Plan
+from rankwise.rankers.dorm.oracles.plans import OraclePlan
 
 STEPS = 0.5  # pairwise steps in one visit of a query, at most, for each plane it may have
 MAX_IDLE = 10  # visits that a plane without weight survives
@@ -126,6 +126,7 @@ def _exchange_weights(planes: Planes, q: int, C: float, values: FloatArray) -> N
         rise = values[up] - values[down]
         if not rise > 1e-14 * abs(values[up]):
             break
+        # [LS08] eq. (28) is quadratic along a pair of planes: step to its maximum, kept feasible
         curvature = C * C * (gram[up, up] + gram[down, down] - 2.0 * gram[up, down])
         step = weights[down]
         if curvature * step > rise:
@@ -221,21 +222,21 @@ def _age(planes: Planes, q: int, values: FloatArray) -> None:
             _remove(planes, q, slot, values)
 
 
-class Aims(NamedTuple):
-    """What the rankings of all queries are measured against; a tuple, for compiled code."""
+class OracleTargets(NamedTuple):
+    """The ranking without loss of each query, and what its slack counts; for compiled code."""
 
-    plan: Plan
+    plan: OraclePlan
     target: FloatArray  # coefficient of each item in the ranking without loss
     ideal: FloatArray  # gain of that ranking, (n_queries,)
     C: FloatArray  # weight of each query's slack, (n_queries,)
 
 
 @njit(cache=True, nogil=True)
-def cut(aims: Aims, q: int, positions: IntArray, beta: FloatArray) -> float:
+def cut(targets: OracleTargets, q: int, positions: IntArray, beta: FloatArray) -> float:
     """Fill the items' coefficients in the plane of a ranking and return the ranking's loss."""
-    plan, first = aims.plan, aims.plan.starts[q]
-    loss = aims.ideal[q]
+    plan, first = targets.plan, targets.plan.starts[q]
+    loss = targets.ideal[q]  # [LS08] eq. (17)
     for i in range(len(positions)):
-        beta[i] = aims.target[first + i] - plan.decay[first + positions[i]]
+        beta[i] = targets.target[first + i] - plan.decay[first + positions[i]]
         loss -= plan.discounts[first + positions[i]] * plan.gains[first + i]
     return loss

@@ -8,26 +8,26 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries
-from rankwise.rankers.dorm.planes import Aims, Planes, cut, dot, improve
+from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 
 
-class Rows(NamedTuple):
+class PackedRows(NamedTuple):
     """The features of the items, query by query: a dense matrix, or sparse rows.
 
-    Sparse rows name their columns by place in a list that their query has of its own, so that all
+    Sparse rows number their columns in a list that their query has of its own, so that all
     vectors of a query are as short as the number of features that occur in it.
     """
 
     dense: FloatArray  # (n_items, n_features), or (0, 0) for sparse rows
     data: FloatArray  # (n_nonzeros,)
-    places: NDArray[np.int32]  # (n_nonzeros,), in the query's list of columns
+    numbers: NDArray[np.int32]  # (n_nonzeros,), in the query's list of columns
     row_starts: IntArray  # (n_items + 1,), or (0,) for dense rows
     columns: IntArray  # the lists of all queries
     column_starts: IntArray  # (n_queries + 1,)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _gather(rows: Rows, q: int, w: FloatArray) -> FloatArray:
+def _gather(rows: PackedRows, q: int, w: FloatArray) -> FloatArray:
     """Return the weights of the features that occur in a query."""
     if len(rows.row_starts) == 0:
         return w.copy()
@@ -39,7 +39,7 @@ def _gather(rows: Rows, q: int, w: FloatArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _add_to(rows: Rows, q: int, factor: float, vector: FloatArray, w: FloatArray) -> None:
+def _add_to(rows: PackedRows, q: int, factor: float, vector: FloatArray, w: FloatArray) -> None:
     if len(rows.row_starts) == 0:
         for i in range(len(w)):
             w[i] += factor * vector[i]
@@ -50,23 +50,23 @@ def _add_to(rows: Rows, q: int, factor: float, vector: FloatArray, w: FloatArray
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _product(rows: Rows, first: int, w: FloatArray, g: FloatArray) -> None:
+def _product(rows: PackedRows, first: int, w: FloatArray, g: FloatArray) -> None:
     """Fill the scores of consecutive items."""
-    dense, data, places, starts = rows.dense, rows.data, rows.places, rows.row_starts
+    dense, data, numbers, starts = rows.dense, rows.data, rows.numbers, rows.row_starts
     for i in range(len(g)):
         if len(starts) == 0:
             g[i] = dot(dense[first + i], w)
         else:
             score = 0.0
             for at in range(starts[first + i], starts[first + i + 1]):
-                score += data[at] * w[np.uint32(places[at])]
+                score += data[at] * w[np.uint32(numbers[at])]
             g[i] = score
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _combination(rows: Rows, first: int, beta: FloatArray, vector: FloatArray) -> None:
+def _combination(rows: PackedRows, first: int, beta: FloatArray, vector: FloatArray) -> None:
     """Fill the sum of consecutive items' features, each times its coefficient."""
-    dense, data, places, starts = rows.dense, rows.data, rows.places, rows.row_starts
+    dense, data, numbers, starts = rows.dense, rows.data, rows.numbers, rows.row_starts
     for j in range(len(vector)):
         vector[j] = 0.0
     for i in range(len(beta)):
@@ -78,12 +78,17 @@ def _combination(rows: Rows, first: int, beta: FloatArray, vector: FloatArray) -
                 vector[j] += beta[i] * row[j]
         else:
             for at in range(starts[first + i], starts[first + i + 1]):
-                vector[np.uint32(places[at])] += beta[i] * data[at]
+                vector[np.uint32(numbers[at])] += beta[i] * data[at]
 
 
 @njit(cache=True, nogil=True)
 def visit(
-    aims: Aims, rows: Rows, planes: Planes, scratch: Scratch, queries: IntArray, w: FloatArray
+    targets: OracleTargets,
+    rows: PackedRows,
+    planes: Planes,
+    scratch: Scratch,
+    queries: IntArray,
+    w: FloatArray,
 ) -> float:
     """Visit queries in turn with the oracle, moving ``w`` each time; return the sum of their gaps.
 
@@ -91,55 +96,63 @@ def visit(
     """
     gap = 0.0
     for q in queries:
-        first = aims.plan.starts[q]
-        n_items = aims.plan.starts[q + 1] - first
+        first = targets.plan.starts[q]
+        n_items = targets.plan.starts[q + 1] - first
         g, beta = np.empty(n_items), np.empty(n_items)
         positions = np.empty(n_items, np.intp)
         local = _gather(rows, q, w)
         vector, direction = np.empty(len(local)), np.empty(len(local))
         _product(rows, first, local, g)
-        assign_queries(aims.plan, scratch, g, q, q + 1, positions)
-        loss = cut(aims, q, positions, beta)
+        assign_queries(targets.plan, scratch, g, q, q + 1, positions)
+        loss = cut(targets, q, positions, beta)
         _combination(rows, first, beta, vector)
         is_new = n_items > 0  # a literal would be compiled on its own
-        gap += improve(planes, q, aims.C[q], local, vector, vector, loss, is_new, direction)
+        gap += improve(planes, q, targets.C[q], local, vector, vector, loss, is_new, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def visit_given(
-    aims: Aims, rows: Rows, planes: Planes, q: int, beta: FloatArray, loss: float, w: FloatArray
+    targets: OracleTargets,
+    rows: PackedRows,
+    planes: Planes,
+    q: int,
+    beta: FloatArray,
+    loss: float,
+    w: FloatArray,
 ) -> float:
     """Visit one query with a plane found elsewhere."""
     local = _gather(rows, q, w)
     vector, direction = np.empty(len(local)), np.empty(len(local))
-    _combination(rows, aims.plan.starts[q], beta, vector)
+    _combination(rows, targets.plan.starts[q], beta, vector)
     is_new = len(beta) > 0
-    gap = improve(planes, q, aims.C[q], local, vector, vector, loss, is_new, direction)
+    gap = improve(planes, q, targets.C[q], local, vector, vector, loss, is_new, direction)
     _add_to(rows, q, 1.0, direction, w)
     return gap
 
 
 @njit(cache=True, nogil=True)
-def revisit(aims: Aims, rows: Rows, planes: Planes, queries: IntArray, w: FloatArray) -> float:
+def revisit(
+    targets: OracleTargets, rows: PackedRows, planes: Planes, queries: IntArray, w: FloatArray
+) -> float:
     """Visit queries in turn with the planes they have; return the sum of the gaps these show."""
     gap = 0.0
     for q in queries:
         local = _gather(rows, q, w)
         direction = np.empty(len(local))
         is_new = len(local) < 0
-        gap += improve(planes, q, aims.C[q], local, local, local, 0.0, is_new, direction)
+        gap += improve(planes, q, targets.C[q], local, local, local, 0.0, is_new, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 
 
 @njit(cache=True, nogil=True)
-def sum_planes(aims: Aims, rows: Rows, planes: Planes, w: FloatArray) -> None:
+def sum_planes(targets: OracleTargets, rows: PackedRows, planes: Planes, w: FloatArray) -> None:
     """Add all planes, times their weights, to ``w``."""
     for q in range(len(planes.counts)):
         size = planes.sizes[q]
         for slot in range(1, planes.counts[q]):
             first = planes.starts[q] + slot * size
-            weight = aims.C[q] * planes.weights[q, slot]
+            weight = targets.C[q] * planes.weights[q, slot]
             _add_to(rows, q, weight, planes.vectors[first : first + size], w)

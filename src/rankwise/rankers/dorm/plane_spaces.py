@@ -1,4 +1,4 @@
-"""Where structured learning to rank moves: weights of features, or weights of items."""
+"""Where the cutting-plane solver moves: weights of features, or weights of items."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
@@ -8,38 +8,38 @@ from scipy.sparse import csr_array, issparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.rankers.dorm import _dual_kernels as dual_kernels
-from rankwise.rankers.dorm import _linear_kernels as linear_kernels
-from rankwise.rankers.dorm._linear_kernels import Rows
+from rankwise.rankers.dorm import _primal_kernels as primal_kernels
+from rankwise.rankers.dorm._primal_kernels import PackedRows
 from rankwise.rankers.dorm.oracles.plans import Scratch
-from rankwise.rankers.dorm.planes import Aims, Planes
+from rankwise.rankers.dorm.planes import OracleTargets, Planes
 
 _MAX_PLANES = 40  # of a query
 _MIN_TOTAL = 4000  # planes that all queries together may have in any case
 _RESERVED = 2**30  # bytes of vectors, most of which are never touched
 
 
-class Space(ABC):
+class PlaneSpace(ABC):
     """A point, the planes whose weighted sum it is, and how queries move it."""
 
-    max_cached: ClassVar[int]
-    """How many passes over known planes pay after each pass with the oracle."""
+    max_cached_passes: ClassVar[int]
+    """Number of passes over known planes after each pass with the oracle, at most."""
 
-    def __init__(self, starts: IntArray, sizes: IntArray) -> None:
+    def __init__(self, starts: IntArray, sizes: IntArray, max_planes: int | None = None) -> None:
         self._starts = starts
-        self.planes = _make_planes(sizes)
+        self.planes = _make_planes(sizes, max_planes)
         self._C: FloatArray = np.zeros(len(sizes))  # that the planes' weights belong to
 
     @final
-    def move_to(self, aims: Aims) -> None:
+    def move_to(self, targets: OracleTargets) -> None:
         """Change C: a larger one leaves the point where it is."""
         weights = self.planes.weights[:, 1:]
         total = weights.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(total > 0, np.minimum(self._C / aims.C, 1.0 / total), 0.0)
-        weights *= np.where(aims.C > 0, factor, 0.0)[:, None]
+            factor = np.where(total > 0, np.minimum(self._C / targets.C, 1.0 / total), 0.0)
+        weights *= np.where(targets.C > 0, factor, 0.0)[:, None]
         self.planes.weights[:, 0] = np.maximum(0.0, 1.0 - weights.sum(axis=1))
-        self._C = aims.C
-        self.refresh(aims)
+        self._C = targets.C
+        self.refresh(targets)
 
     @property
     @abstractmethod
@@ -60,27 +60,27 @@ class Space(ABC):
 
     @abstractmethod
     def overlap(self) -> tuple[float, float]:
-        """Return the squared norm of the planes' sum v, and its inner product with the base."""
+        """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
 
     @abstractmethod
-    def visit(self, aims: Aims, scratch: Scratch, queries: IntArray) -> float:
+    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
 
     @abstractmethod
-    def visit_given(self, aims: Aims, q: int, beta: FloatArray, loss: float) -> float:
+    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
         """Visit one query with a plane found elsewhere."""
 
     @abstractmethod
-    def revisit(self, aims: Aims, queries: IntArray) -> float:
+    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
         """Visit queries in turn with the planes they have; return the gaps these show."""
 
     @abstractmethod
-    def refresh(self, aims: Aims) -> None:
+    def refresh(self, targets: OracleTargets) -> None:
         """Compute the point anew from the planes, free of the rounding of many small steps."""
 
 
 @final
-class LinearSpace(Space):
+class PrimalPlanes(PlaneSpace):
     """Linear ranking functions ``<w, x>``.
 
     Parameters
@@ -89,13 +89,22 @@ class LinearSpace(Space):
         Query by query.
     starts : (n_queries + 1,)
         Where each query begins.
-    base : (n_features,), optional
-        Where the weights start and what they are drawn to; zeros by default.
+    earlier : (n_features,), optional
+        The weights of an earlier function: where the weights start and what they are kept close
+        to; zeros by default.
+    max_planes : int, optional
+        Number of planes of a query at most; chosen by the number of queries when left out.
     """
 
-    max_cached = 5
+    max_cached_passes = 5
 
-    def __init__(self, X: Matrix, starts: IntArray, base: FloatArray | None = None) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        starts: IntArray,
+        earlier: FloatArray | None = None,
+        max_planes: int | None = None,
+    ) -> None:
         if issparse(X):
             self._X: Matrix = csr_array(X)
             self._rows = _sparse_rows(self._X, starts)
@@ -104,9 +113,9 @@ class LinearSpace(Space):
             self._X = np.ascontiguousarray(X, dtype=np.float64)
             self._rows = _dense_rows(self._X)
             sizes = np.full(len(starts) - 1, self._X.shape[1])
-        super().__init__(starts, sizes)
-        self._base = np.zeros(X.shape[1]) if base is None else base
-        self._w = self._base.copy()
+        super().__init__(starts, sizes, max_planes)
+        self._earlier = np.zeros(X.shape[1]) if earlier is None else earlier
+        self._w = self._earlier.copy()
 
     @property
     def point(self) -> FloatArray:
@@ -128,34 +137,35 @@ class LinearSpace(Space):
         return scores
 
     def overlap(self) -> tuple[float, float]:
-        """Return the squared norm of the planes' sum v, and its inner product with the base."""
-        v = self._w - self._base
-        return float(v @ v), float(v @ self._base)
+        """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
+        v = self._w - self._earlier
+        return float(v @ v), float(v @ self._earlier)
 
-    def visit(self, aims: Aims, scratch: Scratch, queries: IntArray) -> float:
+    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
-        gap: float = linear_kernels.visit(aims, self._rows, self.planes, scratch, queries, self._w)
+        state = self._rows, self.planes, scratch
+        gap: float = primal_kernels.visit(targets, *state, queries, self._w)
         return gap
 
-    def visit_given(self, aims: Aims, q: int, beta: FloatArray, loss: float) -> float:
+    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
         """Visit one query with a plane found elsewhere."""
         state = self._rows, self.planes
-        gap: float = linear_kernels.visit_given(aims, *state, q, beta, loss, self._w)
+        gap: float = primal_kernels.visit_given(targets, *state, q, beta, loss, self._w)
         return gap
 
-    def revisit(self, aims: Aims, queries: IntArray) -> float:
+    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
         """Visit queries in turn with the planes they have; return the gaps these show."""
-        gap: float = linear_kernels.revisit(aims, self._rows, self.planes, queries, self._w)
+        gap: float = primal_kernels.revisit(targets, self._rows, self.planes, queries, self._w)
         return gap
 
-    def refresh(self, aims: Aims) -> None:
+    def refresh(self, targets: OracleTargets) -> None:
         """Compute the weights anew from the planes."""
-        self._w[:] = self._base
-        linear_kernels.sum_planes(aims, self._rows, self.planes, self._w)
+        self._w[:] = self._earlier
+        primal_kernels.sum_planes(targets, self._rows, self.planes, self._w)
 
 
 @final
-class KernelSpace(Space):
+class DualPlanes(PlaneSpace):
     """Ranking functions ``sum_i dual_i k(x_i, x)`` of a kernel.
 
     Parameters
@@ -164,18 +174,19 @@ class KernelSpace(Space):
         The kernel between all items, query by query; positive semi-definite.
     starts : (n_queries + 1,)
         Where each query begins.
-    base : (n_items,), optional
-        The scores of a function that is added to the sum and what it is drawn to; zeros by default.
+    earlier : (n_items,), optional
+        The scores of an earlier function, which the sum is added to and kept close to; zeros by
+        default.
     """
 
-    max_cached = 0  # a visit costs a product with rows of K, whether the oracle is called or not
+    max_cached_passes = 0  # a visit costs a product with rows of K, with the oracle or without
 
-    def __init__(self, K: FloatArray, starts: IntArray, base: FloatArray | None = None) -> None:
+    def __init__(self, K: FloatArray, starts: IntArray, earlier: FloatArray | None = None) -> None:
         self._K = np.ascontiguousarray(K, dtype=np.float64)
         super().__init__(starts, np.diff(starts))
         self._dual = np.zeros(len(K))
-        self._base = np.zeros(len(K)) if base is None else base
-        self._scores = self._base.copy()
+        self._earlier = np.zeros(len(K)) if earlier is None else earlier
+        self._scores = self._earlier.copy()
 
     @property
     def point(self) -> FloatArray:
@@ -195,40 +206,40 @@ class KernelSpace(Space):
         return self._scores[self._starts[q] : self._starts[q + 1]]
 
     def overlap(self) -> tuple[float, float]:
-        """Return the squared norm of the planes' sum v, and its inner product with the base."""
-        along_base = float(self._dual @ self._base)
-        return float(self._dual @ self._scores) - along_base, along_base
+        """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
+        along_earlier = float(self._dual @ self._earlier)
+        return float(self._dual @ self._scores) - along_earlier, along_earlier
 
-    def visit(self, aims: Aims, scratch: Scratch, queries: IntArray) -> float:
+    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
         point = self._dual, self._scores
-        gap: float = dual_kernels.visit(aims, self._K, self.planes, scratch, queries, *point)
+        gap: float = dual_kernels.visit(targets, self._K, self.planes, scratch, queries, *point)
         return gap
 
-    def visit_given(self, aims: Aims, q: int, beta: FloatArray, loss: float) -> float:
+    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
         """Visit one query with a plane found elsewhere."""
         state = self._K, self.planes, q, beta, loss, self._dual, self._scores
-        gap: float = dual_kernels.visit_given(aims, *state)
+        gap: float = dual_kernels.visit_given(targets, *state)
         return gap
 
-    def revisit(self, aims: Aims, queries: IntArray) -> float:
+    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
         """Visit queries in turn with the planes they have; return the gaps these show."""
         state = self._K, self.planes, queries, self._dual, self._scores
-        gap: float = dual_kernels.revisit(aims, *state)
+        gap: float = dual_kernels.revisit(targets, *state)
         return gap
 
-    def refresh(self, aims: Aims) -> None:
+    def refresh(self, targets: OracleTargets) -> None:
         """Compute weights and scores anew from the planes."""
         self._dual[:] = 0.0
-        dual_kernels.sum_planes(aims, self.planes, self._dual)
-        self._scores[:] = self._base + self._K @ self._dual
+        dual_kernels.sum_planes(targets, self.planes, self._dual)
+        self._scores[:] = self._earlier + self._K @ self._dual
 
 
-def _make_planes(sizes: IntArray) -> Planes:
+def _make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
     """Reserve room for planes whose vectors have these lengths, one for each query."""
     slots = _RESERVED // (8 * max(1, int(sizes.sum())))
     n_queries = len(sizes)
-    most = max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
+    most = max_planes or max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
     capacity = int(np.clip(slots, 4, most))
     ends = np.cumsum(sizes) * capacity
     weights = np.zeros((n_queries, capacity))
@@ -245,21 +256,21 @@ def _make_planes(sizes: IntArray) -> Planes:
     )
 
 
-def _dense_rows(X: FloatArray) -> Rows:
+def _dense_rows(X: FloatArray) -> PackedRows:
     nothing = np.zeros(0, dtype=np.intp)
-    return Rows(X, np.zeros(0), np.zeros(0, dtype=np.int32), nothing, nothing, nothing)
+    return PackedRows(X, np.zeros(0), np.zeros(0, dtype=np.int32), nothing, nothing, nothing)
 
 
-def _sparse_rows(X: Matrix, starts: IntArray) -> Rows:
+def _sparse_rows(X: Matrix, starts: IntArray) -> PackedRows:
     """Give every query a list of the columns that occur in it."""
     n_queries, n_features = len(starts) - 1, X.shape[1]
     query = np.repeat(np.arange(n_queries), np.diff(X.indptr[starts]))
-    found, place = np.unique(query * n_features + X.indices, return_inverse=True)
+    found, number = np.unique(query * n_features + X.indices, return_inverse=True)
     column_starts = np.searchsorted(found, np.arange(n_queries + 1) * n_features)
-    return Rows(
+    return PackedRows(
         np.zeros((0, 0)),
         X.data.astype(np.float64),
-        (place - column_starts[query]).astype(np.int32),
+        (number - column_starts[query]).astype(np.int32),
         X.indptr.astype(np.intp),
         (found % n_features).astype(np.intp),
         column_starts.astype(np.intp),
