@@ -24,9 +24,9 @@ from rankwise import (
     parse_measure,
 )
 from rankwise.measures.rankings import Judgements
-from rankwise.rankers.dorm import problem as _dorm_preliminary
-from rankwise.rankers.dorm.objective import decay_of, find_aim
+from rankwise.rankers.dorm.objective import PositionObjective, decay_of
 from rankwise.rankers.dorm.oracles.assignment import ideal_positions
+from rankwise.rankers.dorm.problem import preliminary_scores
 
 MEASURES = [
     "NDCG",
@@ -69,7 +69,7 @@ def test_every_measure_is_trained_to_a_certified_gap(measure):
     assert ranker.solution_.converged
     assert abs(ranker.solution_.gap) <= 1e-7
     assert ranker.n_queries_ == 6
-    assert ranker.ignored_queries_ >= 1  # a single item has no order
+    assert ranker.n_ignored_queries_ >= 1  # a single item has no order
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_slacks_bound_the_loss_in_the_measure(measure):
     ranker = fitted(measure, C=3.0)
     values = evaluate(P.y, ranker.predict(P.X), P.qid, parse_measure(measure)(ties="worst"))
     losses = np.sort(1 - values.values[:, 0][~np.isnan(values.values[:, 0])])
-    slacks = np.sort(ranker.solution_.slacks)
+    slacks = np.sort(ranker.solution_.details["slacks"])
     assert (slacks >= losses[-len(slacks) :] - 1e-9).all()
 
 
@@ -115,10 +115,10 @@ def test_costs_of_items_at_positions_are_learned():
 
     preliminary = np.random.default_rng(6).normal(size=len(P.y))
     rankers = [
-        DORM(aim, C=0.5, tol=1e-8, max_iter=20_000, random_state=0).fit(
+        DORM(objective, C=0.5, tol=1e-8, max_iter=20_000, random_state=0).fit(
             P.X, P.y, qid=P.qid, preliminary=preliminary
         )
-        for aim in ("NDCG", ndcg_cost)
+        for objective in ("NDCG", ndcg_cost)
     ]
     np.testing.assert_allclose(rankers[1].coef_, rankers[0].coef_, atol=1e-4)
 
@@ -143,25 +143,29 @@ def test_costs_may_ask_for_kinds_of_items_in_places():
 def test_the_modified_wta_looks_as_far_as_the_next_grade():
     y = np.array([2, 1, 0, 0, 1, 1, 1, 1, 0, 0, 2, 2, 1, 0.0])
     queries = Queries.from_qid(np.repeat([0, 1, 2], [4, 6, 4]))
-    aim = find_aim("mWTA", Judgements.of(y, queries))
-    depths = [np.count_nonzero(part) for part in np.split(aim.discounts, queries.starts[1:-1])]
+    objective = PositionObjective.of("mWTA", Judgements.of(y, queries))
+    depths = [
+        np.count_nonzero(part) for part in np.split(objective.discounts, queries.starts[1:-1])
+    ]
     assert depths == [3, 5, 3]
     best = [
         np.sort(g)[::-1] @ a
-        for g, a in zip(*(np.split(v, [4, 10]) for v in (aim.gains, aim.discounts)), strict=True)
+        for g, a in zip(
+            *(np.split(v, [4, 10]) for v in (objective.gains, objective.discounts)), strict=True
+        )
     ]
     np.testing.assert_allclose(best, 1.0)
     assert fitted("mwta", C=0.3).solution_.converged
 
 
-def test_the_reciprocal_rank_aims_at_the_likeliest_relevant_item():
-    y, ties = np.array([0, 1, 2, 1, 0, 0.0]), np.array([9, 1, 2, 3, 5, 4.0])
+def test_the_reciprocal_rank_puts_the_likeliest_relevant_item_first():
+    y, preliminary = np.array([0, 1, 2, 1, 0, 0.0]), np.array([9, 1, 2, 3, 5, 4.0])
     queries = Queries.from_qid([0, 0, 0, 0, 1, 1])
-    aim = find_aim("RR @ 2", Judgements.of(y, queries))
-    assert aim.is_open.tolist() == [True, False]
-    open_one = aim.take(np.arange(4))
-    assert open_one.settle(ties[:4], np.array([0, 4])).tolist() == [0, 0, 0, 1]
-    assert open_one.discounts.tolist() == [1, 0.5, 0, 0]
+    objective = PositionObjective.of("RR @ 2", Judgements.of(y, queries))
+    assert objective.has_preference.tolist() == [True, False]
+    first = objective.take(np.arange(4))
+    assert first.chosen_gains(preliminary[:4], np.array([0, 4])).tolist() == [0, 0, 0, 1]
+    assert first.discounts.tolist() == [1, 0.5, 0, 0]
 
 
 # --- the order that is aimed at -------------------------------------------------------------------
@@ -184,7 +188,7 @@ def test_an_arbitrary_order_of_ties_learns_almost_nothing():
 def test_the_improvement_is_over_the_function_that_is_0():
     ranker = fitted(C=2.0)
     nothing = fitted(C=1e-9)
-    losses = nothing.solution_.slacks.sum()  # as good as at 0
+    losses = nothing.solution_.details["slacks"].sum()  # as good as at 0
     expected = 1 - ranker.solution_.objective / (2 * losses)
     np.testing.assert_allclose(ranker.improvement_, expected, atol=1e-6)
     before = ranker.coef_.copy()
@@ -193,7 +197,7 @@ def test_the_improvement_is_over_the_function_that_is_0():
     assert (ranker.coef_ != before).any()
 
 
-@pytest.mark.parametrize("ranker", [DORM("NDCG @ 2"), DORMCV(2, measure="NDCG @ 2", cv=2)])
+@pytest.mark.parametrize("ranker", [DORM("NDCG @ 2"), DORMCV(2, objective="NDCG @ 2", cv=2)])
 def test_weights_no_better_than_none_are_told(ranker):
     qid = np.repeat(np.arange(4), 3)
     same_in_each_query = np.random.default_rng(0).normal(size=(4, 2))[qid]
@@ -202,7 +206,7 @@ def test_weights_no_better_than_none_are_told(ranker):
     assert ranker.improvement_ <= 0.0
 
 
-def test_many_features_have_preliminary_scores_as_few(monkeypatch):
+def test_many_features_have_preliminary_scores_as_few():
     rng = np.random.default_rng(4)
     Z, y, queries = (
         rng.normal(size=(60, 8)),
@@ -210,10 +214,9 @@ def test_many_features_have_preliminary_scores_as_few(monkeypatch):
         Queries.from_qid(np.repeat(np.arange(6), 10)),
     )
     weights = rng.random(6) + 0.5
-    exact = _dorm_preliminary.preliminary_scores(Z, y, queries, weights)
-    monkeypatch.setattr(_dorm_preliminary, "MANY_FEATURES", 3)
+    exact = preliminary_scores(Z, y, queries, weights)
     for rows in (Z, csr_array(Z)):
-        scores = _dorm_preliminary.preliminary_scores(rows, y, queries, weights)
+        scores = preliminary_scores(rows, y, queries, weights, many_features=3)
         np.testing.assert_allclose(scores, exact, atol=1e-2 * np.ptp(exact))
 
 
@@ -244,7 +247,7 @@ def test_queries_without_a_preference_change_nothing():
     X, y = np.r_[P.X, np.ones((3, 3))], np.r_[P.y, 2, 2, 2]
     more = DORM(C=1.0, tol=1e-8, random_state=0).fit(X, y, qid=np.r_[P.qid, [99, 99, 99]])
     np.testing.assert_allclose(more.coef_, fitted(C=1.0, tol=1e-8).coef_, atol=1e-10)
-    assert more.ignored_queries_ == 2
+    assert more.n_ignored_queries_ == 2
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -364,13 +367,17 @@ def test_the_first_part_is_a_fit():
 def test_further_parts_stay_close_to_what_was_learned():
     other = problem(seed=8, sizes=(3, 4, 3), n_features=2, shuffle=False)
     ranker = DORM(C=0.4, tol=1e-8, max_iter=20_000).fit(SORTED.X, SORTED.y, qid=SORTED.qid)
-    base = ranker.coef_.copy()
+    earlier = ranker.coef_.copy()
     ranker.partial_fit(other.X, other.y, qid=other.qid)
     blocks = [
-        (other.X[rows], 1.0, planes(other, NDCG, lambda i: (i + 1) ** -0.5, other.X @ base, rows))
+        (
+            other.X[rows],
+            1.0,
+            planes(other, NDCG, lambda i: (i + 1) ** -0.5, other.X @ earlier, rows),
+        )
         for rows in Queries.from_qid(other.qid)
     ]
-    best = reference.structured_optimum(0.4, blocks, base)
+    best = reference.structured_optimum(0.4, blocks, earlier)
     np.testing.assert_allclose(ranker.solution_.objective, best, rtol=1e-6)
 
 
@@ -429,10 +436,10 @@ def test_a_precomputed_kernel_cannot_learn_in_parts():
 
 def test_progress_is_told_and_can_stop_the_fit():
     seen = []
-    ranker = DORM(C=10.0, tol=1e-12, progress=lambda made: seen.append(made) or len(seen) == 2)
+    ranker = DORM(C=10.0, tol=1e-12, progress=lambda step: seen.append(step) or len(seen) == 2)
     ranker.fit(P.X, P.y, qid=P.qid)
-    assert ranker.solution_.ending == "callback"
-    assert [made.n_passes for made in seen] == [1, 2]
+    assert ranker.solution_.ending.reason == "callback"
+    assert [step.iteration for step in seen] == [1, 2]
 
 
 def test_progress_is_shown_on_standard_error(capfd):
@@ -443,19 +450,19 @@ def test_progress_is_shown_on_standard_error(capfd):
 
 
 def test_an_interrupted_fit_keeps_what_it_has():
-    def interrupt(made):
-        if made.n_passes == 2:
+    def interrupt(step):
+        if step.iteration == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
     ranker = DORM(C=10.0, tol=1e-12, progress=interrupt)
-    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 passes"):
+    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 iterations"):
         ranker.fit(P.X, P.y, qid=P.qid)
     assert ranker.solution_.gap > 0
     assert ranker.coef_.any()
 
 
 def test_too_few_passes_are_told():
-    with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=1 passes"):
+    with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=1 iterations"):
         DORM(C=100.0, tol=1e-9, max_iter=1).fit(P.X, P.y, qid=P.qid)
 
 
@@ -465,10 +472,10 @@ def test_too_few_passes_are_told():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"measure": "MAP"}, "`measure` must add up gains times discounts.*got AP"),
-        ({"measure": "KendallTau"}, "`measure` must add up gains times discounts"),
-        ({"measure": "Precision"}, "Precision needs a cut-off"),
-        ({"measure": lambda y: y}, "A cost function must return a finite number"),
+        ({"objective": "MAP"}, "`objective` must add up gains times discounts.*got AP"),
+        ({"objective": "KendallTau"}, "`objective` must add up gains times discounts"),
+        ({"objective": "Precision"}, "Precision needs a cut-off"),
+        ({"objective": lambda y: y}, "A cost function must return a finite number"),
         ({"C": "large"}, "`C` must be a number above 0 or 'scale': got 'large'"),
         ({"C": 0.0}, "`C` must be a finite number above 0"),
         ({"decay": 0.0}, "`decay` must be an exponent above 0"),
@@ -476,7 +483,7 @@ def test_too_few_passes_are_told():
         ({"decay": [1.0, 2.0]}, "fall from position to position"),
         ({"decay": [1.0, 1.0]}, "fall from position to position"),
         ({"tol": 0.0}, "`tol` must be a finite number above 0"),
-        ({"max_iter": 0}, "`max_iter` must be an integer of at least 1"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number above 0"),
         ({"kernel": Gaussian(1.0), "basis": 100}, "`basis` as a number must lie between"),
     ],
 )

@@ -16,12 +16,13 @@ from rankwise import (
     WTA,
     Concordance,
     ConvergenceWarning,
-    CPath,
     Gaussian,
     InvalidInputError,
     Queries,
+    SelectionPath,
 )
-from rankwise.rankers.dorm import dorm_cv as _dorm_search
+from rankwise.rankers.dorm import dorm_cv
+from rankwise.solve.iteration import StoppingRule
 
 P = problem(seed=0, sizes=(6, 5, 1, 7, 4, 6, 8, 5, 6))
 V = problem(seed=1, sizes=(7, 5, 1, 8))
@@ -35,7 +36,7 @@ def folds():
 
 @pytest.mark.parametrize("kernel", ["linear", Gaussian(0.3)], ids=repr)
 def test_held_out_values_are_those_of_refitted_rankers(kernel):
-    search = DORMCV(CS, measure="NDCG @ 3", scoring="MAP", cv=folds(), kernel=kernel, **EXACT)
+    search = DORMCV(CS, objective="NDCG @ 3", measure="MAP", cv=folds(), kernel=kernel, **EXACT)
     search.fit(P.X, P.y, qid=P.qid)
     for C, value in zip(CS, search.path_.values, strict=True):
         scores = np.empty(len(P.y))
@@ -45,7 +46,7 @@ def test_held_out_values_are_those_of_refitted_rankers(kernel):
         assert value == pytest.approx(AP.overall(P.y, scores, Queries.from_qid(P.qid)), abs=1e-9)
     chosen = int(np.argmax(search.path_.values))
     assert CS[chosen] == search.C_
-    assert search.cv_value_ == search.path_.values[chosen]
+    assert search.held_out_value_ == search.path_.values[chosen]
     again = DORM("NDCG @ 3", search.C_, kernel=kernel, **EXACT).fit(P.X, P.y, qid=P.qid)
     np.testing.assert_allclose(search.predict(P.X), again.predict(P.X), atol=1e-3)
 
@@ -59,51 +60,54 @@ def test_validation_data_decide_in_place_of_folds(basis):
     for C, value in zip(CS, search.path_.values, strict=True):
         ranker = DORM(C=C, **options).fit(P.X, P.y, qid=P.qid)
         assert value == pytest.approx(NDCG.overall(V.y, ranker.predict(V.X), queries), abs=1e-9)
-    assert search.cv_value_ == NDCG.overall(V.y, search.predict(V.X), queries)
+    assert search.held_out_value_ == NDCG.overall(V.y, search.predict(V.X), queries)
     assert search.solution_.gap <= 1e-8
-    assert (search.path_.gaps <= 1e-8).all()
+    assert (search.path_.errors <= 1e-8).all()
 
 
 def test_the_best_of_several_settings_is_taken():
     search = DORMCV(
-        4, measure=["NDCG", "NDCG @ 2"], decay=[0.5, "log", (2.0, 1.0)], cv=3, random_state=0
+        4, objective=["NDCG", "NDCG @ 2"], decay=[0.5, "log", (2.0, 1.0)], cv=3, random_state=0
     )
     search.fit(P.X, P.y, qid=P.qid)
     values = [candidate.path.values.max() for candidate in search.search_]
     best = search.search_[int(np.argmax(values))]
     assert len(values) == 6
-    assert search.cv_value_ == max(values)
-    assert (search.measure_, search.decay_) == (best.measure, best.decay)
+    assert search.held_out_value_ == max(values)
+    assert search.objective_ == best.settings["objective"]
+    assert search.decay_ == best.settings["decay"]
     assert all(candidate.path.measure == NDCG for candidate in search.search_)
-    assert best.path.Cs[-1] == pytest.approx(100 * best.path.Cs[0])
+    assert best.path.grid[-1] == pytest.approx(100 * best.path.grid[0])
 
 
 def test_what_decides_follows_what_is_trained():
-    for measure, decides in [
+    for objective, decides in [
         ("WTA", WTA),
         ("mWTA", WTA),
         (lambda y: np.outer(-y, 1 / (1 + np.arange(len(y)))), Concordance),
     ]:
-        search = DORMCV([0.1], measure=measure, cv=2, random_state=0).fit(P.X, P.y, qid=P.qid)
+        search = DORMCV([0.1], objective=objective, cv=2, random_state=0).fit(P.X, P.y, qid=P.qid)
         assert search.path_.measure == decides
 
 
 def test_one_standard_error_takes_a_smaller_value():
-    path = CPath(
+    path = SelectionPath(
+        "C",
         np.array(CS),
         NDCG,
         np.array([0.5, 0.55, 0.6]),
         np.full(3, 0.06),
         np.zeros((3, 9)),
         np.zeros(3),
+        "smallest",
     )
     assert [path.best(), path.best("one_standard_error")] == [2, 1]
     search = DORMCV(CS, rule="one_standard_error", cv=3, random_state=0).fit(P.X, P.y, qid=P.qid)
-    assert search.path_.Cs[search.path_.best("one_standard_error")] == search.C_
+    assert search.path_.grid[search.path_.best("one_standard_error")] == search.C_
 
 
 def test_items_of_a_single_ranking_are_held_out():
-    search = DORMCV([0.01, 0.1], scoring=Concordance, cv=4, random_state=0).fit(P.X, P.y)
+    search = DORMCV([0.01, 0.1], measure=Concordance, cv=4, random_state=0).fit(P.X, P.y)
     assert search.path_.per_query.shape == (2, 4)
     assert search.score(P.X, P.y) > 0.7
 
@@ -117,7 +121,7 @@ def test_folds_are_drawn_by_the_random_state():
 
 
 def test_an_interrupt_keeps_the_settings_that_are_done(monkeypatch):
-    solve_path, calls = _dorm_search.solve_path, []
+    solve_path, calls = dorm_cv.solve_path, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -126,7 +130,7 @@ def test_an_interrupt_keeps_the_settings_that_are_done(monkeypatch):
                 os.kill(os.getpid(), signal.SIGINT)
             yield solution
 
-    monkeypatch.setattr(_dorm_search, "solve_path", interrupted)
+    monkeypatch.setattr(dorm_cv, "solve_path", interrupted)
     search = DORMCV(CS, decay=[0.5, 1.0], cv=3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="Interrupted after 1 of 2 settings"):
         search.fit(P.X, P.y, qid=P.qid)
@@ -137,14 +141,14 @@ def test_an_interrupt_keeps_the_settings_that_are_done(monkeypatch):
 
 
 def test_an_interrupt_inside_a_run_ends_the_search(monkeypatch):
-    monkeypatch.setattr(_dorm_search, "solve_path", _interrupted_path)
+    monkeypatch.setattr(dorm_cv, "solve_path", _interrupted_path)
     with pytest.raises(KeyboardInterrupt):
         DORMCV(CS, cv=3).fit(P.X, P.y, qid=P.qid)
 
 
 def _interrupted_path(*_):
     class Ended:
-        ending = "interrupted"
+        ending = StoppingRule().end("interrupted", 1, 1.0)
 
     yield Ended()
 
@@ -175,8 +179,8 @@ def test_the_path_is_drawn():
         ({"Cs": 0}, "`Cs` must be a number of values, or a list"),
         ({"Cs": "many"}, "`Cs` must be a number of values, or a list"),
         ({"rule": "worst"}, "`rule` must be one of"),
-        ({"scoring": "AP(relevant=9)"}, "At least one held-out query must define AP"),
-        ({"measure": "MAP"}, "`measure` must add up gains times discounts"),
+        ({"measure": "AP(relevant=9)"}, "At least one held-out query must define AP"),
+        ({"objective": "MAP"}, "`objective` must add up gains times discounts"),
     ],
 )
 def test_settings_without_sense_are_refused(options, match):

@@ -1,24 +1,23 @@
-"""What DORM and DORMCV share: the checks of rows, the fitted state, diverse rankings."""
+"""What DORM and DORMCV share: the fitted state, diverse rankings, progress and warnings."""
 
+import warnings
 from abc import ABC
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_length
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import ConvergenceWarning
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import Precomputed
-from rankwise.features.maps import Expansion, FeatureMap
-from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
-from rankwise.rankers.dorm.cutting_planes import Solution
-from rankwise.rankers.dorm.ground import Base
 from rankwise.rankers.dorm.oracles.diversity import assign_constrained, diverse_positions
-from rankwise.rankers.dorm.problem import Task
+from rankwise.rankers.dorm.problem import EarlierFunction, RankingProblem
+from rankwise.solve.iteration import CertifiedSolution, Step
+from rankwise.solve.progress import StepCallback, steps_shown
 
 
 class DirectRanker(PointRanker, ABC):
@@ -26,8 +25,7 @@ class DirectRanker(PointRanker, ABC):
 
     kernel: Any
     basis: int | ArrayLike | None
-    predictor_: FeatureMap
-    solution_: Solution
+    solution_: CertifiedSolution
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -43,7 +41,7 @@ class DirectRanker(PointRanker, ABC):
         Parameters
         ----------
         X : (n_items, n_features)
-            Rows to rank.
+            PackedRows to rank.
         sources : (n_items,) or (n_items, n_conditions)
             Where each item comes from: at most one item of a source is among the first n, or among
             the first as many as there are sources. Or shares of 0 or more: for each column, the
@@ -72,73 +70,53 @@ class DirectRanker(PointRanker, ABC):
         array([0, 2, 1, 3])
         """
         scores = self.predict(X)
-        queries = Queries.single(len(scores)) if qid is None else Queries.from_qid(qid)
+        queries = Queries.of(qid, len(scores))
         named = np.asarray(sources)
-        check_length("qid", queries.index, len(scores))
         check_length("sources", named, len(scores))
         order = queries.order
-        if named.ndim == 1:
-            places = diverse_positions(scores[order], named[order], queries.starts, n)
-        else:
-            places = _constrained_positions(scores[order], named[order], queries.starts, n)
+        find = diverse_positions if named.ndim == 1 else _constrained_positions
+        positions = find(scores[order], named[order], queries.starts, n)
         ranking = np.empty(len(order), dtype=np.intp)
-        ranking[places + np.repeat(queries.starts[:-1], queries.sizes)] = order
+        ranking[positions + np.repeat(queries.starts[:-1], queries.sizes)] = order
         return ranking
 
-    def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_min_samples=2 if reset else 1,
-        )
-
-    def _keep(
+    def _keep_solution(
         self,
-        task: Task,
-        solution: Solution,
-        base: Base | None = None,
-        *,
-        with_qid: bool,
+        problem: RankingProblem,
+        solution: CertifiedSolution,
+        earlier: EarlierFunction | None = None,
     ) -> Self:
-        """Store the solution: `coef_` or `dual_coef_`, whichever this problem has."""
-        weights, lesson = task.fold(solution), task.lesson
-        self.predictor_ = task.ground.predictor
-        if base is not None:
-            self.predictor_, weights = task.ground.join(weights, base)
-        if isinstance(self.predictor_, Expansion):
-            self.dual_coef_ = weights
-        else:
-            self.coef_ = weights
-        self.solution_, self.C_, self.n_iter_ = solution, solution.C, solution.n_passes
-        self.improvement_ = task.improvement(solution, base)
-        self.n_queries_ = lesson.given.queries.n_queries
-        self.ignored_queries_ = self.n_queries_ - lesson.queries.n_queries
-        self.fitted_with_qid_ = with_qid
-        return self
-
-    @property
-    def _weights(self) -> FloatArray:
-        return self.dual_coef_ if isinstance(self.predictor_, Expansion) else self.coef_
-
-    def _scores(self, X: Matrix) -> FloatArray:
-        return self.predictor_.product(X, self._weights)
+        """Store the solution and what is known about it."""
+        predictor, weights = problem.weights(solution, earlier)
+        self.solution_, self.C_, self.n_iter_ = solution, solution.C, solution.n_iter
+        self.improvement_ = problem.improvement(solution, earlier)
+        return self._keep(predictor, weights, problem.data, problem.n_ignored_queries)
 
 
-def head_depth(n_diverse: int | None, aim: Any) -> int:
-    """Return the number of positions that sources must differ in."""
-    depth = n_diverse
-    if depth is None and isinstance(aim, Measure):
-        depth = aim.parameters.get("cutoff")
-    if depth is None:
-        raise InvalidInputError(
-            "`n_diverse` must say how many positions hold different sources, as the measure has no "
-            f"cut-off: got `sources` and the measure {aim!r}. Give n_diverse."
-        )
-    return depth
+def passes_shown(
+    progress: bool | StepCallback, label: str
+) -> AbstractContextManager[StepCallback | None]:
+    """Return what yields the function to call after each pass of the solver."""
+
+    def describe(step: Step) -> str:
+        about = "" if np.isfinite(step.objective) else "about "
+        gap = f"gap {about}{step.error:.1e}"
+        return f"{label}  {step.label}  iteration {step.iteration}  {gap}"
+
+    return steps_shown(progress, label, describe=describe)
+
+
+def warn_if_nothing_learned(improvement: float, objective: object, stacklevel: int = 3) -> None:
+    """Warn that the weights found are no better than none, which their ranking does not show."""
+    if improvement > 0.0:
+        return
+    warnings.warn(
+        f"Nothing was learned: the bound on the loss in {objective} is no lower than without any "
+        "weights, so the ranking means little. Train for a measure without a cut-off, such as NDCG "
+        "(it may still be judged by one with a cut-off), or for other features.",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def _constrained_positions(

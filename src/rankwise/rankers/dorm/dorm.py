@@ -1,29 +1,39 @@
 """DORM: direct optimisation of ranking measures."""
 
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.errors import NothingToLearnError
+from rankwise.core.arrays import Matrix
+from rankwise.core.checks import check_positive
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import FunctionSpace, basis_space, function_space
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.measures.value import Measure
-from rankwise.rankers.dorm.cutting_planes import Solution, solve
-from rankwise.rankers.dorm.direct_ranker import DirectRanker, head_depth
-from rankwise.rankers.dorm.ground import Base, lay_ground, same_ground
-from rankwise.rankers.dorm.objective import CostFunction, Decay, as_aim
-from rankwise.rankers.dorm.problem import Given, Task, Training
-from rankwise.rankers.dorm.training import (
-    CChoice,
-    PassCallback,
-    check_rule,
+from rankwise.features.maps import Basis
+from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.direct_ranker import (
+    DirectRanker,
     passes_shown,
-    settle_c,
-    warn_if_idle,
-    warn_unless_converged,
+    warn_if_nothing_learned,
+)
+from rankwise.rankers.dorm.objective import Decay, ObjectiveLike
+from rankwise.rankers.dorm.problem import (
+    EarlierFunction,
+    LossOptions,
+    RankingProblem,
+    refuse_indefinite_kernel,
 )
 from rankwise.rankers.randomness import generator
+from rankwise.solve.iteration import CertifiedSolution, StoppingRule
+from rankwise.solve.progress import StepCallback
+
+CChoice: TypeAlias = float | Literal["scale"]
+
+SCALE = 10.0
+"""What ``C="scale"`` is, in units of the C from which on slacks matter more than the norm."""
 
 
 @final
@@ -42,7 +52,7 @@ class DORM(DirectRanker):
 
     Parameters
     ----------
-    measure : Measure, str or function
+    objective : Measure, str or function
         What to optimise: ``NDCG``, ``NDCG @ 10``, ``DCG``, ``Precision @ 5``, ``RR``, ``WTA``,
         ``ERU``, ``Utility`` with discounts of your own, or "mWTA", which stands in for WTA. Or a
         function that takes the grades of a query and returns the cost of each item (row) at each
@@ -60,14 +70,14 @@ class DORM(DirectRanker):
         rows, chosen rows of X, or rows themselves.
     n_diverse : int, optional
         How many positions hold different sources if `fit` is given `sources`; the cut-off of the
-        measure when left out.
+        objective when left out.
     tol : float
         Converged when the duality gap is below this share of the objective.
     max_iter : int
         Number of passes over all queries at most.
     progress : bool or callable
-        Show the passes and the gap; or call a function with each pass, which stops the fit by
-        returning True.
+        Show the passes and the gap; or call a function with the `Step` of each pass, which stops
+        the fit by returning True.
     random_state : int, RandomState or None
         Draws the basis rows when `basis` is a number, and the order of the queries in a pass.
 
@@ -77,20 +87,21 @@ class DORM(DirectRanker):
         Weights of the features, with the linear kernel and no basis.
     dual_coef_ : (n_rows,)
         Weights of the training rows, or of the basis rows, otherwise.
-    solution_ : Solution
-        Objective, lower bound, ``gap``, slack of each query, passes, seconds.
+    solution_ : CertifiedSolution
+        Objective, lower bound and ``gap``, why the solver ended; its details hold the slack of each
+        query ("slacks"), "n_oracle_calls", "n_planes" and "seconds".
     C_ : float
         The C of this solution.
     improvement_ : float
         Which share of the objective at f = 0 (in `partial_fit`: at the weights before) learning has
-        taken away. Close to 0 nothing was learned: the measure is too hard to bound, see Notes.
+        taken away. Close to 0 nothing was learned: the objective is too hard to bound, see Notes.
     n_iter_ : int
         Number of passes made.
     kernel_ : Kernel
         The kernel with all its parameters.
     n_queries_ : int
         Number of queries in the training data.
-    ignored_queries_ : int
+    n_ignored_queries_ : int
         How many of them held no preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
@@ -102,7 +113,7 @@ class DORM(DirectRanker):
     Notes
     -----
     [LS08] eq. (27), solved by column generation over the queries with exact oracles for (24). The
-    measure leaves the order of items with equal gains open, and the one that is aimed at decides
+    measure leaves the order of items with equal gains open, and the order in the target decides
     what can be learned: it is that of a least-squares ranker. A cut-off makes the bound loose, so
     loose on noisy data that f = 0 minimises it; a model that is judged by NDCG @ 10 is often better
     trained for NDCG. Ctrl-C ends a fit with the best solution so far and warns.
@@ -123,7 +134,7 @@ class DORM(DirectRanker):
 
     def __init__(
         self,
-        measure: Measure | str | CostFunction = "NDCG",
+        objective: ObjectiveLike = "NDCG",
         C: CChoice = "scale",
         *,
         kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
@@ -132,10 +143,10 @@ class DORM(DirectRanker):
         n_diverse: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        progress: bool | PassCallback = False,
+        progress: bool | StepCallback = False,
         random_state: Any = None,
     ) -> None:
-        self.measure = measure
+        self.objective = objective
         self.C = C
         self.kernel = kernel
         self.decay = decay
@@ -163,7 +174,7 @@ class DORM(DirectRanker):
         X : (n_items, n_features), dense or sparse
             The items. A feature that is constant inside each query makes no difference.
         y : (n_items,)
-            Grades of the items, higher is better; what they gain is the measure's affair.
+            Grades of the items, higher is better; the objective turns them into gains.
         qid : (n_items,), optional
             The query of each item, of any type and in any order; one query when left out.
         sample_weight : (n_items,), optional
@@ -173,18 +184,20 @@ class DORM(DirectRanker):
             Learn for rankings with at most one item of a source among the first `n_diverse`, or
             under weighted conditions; see `predict_diverse`.
         preliminary : (n_items,), optional
-            Preliminary scores, which order the items wherever the measure leaves their order open;
-            those of a least-squares ranker when left out.
+            Scores that order the items wherever the objective leaves their order open; those of a
+            least-squares ranker when left out.
         """
         rng = generator(self.random_state)
         X = self._check_rows(X)
-        given = Given.of(X.shape[0], y, qid, sample_weight, preliminary, sources)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        options = self._options(X, preliminary, sources)
         self.kernel_ = as_kernel(self.kernel).fitted_to(X)
-        ground = lay_ground(X, self.kernel_, self.basis, rng)
-        task = Task.of(self._training(sources), ground, given)
-        solution = self._solve(task, settle_c(self.C, task), rng)
-        self._keep(task, solution, with_qid=qid is not None)
-        warn_if_idle(self.improvement_, self.measure)
+        space = function_space(X, self.kernel_, self.basis, rng)
+        refuse_indefinite_kernel(space, data.n_items)
+        problem = RankingProblem.of(data, space, options)
+        solution = self._solve(problem, self._resolve_c(problem), rng)
+        self._keep_solution(problem, solution)
+        warn_if_nothing_learned(self.improvement_, self.objective)
         return self
 
     def partial_fit(
@@ -197,9 +210,9 @@ class DORM(DirectRanker):
         r"""Go on learning from further queries, staying close to what was learned before.
 
         Minimises :math:`\tfrac{1}{2} |w - w_0|^2` plus C times the sum over the new queries, with
-        :math:`w_0` the weights so far. The first call is a `fit`, and settles C. Queries must
-        come whole; what they look like before does not matter afterwards, so that data of any size
-        can be learned from in parts.
+        :math:`w_0` the weights so far. The first call is a `fit`, which also chooses C. Queries
+        must come whole. Earlier queries are not kept, so that data of any size can be learned from
+        in parts.
 
         Parameters
         ----------
@@ -218,30 +231,52 @@ class DORM(DirectRanker):
         >>> ranker.partial_fit([[0.0, 0.0], [1.0, 2.0]], [0, 1]).coef_.round(2)
         array([0.26, 0.13])
         """
-        previous = vars(self).get("solution_")
-        if previous is None:
+        if "solution_" not in vars(self):
             return self.fit(X, y, qid, sample_weight)
         X = self._check_rows(X, reset=False)
-        earlier = self._scores(X)
-        base = Base(self.predictor_, self._weights, np.array(previous.point), earlier)
-        given = Given.of(X.shape[0], y, qid, sample_weight, preliminary=earlier)
-        ground = same_ground(X, self.predictor_, has_basis=self.basis is not None)
+        scores, point = self._scores(X), np.array(self.solution_.point)
+        earlier = EarlierFunction(self.predictor_, self._weights, point, scores)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        space = self._same_space(X)
+        refuse_indefinite_kernel(space, data.n_items)
         try:
-            task = Task.of(self._training(), ground, given)
+            problem = RankingProblem.of(data, space, self._options(X, scores))
         except NothingToLearnError:
             return self
-        solution = self._solve(task, self.C_, generator(self.random_state), base)
-        return self._keep(task, solution, base, with_qid=qid is not None)
+        solution = self._solve(problem, self.C_, generator(self.random_state), earlier)
+        return self._keep_solution(problem, solution, earlier)
 
-    def _training(self, sources: ArrayLike | None = None) -> Training:
-        depth = None if sources is None else head_depth(self.n_diverse, as_aim(self.measure))
-        return Training(self.measure, self.decay, depth)
+    def _options(
+        self, X: Matrix, preliminary: ArrayLike | None, sources: ArrayLike | None = None
+    ) -> LossOptions:
+        return LossOptions.of(
+            X.shape[0], self.objective, self.decay, preliminary, sources, self.n_diverse
+        )
+
+    def _same_space(self, X: Matrix) -> FunctionSpace:
+        """Return the space of the fitted function, over other rows."""
+        basis_rows = self.predictor_.expansion_rows
+        if self.basis is not None and basis_rows is not None:
+            return basis_space(X, Basis.of(self.kernel_, basis_rows))
+        return function_space(X, self.kernel_, None, generator(self.random_state))
+
+    def _resolve_c(self, problem: RankingProblem) -> float:
+        if not isinstance(self.C, str):
+            remedy = "Choose a positive value or 'scale'; small values learn little."
+            return check_positive("C", self.C, remedy)
+        if self.C != "scale":
+            raise InvalidInputError(f"`C` must be a number above 0 or 'scale': got {self.C!r}.")
+        return SCALE * problem.unit_of_c
 
     def _solve(
-        self, task: Task, C: float, rng: np.random.Generator, base: Base | None = None
-    ) -> Solution:
-        rule = check_rule(self.tol, self.max_iter)
-        with passes_shown(self.progress, "DORM") as on_pass:
-            solution = solve(task.space(base), task.loss, C, rule, on_pass, rng)
-        warn_unless_converged(solution, rule, stacklevel=4)
+        self,
+        problem: RankingProblem,
+        C: float,
+        rng: np.random.Generator,
+        earlier: EarlierFunction | None = None,
+    ) -> CertifiedSolution:
+        rule = StoppingRule.of(self.tol, self.max_iter)
+        with passes_shown(self.progress, "DORM") as on_step:
+            solution = solve(problem.plane_space(earlier), problem.loss, C, rule, on_step, rng)
+        solution.ending.warn(stacklevel=3)
         return solution

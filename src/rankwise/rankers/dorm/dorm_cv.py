@@ -1,155 +1,175 @@
 """DORM that chooses its C, and more, by held-out queries."""
 
 import warnings
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, Self, final
+from math import prod
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_length
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData, one_output
+from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
-from rankwise.rankers.dorm.cutting_planes import Rule, Solution, solve, solve_path
-from rankwise.rankers.dorm.direct_ranker import DirectRanker
-from rankwise.rankers.dorm.ground import lay_ground
-from rankwise.rankers.dorm.objective import scoring_measure
-from rankwise.rankers.dorm.problem import Given, Task, Training, one_output
-from rankwise.rankers.dorm.training import (
-    PassCallback,
-    check_rule,
+from rankwise.rankers.dorm.cutting_planes import REMEDY, solve, solve_path
+from rankwise.rankers.dorm.direct_ranker import (
+    DirectRanker,
     passes_shown,
-    settle_grid,
-    warn_if_idle,
+    warn_if_nothing_learned,
+)
+from rankwise.rankers.dorm.objective import default_measure
+from rankwise.rankers.dorm.problem import (
+    ONE_OUTPUT,
+    LossOptions,
+    RankingProblem,
+    refuse_indefinite_kernel,
 )
 from rankwise.rankers.randomness import generator
-from rankwise.selection.c_path import CCandidate, CPath
-from rankwise.selection.holdouts import Folds
-from rankwise.selection.path import ChoiceRule
+from rankwise.selection.holdouts import (
+    Folds,
+    HeldOut,
+    ValidationData,
+    refuse_partial_validation,
+    resolve_folds,
+)
+from rankwise.selection.judging import judge_scores
+from rankwise.selection.path import (
+    Candidate,
+    ChoiceRule,
+    SelectionPath,
+    as_settings,
+    best_candidate,
+)
+from rankwise.solve.iteration import CertifiedSolution, StoppingRule
+from rankwise.solve.progress import StepCallback
+
+WIDEST = 100.0
+"""The largest C of a grid of which only the number of values is given, in units of the smallest."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Run:
-    """How to solve: when to stop, what to call after each pass, in which order to visit queries."""
+class GridSolver:
+    """Solve for every C: when to stop, what to call after each pass, the order of the queries."""
 
-    rule: Rule
-    on_pass: PassCallback | None
+    rule: StoppingRule
+    on_step: StepCallback | None
     rng: np.random.Generator
 
-    def path(self, task: Task, Cs: FloatArray) -> list[Solution]:
-        """Solve for every C, rising; Ctrl-C ends it as Ctrl-C does."""
-        steps = solve_path(task.space(), task.loss, Cs.tolist(), self.rule, self.on_pass, self.rng)
-        solutions = list(steps)
-        if solutions[-1].ending == "interrupted":
+    def solve(self, problem: RankingProblem, Cs: FloatArray) -> list[CertifiedSolution]:
+        """Solve for every C, rising; Ctrl-C raises as it does elsewhere."""
+        path = solve_path(
+            problem.plane_space(), problem.loss, Cs.tolist(), self.rule, self.on_step, self.rng
+        )
+        solutions = list(path)
+        if solutions[-1].ending.reason == "interrupted":
             raise KeyboardInterrupt
         return solutions
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """The values of all C, and the solutions for all data where they are known already."""
+class JudgedGrid:
+    """One setting judged for every C.
 
-    path: CPath
-    solutions: list[Solution]
-    n_unfinished: int
+    Parameters
+    ----------
+    problem : RankingProblem
+        The problem of all data.
+    path : SelectionPath
+        The held-out values.
+    solutions : list of CertifiedSolution
+        Those of all data, where they are known already.
+    n_unconverged : int
+        Number of solutions whose gap is too large.
+    """
 
-
-class Judge(ABC):
-    """Items that decide on C."""
-
-    @abstractmethod
-    def judge(self, task: Task, Cs: FloatArray, run: Run, measure: Measure) -> Verdict:
-        """Train for every C and measure what was not learned from."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ByValidation(Judge):
-    """Data of their own."""
-
-    X: Matrix
-    y: FloatArray
-    queries: Queries
-
-    def judge(self, task: Task, Cs: FloatArray, run: Run, measure: Measure) -> Verdict:
-        """Train on all data once."""
-        solutions = run.path(task, Cs)
-        W = np.stack([task.fold(solution) for solution in solutions], axis=1)
-        scores = task.ground.predictor.product(self.X, W).T
-        gaps = np.array([solution.gap for solution in solutions])
-        rows = np.arange(len(self.y))
-        path = CPath.judge(scores, self.y, self.queries, rows, measure, Cs, gaps)
-        return Verdict(path, solutions, _unfinished(solutions))
+    problem: RankingProblem
+    path: SelectionPath
+    solutions: list[CertifiedSolution]
+    n_unconverged: int
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class ByFolds(Judge):
-    """Folds of the training data, each left out in turn."""
+Judge: TypeAlias = Callable[[RankingProblem, FloatArray, Measure, GridSolver], JudgedGrid]
+"""Trains for every C and measures what was not learned from."""
 
-    folds: Folds
-    queries: Queries
-
-    def judge(self, task: Task, Cs: FloatArray, run: Run, measure: Measure) -> Verdict:
-        """Train once for each fold."""
-        given = task.lesson.given
-        scores = np.full((len(Cs), len(given.y)), np.nan)
-        gaps, n_unfinished = np.zeros(len(Cs)), 0
-        for fold in range(self.folds.n_folds):
-            out = np.flatnonzero(self.folds.fold == fold)
-            part = task.without(out)
-            solutions = run.path(part, Cs)
-            points = np.stack([solution.point for solution in solutions])
-            scores[:, out] = part.ground.scores(points, part.lesson.rows, out)
-            gaps = np.maximum(gaps, [solution.gap for solution in solutions])
-            n_unfinished += _unfinished(solutions)
-        rows = np.flatnonzero((self.folds.fold >= 0) & (given.weight > 0))
-        path = CPath.judge(scores, given.y, self.queries, rows, measure, Cs, gaps)
-        return Verdict(path, [], n_unfinished)
+Problems: TypeAlias = Iterator[tuple[dict[str, Any], RankingProblem]]
+"""Settings, each with its problem."""
 
 
-def make_folds(cv: Any, X: Matrix, given: Given, rng: np.random.Generator) -> ByFolds:
-    """Split queries into folds, or the items of a single query."""
-    queries, n_items = given.queries, len(given.y)
-    by_item = queries.n_queries == 1
-    groups = np.arange(n_items) if by_item else queries.index
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        folds = _random_folds(int(cv), groups, rng)
-    else:
-        lists = cv
-        if callable(getattr(lists, "split", None)):
-            lists = lists.split(X, given.y, groups)
-        folds = Folds.from_lists(lists, n_items)
-        folds.of_components(groups)
-    return ByFolds(folds, Queries.from_qid(folds.fold) if by_item else queries)
+def judge_by_validation(
+    validation: ValidationData,
+    problem: RankingProblem,
+    Cs: FloatArray,
+    measure: Measure,
+    solver: GridSolver,
+) -> JudgedGrid:
+    """Train on all data once for every C, and measure the validation data."""
+    solutions = solver.solve(problem, Cs)
+    W = np.stack([problem.weights(solution)[1] for solution in solutions], axis=1)
+    scores = problem.space.predictor.product(validation.X, W).T
+    gaps = np.array([solution.gap for solution in solutions])
+    rows = np.arange(len(validation.y))
+    path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
+    return JudgedGrid(problem, path, solutions, _unconverged(solutions))
 
 
-def _random_folds(n_folds: int, groups: IntArray, rng: np.random.Generator) -> Folds:
-    n_groups = int(groups.max()) + 1
-    if n_folds < 2:
-        raise InvalidInputError(f"`cv` as a number must be at least 2: got {n_folds}.")
-    if n_groups < 2:
-        raise InvalidInputError("`cv` needs at least 2 queries, or 2 items of one: got 1.")
-    n_folds = min(n_folds, n_groups)
-    of_group = rng.permutation(np.arange(n_groups) % n_folds)
-    return Folds(of_group[groups], n_folds)
+def judge_by_folds(
+    folds: Folds, problem: RankingProblem, Cs: FloatArray, measure: Measure, solver: GridSolver
+) -> JudgedGrid:
+    """Train for every C without each fold in turn, and measure what was left out."""
+    data = problem.data
+    scores = np.full((len(Cs), data.n_items), np.nan)
+    gaps, n_unconverged = np.zeros(len(Cs)), 0
+    for fold in range(folds.n_folds):
+        out = np.flatnonzero(folds.fold == fold)
+        part = problem.without(out)
+        solutions = solver.solve(part, Cs)
+        points = np.stack([solution.point for solution in solutions])
+        scores[:, out] = part.space.scores(points, part.rows, out)
+        gaps = np.maximum(gaps, [solution.gap for solution in solutions])
+        n_unconverged += _unconverged(solutions)
+    queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
+    rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
+    path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
+    return JudgedGrid(problem, path, [], n_unconverged)
 
 
-def _unfinished(solutions: list[Solution]) -> int:
+def _path(
+    scores: FloatArray,
+    y: FloatArray,
+    queries: Queries,
+    rows: IntArray,
+    measure: Measure,
+    Cs: FloatArray,
+    gaps: FloatArray,
+) -> SelectionPath:
+    """Measure held-out scores of shape (n_Cs, n_items); the gaps are told, and exclude nothing."""
+    held_out = HeldOut(scores[:, :, None], np.zeros(len(Cs)))
+    path = judge_scores(held_out, as_columns(y), queries, rows, measure, Cs, "C", "smallest")
+    if np.isnan(path.values).any():
+        raise InvalidInputError(
+            f"At least one held-out query must define {measure!r}: none of "
+            f"{queries.take(rows).n_queries} does. Give queries with different grades."
+        )
+    return replace(path, errors=gaps)
+
+
+def _unconverged(solutions: list[CertifiedSolution]) -> int:
     return sum(not solution.converged for solution in solutions)
 
 
 @final
 class DORMCV(DirectRanker):
-    r"""Learn to rank by DORM with C, measure, decay and kernel chosen by held-out queries.
+    r"""Learn to rank by DORM with C, objective, decay and kernel chosen by held-out queries.
 
     Every C is trained from the planes of the smaller one before it, so that a grid costs little
     more than its largest value. Given validation data decide; otherwise folds of whole queries do,
@@ -160,13 +180,13 @@ class DORMCV(DirectRanker):
     Cs : int or (n_Cs,)
         The values of C to choose from; a number means so many from where the slacks begin to matter
         more than the norm up to 100 times that, evenly spaced in the logarithms.
-    measure : Measure, str, function or list of these
-        What to optimise, as in `DORM`; of several, the best is taken.
-    scoring : Measure or str, optional
+    objective : Measure, str, function or list of these
+        What to optimise, as in `DORM`; of a list, the best is taken.
+    measure : Measure or str, optional
         What decides, any measure; the one that is optimised, the first of several, when left out.
     cv : int, splitter or list of folds
-        Number of random folds of queries (of items, when there is a single query), a scikit-learn
-        splitter of groups such as ``GroupKFold(5)``, or lists of rows.
+        Number of random folds of queries (of items, without `qid`), a scikit-learn splitter of
+        groups such as ``GroupKFold(5)``, or lists of rows.
     rule : {"best", "one_standard_error"}
         Take the best C, or the smallest one within a standard error of it.
     kernel, decay
@@ -183,15 +203,16 @@ class DORMCV(DirectRanker):
     ----------
     C_ : float
         The chosen C.
-    measure_, kernel_, decay_
-        The chosen measure, kernel and decay.
-    path_ : CPath
-        The values for every C, with standard errors and the value of each query.
-    cv_value_ : float
+    objective_, kernel_, decay_
+        The chosen objective, kernel and decay.
+    path_ : SelectionPath
+        The values for every C, with standard errors and the value of each query; its errors are the
+        largest duality gaps behind each value.
+    held_out_value_ : float
         The held-out value of the chosen setting.
-    search_ : list of CCandidate
+    search_ : list of Candidate
         All settings, with their paths.
-    coef_, dual_coef_, solution_, improvement_, n_iter_, n_queries_, ignored_queries_
+    coef_, dual_coef_, solution_, improvement_, n_iter_, n_queries_, n_ignored_queries_
         As in `DORM`.
 
     Notes
@@ -205,8 +226,8 @@ class DORMCV(DirectRanker):
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(200, 5)), np.repeat(np.arange(20), 10)
     >>> y = np.digitize(X @ [1, 2, 0, 0, 0] + 2 * rng.normal(size=200), [-1, 1, 3])
-    >>> ranker = DORMCV(Cs=5, scoring="MAP", decay=[0.5, 1.0], random_state=0).fit(X, y, qid=qid)
-    >>> ranker.C_ in ranker.path_.Cs, len(ranker.search_), ranker.path_.per_query.shape
+    >>> ranker = DORMCV(Cs=5, measure="MAP", decay=[0.5, 1.0], random_state=0).fit(X, y, qid=qid)
+    >>> ranker.C_ in ranker.path_.grid, len(ranker.search_), ranker.path_.per_query.shape
     (True, 2, (5, 20))
     """
 
@@ -214,8 +235,8 @@ class DORMCV(DirectRanker):
         self,
         Cs: int | ArrayLike = 8,
         *,
-        measure: Any = "NDCG",
-        scoring: Measure | str | None = None,
+        objective: Any = "NDCG",
+        measure: Measure | str | None = None,
         cv: Any = 5,
         rule: ChoiceRule = "best",
         kernel: Any = "linear",
@@ -227,8 +248,8 @@ class DORMCV(DirectRanker):
         random_state: Any = None,
     ) -> None:
         self.Cs = Cs
+        self.objective = objective
         self.measure = measure
-        self.scoring = scoring
         self.cv = cv
         self.rule = rule
         self.kernel = kernel
@@ -260,18 +281,19 @@ class DORMCV(DirectRanker):
         X_val, y_val, qid_val
             Validation data that decide in place of `cv`.
         """
+        refuse_partial_validation(X_val, y_val, qid_val)
         rng = generator(self.random_state)
         X = self._check_rows(X)
-        given = Given.of(X.shape[0], y, qid, sample_weight, preliminary)
-        judge = self._judge(X, given, rng, X_val, y_val, qid_val, with_qid=qid is not None)
-        rule = check_rule(self.tol, self.max_iter)
-        with passes_shown(self.progress, "DORMCV") as on_pass:
-            run = Run(rule, on_pass, rng)
-            task, verdict = self._search(X, given, judge, run)
-            solution = self._solution(task, verdict, run)
-        _warn_unfinished(verdict.n_unfinished + (not solution.converged), rule)
-        self._keep(task, solution, with_qid=qid is not None)
-        warn_if_idle(self.improvement_, self.measure_)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        judge = self._judge(X, data, rng, X_val, y_val, qid_val)
+        rule = StoppingRule.of(self.tol, self.max_iter)
+        with passes_shown(self.progress, "DORMCV") as on_step:
+            solver = GridSolver(rule, on_step, rng)
+            chosen = self._search(self._problems(X, data, preliminary, rng), judge, solver)
+            solution = self._solution(chosen, solver)
+        _warn_unconverged(chosen.n_unconverged + (not solution.converged), rule)
+        self._keep_solution(chosen.problem, solution)
+        warn_if_nothing_learned(self.improvement_, self.objective_)
         return self
 
     def plot_path(self, ax: Any = None) -> Any:
@@ -284,95 +306,103 @@ class DORMCV(DirectRanker):
     def _judge(
         self,
         X: Matrix,
-        given: Given,
+        data: TrainingData,
         rng: np.random.Generator,
         X_val: Any,
         y_val: ArrayLike | None,
         qid_val: ArrayLike | None,
-        *,
-        with_qid: bool,
     ) -> Judge:
-        """Return what decides: validation data where there are any, or folds."""
-        if X_val is None and y_val is None and qid_val is None:
-            return make_folds(self.cv, X, given, rng)
-        if X_val is None or y_val is None or (qid_val is None and with_qid):
-            raise InvalidInputError(
-                "Validation data must have `X_val` and `y_val`, and `qid_val` if `fit` is given "
-                "`qid`: scores compare inside a query only."
-            )
-        X_val = self._check_rows(X_val, reset=False)
-        truth = one_output(y_val, "y_val")
-        queries = Queries.single(len(truth)) if qid_val is None else Queries.from_qid(qid_val)
-        check_length("y_val", truth, X_val.shape[0])
-        check_length("qid_val", queries.index, X_val.shape[0])
-        return ByValidation(X_val, truth, queries)
+        """Return how settings are judged: by validation data where there are any, or by folds."""
+        if X_val is not None:
+            X_val = self._check_rows(X_val, reset=False)
+            validation = ValidationData.of(X_val, y_val, qid_val, has_qid=data.has_qid)
+            one_output(validation.y, "y_val", ONE_OUTPUT)
+            return partial(judge_by_validation, validation)
+        folds = resolve_folds(self.cv, X, data, rng)
+        if data.has_qid:
+            folds.of_components(data.queries.index)  # refuses folds that cut queries
+        return partial(judge_by_folds, folds)
 
-    def _search(self, X: Matrix, given: Given, judge: Judge, run: Run) -> tuple[Task, Verdict]:
+    def _search(self, problems: Problems, judge: Judge, solver: GridSolver) -> JudgedGrid:
         """Judge all settings and return the best; an interrupt keeps what is done."""
-        settings = [
-            (kernel, Training(measure, decay))
-            for kernel, measure, decay in product(
-                *map(_as_list, (self.kernel, self.measure, self.decay))
-            )
-        ]
-        done: list[tuple[Task, Verdict]] = []
-        self.search_: list[CCandidate] = []
+        judged: list[JudgedGrid] = []
+        self.search_: list[Candidate] = []
+        measure = self._measure()
         try:
-            for kernel, training in settings:
-                fitted = as_kernel(kernel).fitted_to(X)
-                task = Task.of(training, lay_ground(X, fitted, self.basis, run.rng), given)
-                verdict = judge.judge(task, settle_grid(self.Cs, task), run, self._scoring())
-                done.append((task, verdict))
-                self.search_.append(
-                    CCandidate(training.measure, fitted, training.decay, verdict.path)
-                )
+            for settings, problem in problems:
+                judged.append(judge(problem, resolve_grid(self.Cs, problem), measure, solver))
+                self.search_.append(Candidate(settings, judged[-1].path))
         except KeyboardInterrupt:
-            if not done:
+            if not judged:
                 raise
+            settings_given = map(as_settings, (self.kernel, self.objective, self.decay))
             warnings.warn(
-                f"Interrupted after {len(done)} of {len(settings)} settings: the best of these is "
-                "used.",
+                f"Interrupted after {len(judged)} of {prod(map(len, settings_given))} settings: "
+                "the best of these is used.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        best = _best(self.search_, self.rule)
+        best = best_candidate(self.search_, self.rule)
         chosen = self.search_[best]
-        self.measure_, self.kernel_, self.decay_ = chosen.measure, chosen.kernel, chosen.decay
+        self.objective_ = chosen.settings["objective"]
+        self.kernel_, self.decay_ = chosen.settings["kernel"], chosen.settings["decay"]
         self.path_ = chosen.path
-        self.cv_value_ = float(chosen.path.values[chosen.path.best(self.rule)])
-        return done[best]
+        self.held_out_value_ = float(self.path_.values[self.path_.best(self.rule)])
+        return judged[best]
 
-    def _scoring(self) -> Measure:
-        if self.scoring is not None:
-            return parse_measure(self.scoring)
-        return scoring_measure(_as_list(self.measure)[0])
+    def _problems(
+        self,
+        X: Matrix,
+        data: TrainingData,
+        preliminary: ArrayLike | None,
+        rng: np.random.Generator,
+    ) -> Problems:
+        """Yield every setting with its problem; those of one kernel share a space."""
+        for kernel in as_settings(self.kernel):
+            fitted = as_kernel(kernel).fitted_to(X)
+            space = function_space(X, fitted, self.basis, rng)
+            refuse_indefinite_kernel(space, data.n_items)
+            for objective, decay in product(as_settings(self.objective), as_settings(self.decay)):
+                options = LossOptions.of(data.n_items, objective, decay, preliminary)
+                settings = {"objective": objective, "kernel": fitted, "decay": decay}
+                yield settings, RankingProblem.of(data, space, options)
 
-    def _solution(self, task: Task, verdict: Verdict, run: Run) -> Solution:
+    def _measure(self) -> Measure:
+        if self.measure is not None:
+            return parse_measure(self.measure)
+        return default_measure(as_settings(self.objective)[0])
+
+    def _solution(self, chosen: JudgedGrid, solver: GridSolver) -> CertifiedSolution:
         """Return the solution for all data at the chosen C."""
-        best = verdict.path.best(self.rule)
-        if verdict.solutions:
-            return verdict.solutions[best]
-        C = float(verdict.path.Cs[best])
-        return solve(task.space(), task.loss, C, run.rule, run.on_pass, run.rng)
+        best = chosen.path.best(self.rule)
+        if chosen.solutions:
+            return chosen.solutions[best]
+        problem, C = chosen.problem, float(chosen.path.grid[best])
+        space = problem.plane_space()
+        return solve(space, problem.loss, C, solver.rule, solver.on_step, solver.rng)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def resolve_grid(Cs: Any, problem: RankingProblem) -> FloatArray:
+    """Return an ascending grid: the values given, or so many from the unit of C up."""
+    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:
+        return problem.unit_of_c * np.geomspace(1.0, WIDEST, int(Cs))
+    try:
+        grid = np.unique(np.asarray(Cs, dtype=np.float64))
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if np.ndim(Cs) != 1 or len(grid) == 0 or not (np.isfinite(grid).all() and (grid > 0).all()):
+        raise InvalidInputError(
+            f"`Cs` must be a number of values, or a list of finite numbers above 0: got {Cs!r}."
+        )
+    return grid
 
 
-def _best(candidates: list[CCandidate], rule: ChoiceRule) -> int:
-    """Return the setting with the best value at its chosen C; the first of equals."""
-    paths = [candidate.path for candidate in candidates]
-    values = np.array([path.values[path.best(rule)] for path in paths])
-    return int(np.argmax(values if paths[0].measure.greater_is_better else -values))
-
-
-def _warn_unfinished(n_unfinished: int, rule: Rule) -> None:
-    if n_unfinished:
+def _warn_unconverged(n_unconverged: int, rule: StoppingRule) -> None:
+    if n_unconverged:
         warnings.warn(
-            f"{n_unfinished} solutions have not converged within max_iter={rule.max_passes} "
-            f"passes to tol={rule.tol:.1e}; `path_.gaps` and `solution_.gap` say how far they "
-            "came. Raise max_iter or tol, lower the largest C, or scale the features.",
+            f"{n_unconverged} solutions have not converged within max_iter={rule.max_iter} "
+            f"iterations to tol={rule.tol:.1e}; `path_.errors` and `solution_.gap` say how far "
+            f"they came. {REMEDY}",
             ConvergenceWarning,
             stacklevel=3,
         )

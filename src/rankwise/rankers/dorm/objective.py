@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,9 @@ from rankwise.measures.value import Measure
 CostFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 """Takes the grades of a query and returns the cost of each item at each position."""
 
+ObjectiveLike: TypeAlias = Measure | str | CostFunction
+"""What can be trained for: a measure, ``"mWTA"``, or costs of items at positions."""
+
 Decay: TypeAlias = float | str | ArrayLike
 
 MODIFIED_WTA = "mWTA"
@@ -29,8 +32,8 @@ HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-al
 
 @final
 @dataclass(frozen=True, eq=False)
-class Aim:
-    """What the rankings of some queries are to gain; arrays stand query by query.
+class PositionObjective:
+    """What items gain or cost at the positions of some queries; arrays stand query by query.
 
     Parameters
     ----------
@@ -38,79 +41,141 @@ class Aim:
         b of each item, already divided by the norm of its query.
     discounts : (n_items,)
         a of each position.
-    is_open : (n_queries,)
+    has_preference : (n_queries,)
         Which queries have rankings of different worth.
     candidates : (n_items,), optional
         For the reciprocal rank, the items of which one is to come first; it has the gain 1, and
         preliminary scores say which it is.
     costs : list of (n_items, n_items), optional
         The cost of each item at each position, in place of gains and discounts.
+
+    Notes
+    -----
+    [LS08] eqs. (9) to (16) for gains and discounts, (19) for costs.
     """
 
     gains: FloatArray
     discounts: FloatArray
-    is_open: BoolArray
+    has_preference: BoolArray
     candidates: BoolArray | None = None
     costs: Sequence[FloatArray] | None = None
 
-    def take(self, items: IntArray) -> "Aim":
-        """Keep the items of the open queries, which must be given."""
-        which = np.flatnonzero(self.is_open)
-        return Aim(
+    @classmethod
+    def of(cls, objective: ObjectiveLike, judgements: Judgements) -> Self:
+        """Turn a measure, ``"mWTA"`` or a cost function into what it asks of some queries."""
+        checked = as_objective(objective)
+        if isinstance(checked, InnerProductMeasure):
+            return cls._from_form(checked.form(judgements), judgements.queries)
+        if isinstance(checked, RRMeasure):
+            return cls._first_relevant(checked, judgements)
+        if isinstance(checked, str):
+            return cls._modified_wta(judgements)
+        return cls._from_costs(checked, judgements)
+
+    @classmethod
+    def _from_form(cls, form: InnerProduct, queries: Queries) -> Self:
+        norms = np.repeat(form.norms, queries.sizes)
+        # [LS08] eq. (12), with the DCG @ n of the best order in its denominator
+        gains = np.divide(form.gains, norms, out=np.zeros(len(norms)), where=norms > 0)
+        positions = _positions(queries)
+        is_counted = positions < len(form.discounts)
+        discounts = np.zeros(len(norms))
+        discounts[is_counted] = form.discounts[positions[is_counted]]
+        return cls(gains, discounts, _varies(gains, queries) & _varies(discounts, queries))
+
+    @classmethod
+    def _first_relevant(cls, measure: RRMeasure, judgements: Judgements) -> Self:
+        """Let one relevant item gain what its position is worth, as [LS08] eq. (10) has but one.
+
+        The position of any relevant item bounds that of the first, and so does the loss.
+        """
+        hits, _ = measure.hits(judgements)
+        positions = _positions(judgements.queries)
+        is_counted = positions < measure.limit(judgements)
+        discounts = np.where(is_counted, 1.0 / (positions + 1.0), 0.0)  # [LS08] eq. (10)
+        has_preference = _varies(hits.astype(np.float64), judgements.queries)
+        return cls(hits.astype(np.float64), discounts, has_preference, candidates=hits)
+
+    @classmethod
+    def _modified_wta(cls, judgements: Judgements) -> Self:
+        """Cut NDCG off soon after the best grade: [LS08] Sect. 6.4.
+
+        The cut-off is 3 where the three best items have different grades. Otherwise it is the
+        position of the first item of a lower grade, in the order of the grades.
+        """
+        queries = judgements.queries
+        starts, positions = queries.starts, _positions(queries)
+        query = np.repeat(np.arange(queries.n_queries), queries.sizes)
+        grades = judgements.y[np.lexsort((-judgements.y, query))]
+        is_top = grades == np.repeat(grades[starts[:-1]], queries.sizes)
+        n_top = np.add.reduceat(is_top.astype(np.intp), starts[:-1])
+        cutoffs = np.maximum(np.minimum(n_top + 1, queries.sizes), np.minimum(HEAD, queries.sizes))
+        is_counted = positions < np.repeat(cutoffs, queries.sizes)
+        gains = NDCG(gain="exponential").gains(judgements)
+        discounts = np.where(is_counted, 1.0 / np.log2(positions + 2.0), 0)  # [LS08] eq. (14)
+        ideal = np.add.reduceat(discounts * gains[np.lexsort((-gains, query))], starts[:-1])
+        norms = np.repeat(np.where(ideal > 0, ideal, 1.0), queries.sizes)
+        has_preference = _varies(gains, queries) & _varies(discounts, queries)
+        return cls(gains / norms, discounts, has_preference)
+
+    @classmethod
+    def _from_costs(cls, function: CostFunction, judgements: Judgements) -> Self:
+        costs = [_cost(function, y) for y in np.split(judgements.y, judgements.starts[1:-1])]
+        has_preference = np.array([bool((np.ptp(cost, axis=1) > 0).any()) for cost in costs])
+        nothing = np.zeros(len(judgements.y))
+        return cls(nothing, nothing, has_preference, costs=costs)
+
+    def take(self, items: IntArray) -> Self:
+        """Keep the items of the queries with a preference, which must be given."""
+        which = np.flatnonzero(self.has_preference)
+        return type(self)(
             self.gains[items],
             self.discounts[items],
-            self.is_open[which],
+            self.has_preference[which],
             None if self.candidates is None else self.candidates[items],
             None if self.costs is None else [self.costs[q] for q in which.tolist()],
         )
 
-    def settle(self, ties: FloatArray, starts: IntArray) -> FloatArray:
-        """Return the gains, where a choice among candidates is made by preliminary scores."""
+    def chosen_gains(self, preliminary: FloatArray, starts: IntArray) -> FloatArray:
+        """Return the gains; preliminary scores choose among candidates, where there are any."""
         if self.candidates is None:
             return self.gains
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        order = np.lexsort((-ties, ~self.candidates, query))
-        gains = np.zeros(len(ties))
+        order = np.lexsort((-preliminary, ~self.candidates, query))
+        gains = np.zeros(len(preliminary))
         gains[order[starts[:-1]]] = 1.0  # [LS08] eq. (10)
         return gains
 
 
-def as_aim(
-    measure: Measure | str | CostFunction,
+def as_objective(
+    objective: ObjectiveLike,
 ) -> InnerProductMeasure | RRMeasure | str | CostFunction:
     """Return a measure that can be trained for, the name of the heuristic, or a cost function."""
-    if isinstance(measure, str) and measure.strip().lower() == MODIFIED_WTA.lower():
+    if isinstance(objective, str) and objective.strip().lower() == MODIFIED_WTA.lower():
         return MODIFIED_WTA
-    if callable(measure) and not isinstance(measure, Measure):
+    if callable(objective) and not isinstance(objective, Measure):
+        return objective
+    return trainable_measure(objective)
+
+
+def trainable_measure(objective: Measure | str) -> InnerProductMeasure | RRMeasure:
+    """Return a measure that can be trained for, or refuse others."""
+    measure = parse_measure(objective)
+    if isinstance(measure, InnerProductMeasure | RRMeasure):
         return measure
-    parsed = parse_measure(measure)
-    if isinstance(parsed, InnerProductMeasure | RRMeasure):
-        return parsed
     raise InvalidInputError(
-        "`measure` must add up gains times discounts of positions, as NDCG, DCG, Precision @ k, "
-        f"RR, WTA, ERU and Utility do: got {parsed!r}, which does not. Train for NDCG, and choose "
-        "settings by the measure you want with DORMCV(scoring=...)."
+        "`objective` must add up gains times discounts of positions, as NDCG, DCG, Precision @ k, "
+        f"RR, WTA, ERU and Utility do: got {measure!r}, which does not. Train for NDCG, and use "
+        f"{measure!r} to choose the settings."
     )
 
 
-def scoring_measure(measure: Measure | str | CostFunction) -> Measure:
-    """Return the measure that judges what was trained for another aim."""
-    aim = as_aim(measure)
-    if isinstance(aim, Measure):
-        return aim
-    return WTA if aim == MODIFIED_WTA else Concordance
-
-
-def find_aim(measure: Measure | str | CostFunction, judgements: Judgements) -> Aim:
-    """Turn a measure, ``"mWTA"`` or a cost function into what it asks of some queries."""
-    aim = as_aim(measure)
-    if isinstance(aim, InnerProductMeasure):
-        return _from_form(aim.form(judgements), judgements.queries)
-    if isinstance(aim, RRMeasure):
-        return _first_relevant(aim, judgements)
-    if isinstance(aim, str):
-        return _modified_wta(judgements)
-    return _from_costs(aim, judgements)
+def default_measure(objective: ObjectiveLike) -> Measure:
+    """Return the measure that judges what was trained for an objective."""
+    checked = as_objective(objective)
+    if isinstance(checked, Measure):
+        return checked
+    return WTA if checked == MODIFIED_WTA else Concordance
 
 
 def decay_of(decay: Decay, queries: Queries) -> FloatArray:
@@ -128,7 +193,7 @@ def decay_of(decay: Decay, queries: Queries) -> FloatArray:
         c = 1.0 / np.log(np.log(i + 2.0))
     else:
         c = _given_decay(decay, i)
-    return c[_places(queries)]
+    return c[_positions(queries)]
 
 
 def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
@@ -147,59 +212,9 @@ def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     )
 
 
-def _places(queries: Queries) -> IntArray:
+def _positions(queries: Queries) -> IntArray:
     """Return positions 0, 1, ... of each query, query by query."""
     return np.arange(queries.n_items) - np.repeat(queries.starts[:-1], queries.sizes)
-
-
-def _from_form(form: InnerProduct, queries: Queries) -> Aim:
-    norms = np.repeat(form.norms, queries.sizes)
-    gains = np.divide(form.gains, norms, out=np.zeros(len(norms)), where=norms > 0)
-    places = _places(queries)
-    is_counted = places < len(form.discounts)
-    discounts = np.zeros(len(norms))
-    discounts[is_counted] = form.discounts[places[is_counted]]
-    return Aim(gains, discounts, _varies(gains, queries) & _varies(discounts, queries))
-
-
-def _first_relevant(measure: RRMeasure, judgements: Judgements) -> Aim:
-    """Let one relevant item gain what its position is worth, as eq. (10) has but one.
-
-    The position of any relevant item bounds that of the first, and so does the loss.
-    """
-    hits, _ = measure.hits(judgements)
-    places = _places(judgements.queries)
-    is_counted = places < measure.limit(judgements)
-    discounts = np.where(is_counted, 1.0 / (places + 1.0), 0.0)
-    is_open = _varies(hits.astype(np.float64), judgements.queries)
-    return Aim(hits.astype(np.float64), discounts, is_open, candidates=hits)
-
-
-def _modified_wta(judgements: Judgements) -> Aim:
-    """Cut NDCG off soon after the best grade: [LS08] Sect. 6.4.
-
-    The cut-off is 3 where the three best items have different grades. Otherwise it is the position
-    of the first item of a lower grade, in the order of the grades.
-    """
-    queries = judgements.queries
-    starts, places = queries.starts, _places(queries)
-    query = np.repeat(np.arange(queries.n_queries), queries.sizes)
-    grades = judgements.y[np.lexsort((-judgements.y, query))]
-    is_top = grades == np.repeat(grades[starts[:-1]], queries.sizes)
-    n_top = np.add.reduceat(is_top.astype(np.intp), starts[:-1])
-    cutoffs = np.maximum(np.minimum(n_top + 1, queries.sizes), np.minimum(HEAD, queries.sizes))
-    gains = NDCG(gain="exponential").gains(judgements)
-    discounts = np.where(places < np.repeat(cutoffs, queries.sizes), 1.0 / np.log2(places + 2.0), 0)
-    ideal = np.add.reduceat(discounts * gains[np.lexsort((-gains, query))], starts[:-1])
-    share = np.repeat(np.where(ideal > 0, ideal, 1.0), queries.sizes)
-    return Aim(gains / share, discounts, _varies(gains, queries) & _varies(discounts, queries))
-
-
-def _from_costs(function: CostFunction, judgements: Judgements) -> Aim:
-    costs = [_cost(function, y) for y in np.split(judgements.y, judgements.starts[1:-1])]
-    is_open = np.array([bool((np.ptp(cost, axis=1) > 0).any()) for cost in costs])
-    nothing = np.zeros(len(judgements.y))
-    return Aim(nothing, nothing, is_open, costs=costs)
 
 
 def _cost(function: CostFunction, y: FloatArray) -> FloatArray:

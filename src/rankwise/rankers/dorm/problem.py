@@ -1,38 +1,297 @@
-"""The queries that DORM learns from, and the problem they pose."""
+"""The problem that DORM solves: queries, the loss of their rankings, a space of functions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_length, check_scores, check_weight
+from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData, one_output
+from rankwise.features.function_space import FunctionSpace
+from rankwise.features.maps import FeatureMap
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure
-from rankwise.rankers.dorm.cutting_planes import Solution
-from rankwise.rankers.dorm.ground import Base, Ground
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.objective import Aim, CostFunction, Decay, decay_of, find_aim
+from rankwise.rankers.dorm.objective import (
+    MODIFIED_WTA,
+    Decay,
+    ObjectiveLike,
+    PositionObjective,
+    as_objective,
+    decay_of,
+)
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
-from rankwise.rankers.dorm.spaces import Space
+from rankwise.rankers.dorm.plane_spaces import DualPlanes, PlaneSpace, PrimalPlanes
+from rankwise.solve.iteration import CertifiedSolution
 from rankwise.solve.normal_equations import Primal
-from rankwise.solve.spectra import solve_once
+from rankwise.solve.spectra import refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
-"""Alpha, as a share of the mean eigenvalue of the normal equations."""
+"""Alpha of preliminary scores, as a share of the mean eigenvalue of the normal equations."""
 
 MANY_FEATURES = 1000
-"""Beyond so many features the equations are solved by iterations, and less exactly."""
+"""Beyond so many features these equations are solved by iterations, and less exactly."""
+
+ONE_OUTPUT = "Fit one ranker per output."
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LossOptions:
+    """What the loss of a ranking depends on beside the grades; build it with `of`, which checks.
+
+    Parameters
+    ----------
+    objective : Measure, str or function
+        What is trained for.
+    decay : float, str or array
+        c.
+    preliminary : (n_items,), optional
+        Scores that order items where the objective leaves their order open.
+    sources : (n_items,) or (n_items, n_conditions), optional
+        Where items come from, or shares of them under weighted conditions.
+    n_diverse : int, optional
+        Number of positions that the condition on sources is about; given if there are sources.
+    """
+
+    objective: ObjectiveLike
+    decay: Decay
+    preliminary: FloatArray | None = None
+    sources: NDArray[Any] | None = None
+    n_diverse: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        n_items: int,
+        objective: ObjectiveLike,
+        decay: Decay,
+        preliminary: ArrayLike | None = None,
+        sources: ArrayLike | None = None,
+        n_diverse: int | None = None,
+    ) -> Self:
+        """Check that scores and sources have one entry per row of X, and fit the objective."""
+        scores = None
+        if preliminary is not None:
+            scores = one_output(preliminary, "preliminary", ONE_OUTPUT)
+            check_length("preliminary", scores, n_items)
+        if sources is None:
+            return cls(objective, decay, scores)
+        named = np.asarray(sources)
+        check_length("sources", named, n_items)
+        return cls(objective, decay, scores, named, _diverse_positions(n_diverse, objective))
+
+
+def _diverse_positions(n_diverse: int | None, objective: ObjectiveLike) -> int:
+    """Return the number of positions that sources must differ in: as given, or the cut-off."""
+    checked = as_objective(objective)
+    if isinstance(checked, Measure):
+        n_diverse = checked.parameters.get("cutoff") if n_diverse is None else n_diverse
+    elif checked != MODIFIED_WTA:
+        raise InvalidInputError(
+            "`sources` must come with a measure: got a cost function. Let the cost say what "
+            "belongs where, or train for a measure."
+        )
+    if n_diverse is None:
+        raise InvalidInputError(
+            "`n_diverse` must say how many positions hold different sources, as the objective has "
+            f"no cut-off: got `sources` and the objective {checked!r}. Give n_diverse."
+        )
+    return n_diverse
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EarlierFunction:
+    """The ranking function that learning goes on from.
+
+    Parameters
+    ----------
+    predictor, weights
+        The function: a map, and the weights that it takes.
+    point : (n_unknowns,)
+        The same as the solver found it.
+    scores : (n_items,)
+        Its scores of all rows of X.
+    """
+
+    predictor: FeatureMap
+    weights: FloatArray
+    point: FloatArray
+    scores: FloatArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RankingProblem:
+    """Queries to learn from, the loss of their rankings, and the functions to choose from.
+
+    The items are those of a weight above 0, of queries whose rankings differ in worth; their arrays
+    stand query by query.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Everything that was given.
+    space : FunctionSpace
+        The ranking functions over the rows of X.
+    options : LossOptions
+        What the loss depends on beside the grades.
+    rows : (n_items,)
+        Where the items stand in X.
+    queries : Queries
+        Their grouping, sorted.
+    preliminary : (n_items,)
+        Scores that order the items in the target, where the objective leaves their order open.
+    loss : RankingLoss
+        What is bounded.
+    """
+
+    data: TrainingData
+    space: FunctionSpace
+    options: LossOptions
+    rows: IntArray
+    queries: Queries
+    preliminary: FloatArray
+    loss: RankingLoss
+
+    @classmethod
+    def of(cls, data: TrainingData, space: FunctionSpace, options: LossOptions) -> Self:
+        """Take the queries that hold a preference, and the loss that the options ask for."""
+        rows, queries, objective = _with_preferences(data, options.objective)
+        decay = decay_of(options.decay, queries)
+        weights = queries.mean(data.weight[rows])
+        if options.preliminary is None:
+            relevance = data.single_output(ONE_OUTPUT)[rows]
+            if objective.costs is not None:
+                relevance = RankingLoss.from_costs(objective.costs, decay).target
+            features = space.features(rows)
+            preliminary = preliminary_scores(features, relevance, queries, weights)
+        else:
+            preliminary = options.preliminary[rows]
+        sources = None if options.sources is None else options.sources[rows]
+        loss = _loss(objective, queries, decay, preliminary, weights, sources, options.n_diverse)
+        return cls(data, space, options, rows, queries, preliminary, loss)
+
+    def without(self, rows: IntArray) -> Self:
+        """Leave out some rows of X."""
+        return type(self).of(self.data.without(rows), self.space, self.options)
+
+    @property
+    def n_ignored_queries(self) -> int:
+        """Number of queries that hold no preference."""
+        return self.data.queries.n_queries - self.queries.n_queries
+
+    def plane_space(self, earlier: EarlierFunction | None = None) -> PlaneSpace:
+        """Return where the solver moves, close to an earlier function where there is one."""
+        starts = self.queries.starts
+        if self.space.is_explicit:
+            point = None if earlier is None else earlier.point
+            return PrimalPlanes(self.space.features(self.rows), starts, point)
+        scores = None if earlier is None else earlier.scores[self.rows]
+        return DualPlanes(self.space.kernel_matrix(self.rows), starts, scores)
+
+    def weights(
+        self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
+    ) -> tuple[FeatureMap, FloatArray]:
+        """Return the predictor and the weights that it takes."""
+        weights = self.space.fold(solution.point, self.rows)
+        if earlier is None:
+            return self.space.predictor, weights
+        return self.space.join(weights, earlier.predictor, earlier.weights)
+
+    def improvement(
+        self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
+    ) -> float:
+        """Return which share of the objective at the start a solution has taken away."""
+        scores = np.zeros(len(self.rows)) if earlier is None else earlier.scores[self.rows]
+        at_start = solution.C * float(self.loss.weights @ self.loss.slacks(scores))
+        return 1.0 - solution.objective / at_start if at_start > 0 else 0.0
+
+    @property
+    def unit_of_c(self) -> float:
+        """The C from which on slacks begin to matter more than the norm.
+
+        Below it the solution is C times the sum of the planes at 0, whose direction does not depend
+        on C. It is the C at which the dual of this direction is largest, ``sum of losses / |sum of
+        planes|^2``, and changes with the scale of the features and the number of queries as the C
+        of one and the same ranking function does.
+        """
+        largest = float(np.abs(self.preliminary).max(initial=0.0))
+        hint = self.preliminary * (1e-9 / largest) if largest > 0 else self.preliminary
+        beta, losses = self.loss.cuts(hint)
+        beta *= self.queries.spread(self.loss.weights)
+        norm = _squared_norm(self.space, self.rows, beta)
+        return float(self.loss.weights @ losses) / norm if norm > 0 else 1.0
+
+
+def refuse_indefinite_kernel(space: FunctionSpace, n_items: int) -> None:
+    """Refuse a kernel matrix that is not positive semidefinite, unless its kernel must be."""
+    if not space.is_explicit and not space.kernel_is_trusted:
+        refuse_indefinite_matrix(space.kernel_matrix(np.arange(n_items)))
+
+
+def _squared_norm(space: FunctionSpace, rows: IntArray, beta: FloatArray) -> float:
+    """Return the squared norm of the sum of items, each times its coefficient."""
+    if space.is_explicit:
+        v = space.features(rows).T @ beta
+        return float(v @ v)
+    return float(beta @ (space.kernel_matrix(rows) @ beta))
+
+
+def _with_preferences(
+    data: TrainingData, objective: ObjectiveLike
+) -> tuple[IntArray, Queries, PositionObjective]:
+    """Return the items of a weight above 0 of all queries that hold a preference."""
+    y = data.single_output(ONE_OUTPUT)
+    counted = np.flatnonzero(data.weight > 0)
+    queries = data.queries.take(counted)
+    order = counted[queries.order]
+    queries = queries.take(queries.order)
+    found = PositionObjective.of(objective, Judgements.of(y[order], queries))
+    if not found.has_preference.any():
+        raise NothingToLearnError(
+            "The data must hold at least one query whose rankings differ by the objective: none of "
+            f"{queries.n_queries} does, as their items gain the same, or there is but one. Check "
+            "`y`, `qid` and `objective`."
+        )
+    kept = np.flatnonzero(found.has_preference[queries.index])
+    return order[kept], queries.take(kept), found.take(kept)
+
+
+def _loss(
+    objective: PositionObjective,
+    queries: Queries,
+    decay: FloatArray,
+    preliminary: FloatArray,
+    weights: FloatArray,
+    sources: NDArray[Any] | None,
+    n_diverse: int | None,
+) -> RankingLoss:
+    """Return the loss to bound, towards the ranking that preliminary scores choose."""
+    if objective.costs is not None:
+        return RankingLoss.from_costs(objective.costs, decay, preliminary, weights)
+    gains = objective.chosen_gains(preliminary, queries.starts)
+    plan = plan_assignments(gains, objective.discounts, decay, queries.starts)
+    if sources is None or n_diverse is None:
+        return RankingLoss.from_gains(plan, preliminary, weights)
+    make = RankingLoss.from_sources if sources.ndim == 1 else RankingLoss.from_conditions
+    return make(plan, sources, n_diverse, preliminary, weights)
 
 
 def preliminary_scores(
-    Z: Matrix, relevance: FloatArray, queries: Queries, weights: FloatArray
+    Z: Matrix,
+    relevance: FloatArray,
+    queries: Queries,
+    weights: FloatArray,
+    many_features: int = MANY_FEATURES,
 ) -> FloatArray:
     """Return the scores of a least-squares ranker with ties kept.
 
@@ -49,12 +308,12 @@ def preliminary_scores(
         The grouping of the items.
     weights : (n_queries,)
         How much each query counts.
+    many_features : int
+        Number of features beyond which the equations are solved by iterations.
     """
     of_item = queries.spread(weights)
-    graph = PreferenceGraph.from_scores(
-        relevance, queries.index, ties="keep", sample_weight=of_item
-    )
-    if Z.shape[1] > MANY_FEATURES:
+    graph = PreferenceGraph.from_scores(relevance, queries, ties="keep", sample_weight=of_item)
+    if Z.shape[1] > many_features:
         return _by_iterations(Z, graph, _within_scatter(Z, queries, of_item))
     system = Primal.of(graph, Z)
     A = system.matrix()
@@ -85,210 +344,3 @@ def _within_scatter(Z: Matrix, queries: Queries, weight: FloatArray) -> float:
     sums = grouping @ Z
     squares = weight @ (Z * Z).sum(axis=1)
     return float(squares - (grouping @ weight / queries.sizes**2) @ (sums * sums).sum(axis=1))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What ``fit`` was given beside X, checked; one entry per row of X."""
-
-    y: FloatArray
-    queries: Queries
-    weight: FloatArray
-    preliminary: FloatArray | None = None
-    sources: Any = None
-
-    @classmethod
-    def of(
-        cls,
-        n_items: int,
-        y: ArrayLike | None,
-        qid: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        preliminary: ArrayLike | None = None,
-        sources: ArrayLike | None = None,
-    ) -> Self:
-        """Check that everything has one entry per row."""
-        scores = one_output(y, "y")
-        queries = Queries.single(n_items) if qid is None else Queries.from_qid(qid)
-        weight = check_weight("sample_weight", sample_weight, n_items, "row of `X`")
-        check_length("y", scores, n_items)
-        check_length("qid", queries.index, n_items)
-        early = None if preliminary is None else one_output(preliminary, "preliminary")
-        named = None if sources is None else np.asarray(sources)
-        if early is not None:
-            check_length("preliminary", early, n_items)
-        if named is not None:
-            check_length("sources", named, n_items)
-        return cls(scores, queries, weight, early, named)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """The queries whose rankings differ in worth; arrays stand query by query.
-
-    Parameters
-    ----------
-    rows : (n_items,)
-        Where the items stand in X.
-    queries : Queries
-        Their grouping, sorted.
-    aim : Aim
-        What their rankings gain.
-    decay : (n_items,)
-        c of each position.
-    relevance : (n_items,)
-        What preliminary scores are learned from.
-    weights : (n_queries,)
-        How much each query counts: the mean weight of its items.
-    given : Given
-        What was given.
-    """
-
-    rows: IntArray
-    queries: Queries
-    aim: Aim
-    decay: FloatArray
-    relevance: FloatArray
-    weights: FloatArray
-    given: Given
-
-    @classmethod
-    def of(cls, measure: Measure | str | CostFunction, decay: Decay, given: Given) -> Self:
-        """Take the items of a weight above 0 of all queries that hold a preference."""
-        counted = np.flatnonzero(given.weight > 0)
-        queries = given.queries.take(counted)
-        order = counted[queries.order]
-        queries = queries.take(queries.order)
-        judgements = Judgements.of(given.y[order], queries)
-        aim = find_aim(measure, judgements)
-        if not aim.is_open.any():
-            raise NothingToLearnError(
-                "The data must hold at least one query whose rankings differ by the measure: none "
-                f"of {queries.n_queries} does, as their items gain the same, or there is but one. "
-                "Check `y`, `qid` and `measure`."
-            )
-        kept = np.flatnonzero(aim.is_open[queries.index])
-        rows, queries, aim = order[kept], queries.take(kept), aim.take(kept)
-        c = decay_of(decay, queries)
-        weights = queries.mean(given.weight[rows])
-        return cls(rows, queries, aim, c, _relevance(aim, given.y[rows], c), weights, given)
-
-    def ties(self, ground: Ground) -> FloatArray:
-        """Return preliminary scores of the items: given, or those of a least-squares ranker."""
-        if self.given.preliminary is not None:
-            return self.given.preliminary[self.rows]
-        Z = ground.features(self.rows)
-        return preliminary_scores(Z, self.relevance, self.queries, self.weights)
-
-    def loss(self, ties: FloatArray, depth: int | None = None) -> RankingLoss:
-        """Return the loss to bound, towards the ranking that preliminary scores choose.
-
-        Parameters
-        ----------
-        ties : (n_items,)
-            Preliminary scores.
-        depth : int, optional
-            Number of positions that the condition on sources is about.
-        """
-        starts, sources = self.queries.starts, self.given.sources
-        if self.aim.costs is not None:
-            if sources is not None:
-                raise InvalidInputError(
-                    "`sources` must come with a measure: got a cost function. Let the cost say "
-                    "what belongs where, or train for a measure."
-                )
-            return RankingLoss.from_costs(self.aim.costs, self.decay, ties, self.weights)
-        gains = self.aim.settle(ties, starts)
-        plan = plan_assignments(gains, self.aim.discounts, self.decay, starts)
-        if sources is None or depth is None:
-            return RankingLoss.from_gains(plan, ties, self.weights)
-        make = RankingLoss.from_sources if sources.ndim == 1 else RankingLoss.from_conditions
-        return make(plan, sources[self.rows], depth, ties, self.weights)
-
-
-def _relevance(aim: Aim, y: FloatArray, decay: FloatArray) -> FloatArray:
-    """Return the grades, or for costs the decay at the positions where items cost least."""
-    return y if aim.costs is None else RankingLoss.from_costs(aim.costs, decay).target
-
-
-def one_output(y: ArrayLike | None, name: str) -> FloatArray:
-    """Return scores of a single output."""
-    if y is None:
-        raise InvalidInputError(
-            "`fit` requires y to be passed, but the target y is None. Give the grades of the items."
-        )
-    scores = check_scores(y, name)
-    if scores.ndim != 1:
-        raise InvalidInputError(
-            f"`{name}` must have shape (n_items,): got {scores.shape}. Fit one ranker per output."
-        )
-    return scores
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Training:
-    """What is trained for: the measure, the decay, how many positions are to be diverse."""
-
-    measure: Measure | str | CostFunction
-    decay: Decay
-    depth: int | None = None
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Queries to learn from, the loss of their rankings, and the functions to choose from."""
-
-    training: Training
-    ground: Ground
-    lesson: Lesson
-    ties: FloatArray
-    loss: RankingLoss
-
-    @classmethod
-    def of(cls, training: Training, ground: Ground, given: Given) -> Self:
-        """Build from what was given."""
-        lesson = Lesson.of(training.measure, training.decay, given)
-        ties = lesson.ties(ground)
-        return cls(training, ground, lesson, ties, lesson.loss(ties, training.depth))
-
-    def without(self, rows: IntArray) -> Self:
-        """Leave out some rows of X."""
-        weight = self.lesson.given.weight.copy()
-        weight[rows] = 0.0
-        return type(self).of(self.training, self.ground, replace(self.lesson.given, weight=weight))
-
-    def space(self, base: Base | None = None) -> Space:
-        """Return where the solver moves, starting from a base where there is one."""
-        return self.ground.space(self.lesson.rows, self.lesson.queries.starts, base)
-
-    def fold(self, solution: Solution) -> FloatArray:
-        """Return the weights of the predictor."""
-        return self.ground.fold(solution.point, self.lesson.rows)
-
-    def improvement(self, solution: Solution, base: Base | None = None) -> float:
-        """Return which share of the objective at the start a solution has taken away."""
-        rows = self.lesson.rows
-        scores = np.zeros(len(rows)) if base is None else base.scores[rows]
-        at_start = solution.C * float(self.loss.weights @ self.loss.slacks(scores))
-        return 1.0 - solution.objective / at_start if at_start > 0 else 0.0
-
-    @property
-    def natural_c(self) -> float:
-        """The C from which on slacks begin to matter more than the norm.
-
-        Below it the solution is C times the sum of the planes at 0, whose direction does not depend
-        on C. It is the C at which the dual of this direction is largest, ``sum of losses / |sum of
-        planes|^2``, and changes with the scale of the features and the number of queries as the C
-        of one and the same ranking function does.
-        """
-        spread = float(np.abs(self.ties).max(initial=0.0))
-        hint = self.ties * (1e-9 / spread) if spread > 0 else self.ties
-        beta, losses = self.loss.cuts(hint)
-        weights = self.loss.weights
-        beta *= self.lesson.queries.spread(weights)
-        norm = self.ground.squared_norm(self.lesson.rows, beta)
-        return float(weights @ losses) / norm if norm > 0 else 1.0
