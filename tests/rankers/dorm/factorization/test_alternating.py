@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 
 import reference
-from rankwise.rankers.dorm.cutting_planes import Rule as SolverRule
 from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.factorization import alternating
 from rankwise.rankers.dorm.factorization.alternating import (
     Factors,
-    ItemFactorSpace,
+    ItemFactorPlanes,
     Ratings,
-    Rule,
     best_scaled,
     factorize,
     fold_in,
@@ -24,9 +24,11 @@ from rankwise.rankers.dorm.factorization.alternating import (
 )
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
-from rankwise.rankers.dorm.spaces import LinearSpace
+from rankwise.rankers.dorm.plane_spaces import PrimalPlanes
+from rankwise.solve.iteration import StoppingRule
 
-EXACT = SolverRule(tol=1e-8, max_passes=20_000)
+EXACT = StoppingRule(tol=1e-8, max_iter=20_000)
+LONG = StoppingRule(tol=1e-9, max_iter=50)
 
 DISCOUNTS = {
     "NDCG": lambda i: 1.0 / np.log2(i + 1.0),
@@ -104,7 +106,7 @@ def many(seed=0, n_users=40, n_items=30, n_rated=12, noise=0.3):
 def test_the_objective_is_that_of_all_rankings(measure):
     for seed in range(5):
         problem = case(seed, measure)
-        loss = problem.ratings.aimed(problem.factors)
+        loss = problem.ratings.loss_near(problem.factors)
         fast = problem.ratings.objective(problem.factors, loss, 1.7)
         np.testing.assert_allclose(fast, problem.naive(problem.factors, 1.7), rtol=1e-12)
 
@@ -119,7 +121,7 @@ def test_factors_that_are_zero_pay_the_greatest_losses():
 def test_aiming_next_to_the_current_ranking_lowers_the_objective():
     problem = case(1, grades=2)
     ratings, factors = problem.ratings, problem.factors
-    at_best = ratings.objective(factors, ratings.aimed(factors), 1.0)
+    at_best = ratings.objective(factors, ratings.loss_near(factors), 1.0)
     rng = np.random.default_rng(0)
     others = [
         ratings.objective(
@@ -135,7 +137,7 @@ def test_aiming_next_to_the_current_ranking_lowers_the_objective():
 @pytest.mark.parametrize("measure", ["NDCG", "NDCG @ 2"])
 def test_users_reach_the_optimum_over_all_rankings(C, measure):
     problem = case(2, measure)
-    U = fold_in(problem.ratings, C, problem.factors, Rule(max_sweeps=1, gap=1e-9))
+    U = fold_in(problem.ratings, C, problem.factors, StoppingRule(max_iter=1), 1e-9)
     V, bias = problem.factors.V, problem.factors.bias
     for u, (items, *_), planes in zip(U, problem.users(), problem.planes(), strict=True):
         shifted = [(beta, loss - beta @ bias[items]) for beta, loss in planes]
@@ -156,16 +158,16 @@ def rows_for_items(problem):
 
 def space_of(problem):
     shape = problem.factors.with_bias.shape
-    return ItemFactorSpace(problem.ratings.items, problem.starts, shape)
+    return ItemFactorPlanes(problem.ratings.items, problem.starts, shape)
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0])
 @pytest.mark.parametrize("measure", ["NDCG", "precision @ 3"])
 def test_items_reach_the_optimum_over_all_rankings(C, measure):
     problem = case(3, measure)
-    loss = problem.ratings.aimed(problem.factors)
+    loss = problem.ratings.loss_near(problem.factors)
     space = space_of(problem)
-    space.aim(problem.factors.with_constant, loss.target)
+    space.retarget(problem.factors.with_constant, loss.target)
     solution = solve(space, loss, C, EXACT)
     X = rows_for_items(problem)
     parts = zip(np.split(X, problem.starts[1:-1]), problem.planes(), strict=True)
@@ -181,11 +183,11 @@ def test_planes_stay_valid_when_users_and_targets_move():
     problem, other = case(4), case(14)
     space, ratings = space_of(problem), problem.ratings
     for factors in (problem.factors, other.factors, problem.factors):
-        loss = ratings.aimed(factors)
-        space.aim(factors.with_constant, loss.target)
+        loss = ratings.loss_near(factors)
+        space.retarget(factors.with_constant, loss.target)
         X = rows_for_items(Case(ratings, factors, problem.R))
         warm = solve(space, loss, 3.0, EXACT)
-        cold = solve(LinearSpace(csr_array(X), problem.starts), loss, 3.0, EXACT)
+        cold = solve(PrimalPlanes(csr_array(X), problem.starts), loss, 3.0, EXACT)
         assert warm.converged
         np.testing.assert_allclose(warm.objective, cold.objective, rtol=2e-7)
         np.testing.assert_allclose(warm.bound, cold.bound, rtol=2e-7)
@@ -193,7 +195,7 @@ def test_planes_stay_valid_when_users_and_targets_move():
 
 def test_items_learn_from_planes_found_elsewhere():
     problem = case(5)
-    loss = problem.ratings.aimed(problem.factors)
+    loss = problem.ratings.loss_near(problem.factors)
     cuts = [list(planes) for planes in problem.planes()]
 
     def oracle(q, g):
@@ -207,7 +209,7 @@ def test_items_learn_from_planes_found_elsewhere():
     objectives = []
     for each in (loss, given):
         space = space_of(problem)
-        space.aim(problem.factors.with_constant, each.target)
+        space.retarget(problem.factors.with_constant, each.target)
         objectives.append(solve(space, each, 2.0, EXACT).objective)
     np.testing.assert_allclose(*objectives, rtol=2e-7)
 
@@ -225,18 +227,18 @@ def test_the_objective_never_increases(measure, C):
 
 
 def test_no_half_step_improves_on_where_a_run_came_to_rest():
-    problem, rule = many(n_users=15, n_items=8, n_rated=6), Rule(1e-6, max_sweeps=500, gap=1e-5)
-    found = factorize(problem.ratings, 0.5, problem.factors, rule)
-    assert found.ending == "converged"
-    loss, factors = problem.ratings.aimed(found.factors), found.factors
-    U = fold_in(problem.ratings, 0.5, factors, rule)
+    problem, rule = many(n_users=15, n_items=8, n_rated=6), StoppingRule(1e-6, max_iter=500)
+    found = factorize(problem.ratings, 0.5, problem.factors, rule, half_step_tol=1e-5)
+    assert found.ending.converged
+    loss, factors = problem.ratings.loss_near(found.factors), found.factors
+    U = fold_in(problem.ratings, 0.5, factors, rule, 1e-5)
     space = space_of(problem)
-    space.aim(factors.with_constant, loss.target)
-    V = solve(space, loss, 0.5, SolverRule(1e-5)).point
+    space.retarget(factors.with_constant, loss.target)
+    V = solve(space, loss, 0.5, StoppingRule(1e-5)).point
     users = Factors(U, factors.V, factors.bias)
     items = Factors(factors.U, V[:, :-1], V[:, -1])
     for moved in (users, items):
-        value = problem.ratings.objective(moved, problem.ratings.aimed(moved), 0.5)
+        value = problem.ratings.objective(moved, problem.ratings.loss_near(moved), 0.5)
         assert value >= found.objectives[-1] * (1 - 1e-4)
 
 
@@ -282,20 +284,20 @@ def test_the_scale_of_the_start_is_the_best_of_many():
         best = best_scaled(ratings, start, C)
         np.testing.assert_allclose(best.U / best.U[0, 0], start.U / start.U[0, 0], rtol=1e-10)
         values = [
-            ratings.objective(start.scaled(scale), ratings.aimed(start), C)
+            ratings.objective(start.scaled(scale), ratings.loss_near(start), C)
             for scale in (0.0025, 0.05, 1.0, 9.0)
         ]
-        assert ratings.objective(best, ratings.aimed(best), C) <= min(values) * (1 + 0.05)
+        assert ratings.objective(best, ratings.loss_near(best), C) <= min(values) * (1 + 0.05)
 
 
 def test_factors_of_users_pay_from_the_onset_on():
     problem = many(4, n_users=60)
     ratings, start = problem.ratings, problem.factors
     onset = onset_of_factors(ratings, start, np.random.default_rng(0))
-    rule = Rule(tol=1e-6, max_sweeps=200, gap=1e-4)
+    rule = StoppingRule(tol=1e-6, max_iter=200)
     norms = []
     for C in (onset / 3.0, 3.0 * onset):
-        found = factorize(ratings, C, best_scaled(ratings, start, C), rule)
+        found = factorize(ratings, C, best_scaled(ratings, start, C), rule, half_step_tol=1e-4)
         norms.append(np.linalg.norm(found.factors.U @ found.factors.V.T))
     assert norms[0] < 1e-3 * norms[1]
 
@@ -308,11 +310,11 @@ def test_the_onset_does_not_fail_where_nothing_is_learned():
 
 
 def test_known_users_are_folded_in_where_they_were():
-    problem, rule = many(5, n_users=20), Rule(tol=1e-4, max_sweeps=200, gap=1e-3)
-    found = factorize(problem.ratings, 2.0, problem.factors, rule)
+    problem, rule = many(5, n_users=20), StoppingRule(tol=1e-4, max_iter=200)
+    found = factorize(problem.ratings, 2.0, problem.factors, rule, half_step_tol=1e-3)
     nobody = Factors(np.zeros_like(found.factors.U), found.factors.V, found.factors.bias)
-    again = Factors(fold_in(problem.ratings, 2.0, nobody, rule), nobody.V, nobody.bias)
-    value = problem.ratings.objective(again, problem.ratings.aimed(again), 2.0)
+    again = Factors(fold_in(problem.ratings, 2.0, nobody, rule, 1e-3), nobody.V, nobody.bias)
+    value = problem.ratings.objective(again, problem.ratings.loss_near(again), 2.0)
     np.testing.assert_allclose(value, found.objectives[-1], rtol=0.02)
 
 
@@ -322,7 +324,7 @@ def test_runs_follow_the_generator():
     def run(seed):
         rng = np.random.default_rng(seed)
         return factorize(
-            problem.ratings, 3.0, problem.factors, Rule(max_sweeps=2), rng=rng
+            problem.ratings, 3.0, problem.factors, StoppingRule(max_iter=2), rng=rng
         ).factors.V
 
     np.testing.assert_array_equal(run(0), run(0))
@@ -332,7 +334,7 @@ def test_runs_follow_the_generator():
 def test_users_come_out_the_same_however_they_are_shared_out(monkeypatch):
     problem = many(7)
     together = fold_in(problem.ratings, 3.0, problem.factors)
-    monkeypatch.setattr("rankwise.rankers.dorm.factorization.alternating._RATINGS_PER_PART", 50)
+    monkeypatch.setattr(alternating, "_RATINGS_PER_PART", 50)
     np.testing.assert_array_equal(fold_in(problem.ratings, 3.0, problem.factors), together)
 
 
@@ -343,9 +345,15 @@ def test_a_run_can_be_stopped_by_its_callback():
         seen.append(step)
         return len(seen) == 3
 
-    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9), stop)
-    assert found.ending == "callback"
-    assert [(step.sweep, step.half) for step in seen] == [(1, "users"), (1, "items"), (2, "users")]
+    found = factorize(
+        problem.ratings, 3.0, problem.factors, StoppingRule(tol=1e-9, max_iter=50), stop
+    )
+    assert found.ending.reason == "callback"
+    assert [(step.iteration, step.label) for step in seen] == [
+        (1, "users"),
+        (1, "items"),
+        (2, "users"),
+    ]
     assert [step.objective for step in seen] == found.objectives[1:].tolist()
 
 
@@ -354,12 +362,14 @@ def test_an_interrupt_returns_the_best_so_far(half):
     problem = many(9)
 
     def interrupt(step):
-        if step.sweep == 2 and step.half == half:
+        if step.iteration == 2 and step.label == half:
             os.kill(os.getpid(), signal.SIGINT)
 
-    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9), interrupt)
-    loss = problem.ratings.aimed(found.factors)
-    assert found.ending == "interrupted"
+    found = factorize(
+        problem.ratings, 3.0, problem.factors, StoppingRule(tol=1e-9, max_iter=50), interrupt
+    )
+    loss = problem.ratings.loss_near(found.factors)
+    assert found.ending.reason == "interrupted"
     assert problem.ratings.objective(found.factors, loss, 3.0) <= found.objectives[-1] * (1 + 1e-12)
     assert np.all(np.diff(found.objectives) <= 0.0)
 
@@ -368,18 +378,41 @@ def test_an_interrupt_inside_a_half_step_is_kept_in_mind(monkeypatch):
     problem = many(10)
 
     def pressed(*arguments, **settings):
-        return solve(*arguments, on_pass=lambda _: os.kill(os.getpid(), signal.SIGINT), **settings)
+        return solve(*arguments, on_step=lambda _: os.kill(os.getpid(), signal.SIGINT), **settings)
 
-    monkeypatch.setattr("rankwise.rankers.dorm.factorization.alternating.solve", pressed)
-    found = factorize(problem.ratings, 3.0, problem.factors, Rule(tol=1e-9, gap=1e-6))
-    assert found.ending == "interrupted"
-    assert found.n_sweeps == 1
+    monkeypatch.setattr(alternating, "solve", pressed)
+    found = factorize(
+        problem.ratings, 3.0, problem.factors, StoppingRule(tol=1e-9), half_step_tol=1e-6
+    )
+    assert found.ending.reason == "interrupted"
+    assert found.n_iter == 1
+
+
+def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch):
+    problem, calls = many(7), []
+    fit_users = alternating.kernels.fit_users
+
+    def pressed(*arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.02)
+        fit_users(*arguments)
+
+    monkeypatch.setattr(alternating.kernels, "fit_users", pressed)
+    monkeypatch.setattr(alternating, "_RATINGS_PER_PART", 20)
+    monkeypatch.setattr(alternating, "_MAX_RATINGS_PER_PART", 20)
+    found = factorize(problem.ratings, 3.0, problem.factors, LONG)
+    assert found.ending.reason == "interrupted"
+    assert len(calls) < 12  # of 24 parts
+    assert len(found.objectives) == 2
+    assert found.objectives[1] < found.objectives[0]
 
 
 def test_a_target_of_equal_gains_follows_the_scores():
     problem = case(11, grades=1)
     scores = problem.ratings.scores(problem.factors)
-    loss = problem.ratings.aimed(problem.factors)
+    loss = problem.ratings.loss_near(problem.factors)
     place = ideal_positions(np.zeros(len(scores)), scores, problem.starts)
     place += np.repeat(problem.starts[:-1], np.diff(problem.starts))
     np.testing.assert_array_equal(loss.target, problem.ratings.plan.decay[place])

@@ -69,7 +69,7 @@ def test_parameters_follow_scikit_learn(check):
 
 
 def test_fit_returns_the_model_and_leaves_its_parameters_alone():
-    fresh = RankingFactorization(2, measure=NDCG @ 5, C=1.0, random_state=0)
+    fresh = RankingFactorization(2, objective=NDCG @ 5, C=1.0, random_state=0)
     before = repr(fresh)
     assert fresh.fit(TRAIN) is fresh
     assert repr(fresh) == before
@@ -104,10 +104,10 @@ MEASURES = {
 
 @pytest.mark.parametrize(("measure", "C"), MEASURES.items())
 def test_every_measure_learns_and_never_raises_the_objective(measure, C):
-    fitted = RankingFactorization(2, measure=measure, C=C, random_state=0).fit(TRAIN)
-    assert np.all(np.diff(fitted.objective_) <= 0.0)
-    assert fitted.objective_[-1] < 0.95 * fitted.objective_[0]
-    assert len(fitted.objective_) == 1 + 2 * fitted.n_iter_
+    fitted = RankingFactorization(2, objective=measure, C=C, random_state=0).fit(TRAIN)
+    assert np.all(np.diff(fitted.objective_values_) <= 0.0)
+    assert fitted.objective_values_[-1] < 0.95 * fitted.objective_values_[0]
+    assert len(fitted.objective_values_) == 1 + 2 * fitted.n_iter_
     agreed = clone(fitted).set_params(n_components=1)
     vars(agreed).update({**vars(fitted), "user_factors_": 0.0 * fitted.user_factors_})
     assert fitted.score(TRAIN) > agreed.score(TRAIN) + 0.02
@@ -173,7 +173,7 @@ def test_stored_zeros_are_ratings():
 def half_a_sweep(measure, **settings):
     """Stop after the first convex problem, solved to 1e-5: further on, rounding decides."""
     return RankingFactorization(
-        2, measure=measure, tol=1e-6, progress=lambda _: True, random_state=0, **settings
+        2, objective=measure, tol=1e-6, progress=lambda _: True, random_state=0, **settings
     )
 
 
@@ -181,8 +181,8 @@ def test_what_a_user_adds_to_all_ratings_changes_nothing():
     lifted = csr_array(TRAIN)
     lifted.data -= np.repeat(np.arange(60.0), np.diff(lifted.indptr))
     fits = [half_a_sweep(WTA, C=20.0).fit(R) for R in (TRAIN, lifted)]
-    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-4)
-    assert fits[0].objective_[1] < fits[0].objective_[0]
+    np.testing.assert_allclose(fits[0].objective_values_, fits[1].objective_values_, rtol=1e-4)
+    assert fits[0].objective_values_[1] < fits[0].objective_values_[0]
 
 
 def test_negative_ratings_are_welcome_where_the_measure_has_a_neutral_vote():
@@ -190,8 +190,8 @@ def test_negative_ratings_are_welcome_where_the_measure_has_a_neutral_vote():
     fits = [
         half_a_sweep(ERU(neutral=neutral)).fit(R) for neutral, R in ((2.0, TRAIN), (0.0, shifted))
     ]
-    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-4)
-    assert fits[0].objective_[1] < fits[0].objective_[0]
+    np.testing.assert_allclose(fits[0].objective_values_, fits[1].objective_values_, rtol=1e-4)
+    assert fits[0].objective_values_[1] < fits[0].objective_values_[0]
     with pytest.raises(InvalidInputError, match=r"not be negative for NDCG @ 10.*smallest is -2"):
         RankingFactorization(2).fit(shifted)
 
@@ -205,7 +205,7 @@ def test_users_without_a_preference_follow_the_bias():
     shown[-2, 1:] = False  # one rating
     shown[-1] = False  # none
     fitted = RankingFactorization(1, C=5.0, random_state=0).fit(as_ratings(grades, shown))
-    assert fitted.ignored_users_ == 3
+    assert fitted.n_ignored_users_ == 3
     np.testing.assert_array_equal(fitted.user_factors_[-3:], 0.0)
     for user in (-3, -2, -1):
         np.testing.assert_array_equal(fitted.predict(len(grades) + user), fitted.item_bias_)
@@ -259,8 +259,8 @@ def test_new_users_profit_from_the_items_of_others():
     fitted = RankingFactorization(2, random_state=0).fit(rows[:60])
     strangers = fitted.fold_in(rows[60:])
     nobody = fitted.fold_in(csr_array((30, 40)))
-    assert nobody.ignored_users_ == 30
-    assert strangers.ignored_users_ == 0
+    assert nobody.n_ignored_users_ == 30
+    assert strangers.n_ignored_users_ == 0
     assert strangers.score(held[60:]) > nobody.score(held[60:]) + 0.02
 
 
@@ -273,7 +273,7 @@ def test_scores_come_back_from_a_file(model, tmp_path):
     assert repr(loaded) == repr(model)
     np.testing.assert_array_equal(loaded.predict(range(60)), model.predict(range(60)))
     np.testing.assert_array_equal(loaded.recommend(4), model.recommend(4))
-    np.testing.assert_array_equal(loaded.objective_, model.objective_)
+    np.testing.assert_array_equal(loaded.objective_values_, model.objective_values_)
     assert loaded.score(TEST) == model.score(TEST)
     np.testing.assert_array_equal(
         loaded.fold_in(TRAIN).user_factors_, model.fold_in(TRAIN).user_factors_
@@ -305,38 +305,38 @@ def test_a_small_c_makes_the_factors_vanish_and_says_so():
 
 def test_a_fit_that_learned_nothing_says_so():
     with pytest.warns(ConvergenceWarning, match="Nothing was learned: with C=1 the objective"):
-        RankingFactorization(2, measure=WTA, C=1.0, random_state=0).fit(TRAIN)
+        RankingFactorization(2, objective=WTA, C=1.0, random_state=0).fit(TRAIN)
 
 
 def test_ctrl_c_keeps_the_best_factors_so_far():
     def press(step):
-        if step.sweep == 2:
+        if step.iteration == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C in sweep 2"):
+    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 iterations"):
         fitted = RankingFactorization(2, progress=press, random_state=0).fit(TRAIN)
     assert fitted.n_iter_ == 2
-    assert fitted.objective_[-1] < fitted.objective_[0]
+    assert fitted.objective_values_[-1] < fitted.objective_values_[0]
 
 
 def test_a_callback_sees_each_half_step_and_can_stop():
     seen = []
 
     def stop(step):
-        seen.append((step.sweep, step.half))
+        seen.append((step.iteration, step.label))
         return len(seen) == 2
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted = RankingFactorization(2, progress=stop, random_state=0).fit(TRAIN)
     assert seen == [(1, "users"), (1, "items")]
-    assert len(fitted.objective_) == 3
+    assert len(fitted.objective_values_) == 3
 
 
 def test_progress_shows_the_objective(capsys):
     fitted = RankingFactorization(2, progress=True, random_state=0).fit(TRAIN)
     shown = capsys.readouterr().err
-    assert f"objective {fitted.objective_[-1]:.6g}" in shown
+    assert f"objective {fitted.objective_values_[-1]:.6g}" in shown
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_an_item_is_rated_once_by_a_user():
         ({"tol": 0.0}, "`tol` must be a finite number above 0"),
         ({"max_iter": 0}, "`max_iter` must be a whole number above 0"),
         ({"decay": -1.0}, "`decay` must be"),
-        ({"measure": "KendallTau"}, "`measure` must add up gains times discounts"),
+        ({"objective": "KendallTau"}, "`objective` must add up gains times discounts"),
     ],
 )
 def test_parameters_must_make_sense(parameters, message):

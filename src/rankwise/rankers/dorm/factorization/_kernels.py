@@ -5,7 +5,7 @@ from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries, make_scratch
-from rankwise.rankers.dorm.planes import Aims, Planes, cut, dot, improve
+from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 
 CAPACITY = 40  # planes of a user while its factors are sought
 
@@ -22,7 +22,7 @@ def rated_scores(
 
 @njit(cache=True, nogil=True)
 def fit_users(
-    aims: Aims,
+    targets: OracleTargets,
     items: IntArray,
     bias: FloatArray,
     V: FloatArray,
@@ -38,15 +38,15 @@ def fit_users(
     point met replaces the row of ``U`` if it is better. A visit costs two products with the factors
     of the user's items, and the oracle.
     """
-    planes, scratch = _make_planes(V.shape[1]), make_scratch(aims.plan)
+    planes, scratch = _make_planes(V.shape[1]), make_scratch(targets.plan)
     for u in range(first, last):
-        rated = items[aims.plan.starts[u] : aims.plan.starts[u + 1]]
-        _fit_user(aims, u, bias[rated], V[rated], tol, max_visits, planes, scratch, U[u])
+        rated = items[targets.plan.starts[u] : targets.plan.starts[u + 1]]
+        _fit_user(targets, u, bias[rated], V[rated], tol, max_visits, planes, scratch, U[u])
 
 
 @njit(cache=True, nogil=True)
 def _fit_user(
-    aims: Aims,
+    targets: OracleTargets,
     u: int,
     given: FloatArray,
     F: FloatArray,
@@ -58,15 +58,15 @@ def _fit_user(
 ) -> None:
     """Improve the factors of one user, whose items have the scores ``given`` whatever they are."""
     beta, vector, direction = np.empty(len(F)), np.empty(len(best)), np.empty(len(best))
-    least, _ = _evaluate(aims, u, given, F, scratch, best, beta, vector)
+    least, _ = _evaluate(targets, u, given, F, scratch, best, beta, vector)
     w = np.zeros(len(best))
     _reset(planes)
     for _ in range(max_visits):
-        value, loss = _evaluate(aims, u, given, F, scratch, w, beta, vector)
+        value, loss = _evaluate(targets, u, given, F, scratch, w, beta, vector)
         if value < least:
             least = value
             best[:] = w
-        gap = improve(planes, 0, aims.C[u], w, vector, vector, loss, True, direction)
+        gap = improve(planes, 0, targets.C[u], w, vector, vector, loss, True, direction)
         if gap <= tol * value:
             break
         w += direction
@@ -74,7 +74,7 @@ def _fit_user(
 
 @njit(cache=True, nogil=True)
 def _evaluate(
-    aims: Aims,
+    targets: OracleTargets,
     u: int,
     given: FloatArray,
     F: FloatArray,
@@ -87,14 +87,14 @@ def _evaluate(
     g, positions = given.copy(), np.empty(len(given), np.intp)
     for i in range(len(g)):
         g[i] += dot(F[i], w)
-    assign_queries(aims.plan, scratch, g, u, u + 1, positions)
-    loss = cut(aims, u, positions, beta) - dot(beta, given)
+    assign_queries(targets.plan, scratch, g, u, u + 1, positions)
+    loss = cut(targets, u, positions, beta) - dot(beta, given)
     vector[:] = 0.0
     for i in range(len(beta)):
         if beta[i] != 0.0:
             for k in range(len(vector)):
                 vector[k] += beta[i] * F[i, k]
-    return 0.5 * dot(w, w) + aims.C[u] * max(0.0, loss - dot(vector, w)), loss
+    return 0.5 * dot(w, w) + targets.C[u] * max(0.0, loss - dot(vector, w)), loss
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +121,7 @@ def _reset(planes: Planes) -> None:
 
 @njit(cache=True, nogil=True)
 def visit(
-    aims: Aims,
+    targets: OracleTargets,
     items: IntArray,
     U: FloatArray,
     planes: Planes,
@@ -137,21 +137,21 @@ def visit(
     """
     gap = 0.0
     for u in users:
-        first = aims.plan.starts[u]
-        n_items = aims.plan.starts[u + 1] - first
+        first = targets.plan.starts[u]
+        n_items = targets.plan.starts[u + 1] - first
         g, beta = np.empty(n_items), np.empty(n_items)
         positions = np.empty(n_items, np.intp)
         for i in range(n_items):
             g[i] = dot(U[u], V[items[first + i]])
-        assign_queries(aims.plan, scratch, g, u, u + 1, positions)
-        loss = cut(aims, u, positions, beta)
-        gap += _move(aims, items, U, planes, u, g, beta, loss, True, V)
+        assign_queries(targets.plan, scratch, g, u, u + 1, positions)
+        loss = cut(targets, u, positions, beta)
+        gap += _move(targets, items, U, planes, u, g, beta, loss, True, V)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def visit_given(
-    aims: Aims,
+    targets: OracleTargets,
     items: IntArray,
     U: FloatArray,
     planes: Planes,
@@ -163,28 +163,33 @@ def visit_given(
     """Visit one user with a plane found elsewhere."""
     g = np.empty(len(beta))
     for i in range(len(g)):
-        g[i] = dot(U[u], V[items[aims.plan.starts[u] + i]])
-    return _move(aims, items, U, planes, u, g, beta, loss, True, V)
+        g[i] = dot(U[u], V[items[targets.plan.starts[u] + i]])
+    return _move(targets, items, U, planes, u, g, beta, loss, True, V)
 
 
 @njit(cache=True, nogil=True)
 def revisit(
-    aims: Aims, items: IntArray, U: FloatArray, planes: Planes, users: IntArray, V: FloatArray
+    targets: OracleTargets,
+    items: IntArray,
+    U: FloatArray,
+    planes: Planes,
+    users: IntArray,
+    V: FloatArray,
 ) -> float:
     """Visit users in turn with the planes they have; return the sum of the gaps these show."""
     gap = 0.0
     for u in users:
-        first = aims.plan.starts[u]
-        g = np.empty(aims.plan.starts[u + 1] - first)
+        first = targets.plan.starts[u]
+        g = np.empty(targets.plan.starts[u + 1] - first)
         for i in range(len(g)):
             g[i] = dot(U[u], V[items[first + i]])
-        gap += _move(aims, items, U, planes, u, g, g, 0.0, False, V)
+        gap += _move(targets, items, U, planes, u, g, g, 0.0, False, V)
     return gap
 
 
 @njit(cache=True, nogil=True)
 def _move(
-    aims: Aims,
+    targets: OracleTargets,
     items: IntArray,
     U: FloatArray,
     planes: Planes,
@@ -199,8 +204,8 @@ def _move(
     square = dot(U[u], U[u])
     for i in range(len(g)):
         image[i] = square * beta[i]
-    gap = improve(planes, u, aims.C[u], g, beta, image, loss, is_new, direction)
-    _add_to(items[aims.plan.starts[u] :], U[u], 1.0, direction, V)
+    gap = improve(planes, u, targets.C[u], g, beta, image, loss, is_new, direction)
+    _add_to(items[targets.plan.starts[u] :], U[u], 1.0, direction, V)
     return gap
 
 
@@ -217,15 +222,17 @@ def _add_to(
 
 
 @njit(cache=True, nogil=True)
-def sum_planes(aims: Aims, items: IntArray, U: FloatArray, planes: Planes, V: FloatArray) -> None:
+def sum_planes(
+    targets: OracleTargets, items: IntArray, U: FloatArray, planes: Planes, V: FloatArray
+) -> None:
     """Add all planes, times their weights and the factors of their users, to ``V``."""
     for u in range(len(U)):
         size = planes.sizes[u]
         for slot in range(1, planes.counts[u]):
             first = planes.starts[u] + slot * size
-            weight = aims.C[u] * planes.weights[u, slot]
+            weight = targets.C[u] * planes.weights[u, slot]
             vector = planes.vectors[first : first + size]
-            _add_to(items[aims.plan.starts[u] :], U[u], weight, vector, V)
+            _add_to(items[targets.plan.starts[u] :], U[u], weight, vector, V)
 
 
 @njit(cache=True, nogil=True)

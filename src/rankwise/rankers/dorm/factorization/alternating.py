@@ -1,26 +1,44 @@
 """Ranking factorisation: factors of users and items whose products rank the items of each user."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.rankers.dorm.cutting_planes import Rule as SolverRule
 from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.factorization import _kernels as kernels
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.plans import Plan, Scratch
-from rankwise.rankers.dorm.planes import Aims
-from rankwise.rankers.dorm.spaces import Space
-from rankwise.solve.iteration import deferred_interrupts
+from rankwise.rankers.dorm.oracles.plans import OraclePlan, Scratch
+from rankwise.rankers.dorm.plane_spaces import PlaneSpace
+from rankwise.rankers.dorm.planes import OracleTargets
+from rankwise.solve.iteration import (
+    Ending,
+    Interrupts,
+    Reason,
+    Step,
+    StoppingRule,
+    deferred_interrupts,
+    wants_to_stop,
+)
+from rankwise.solve.progress import StepCallback
+
+HALF_STEP_TOL = 1e-2
+"""The duality gap at which a half-step counts as solved, as a share of its objective."""
+
+DEFAULT_RULE = StoppingRule(tol=1e-3, max_iter=50)
+REMEDY = "Raise max_iter or tol, or lower C."
+
+_MAX_VISITS = 500  # of a user in one half-step
+_RATINGS_PER_PART = 5_000  # of the work that threads share, at least
+_MAX_RATINGS_PER_PART = 50_000  # and at most, so that Ctrl-C is noticed soon
 
 
 @final
-class ItemFactorSpace(Space):
+class ItemFactorPlanes(PlaneSpace):
     """Factors V of items, which a user with factors u scores ``<u, V_i>``; a query is a user.
 
     Keeps the planes of each user when the factors of the users or the target change, since a plane
@@ -36,7 +54,7 @@ class ItemFactorSpace(Space):
         Of V.
     """
 
-    max_cached = 5
+    max_cached_passes = 5
 
     def __init__(self, items: IntArray, starts: IntArray, shape: tuple[int, int]) -> None:
         super().__init__(starts, np.diff(starts))
@@ -45,8 +63,8 @@ class ItemFactorSpace(Space):
         self._V = np.zeros(shape)
         self._target = np.zeros(len(items))
 
-    def aim(self, U: FloatArray, target: FloatArray) -> None:
-        """Take other factors of the users, and another ranking of each user to aim at."""
+    def retarget(self, U: FloatArray, target: FloatArray) -> None:
+        """Take other factors of the users, and another target of each user."""
         squares = np.einsum("uk,uk->u", U, U)
         kernels.move_planes(self._starts, self.planes, target - self._target, squares)
         self._U, self._target = U, target
@@ -73,38 +91,31 @@ class ItemFactorSpace(Space):
         return scores
 
     def overlap(self) -> tuple[float, float]:
-        """Return the squared norm of the factors; there is no base."""
+        """Return the squared norm of the factors; there is no earlier function."""
         return float(np.sum(self._V**2)), 0.0
 
-    def visit(self, aims: Aims, scratch: Scratch, queries: IntArray) -> float:
+    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
         """Visit users in turn with the oracle; return the sum of their gaps."""
         state = self._items, self._U, self.planes, scratch
-        gap: float = kernels.visit(aims, *state, queries, self._V)
+        gap: float = kernels.visit(targets, *state, queries, self._V)
         return gap
 
-    def visit_given(self, aims: Aims, q: int, beta: FloatArray, loss: float) -> float:
+    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
         """Visit one user with a plane found elsewhere."""
         state = self._items, self._U, self.planes
-        gap: float = kernels.visit_given(aims, *state, q, beta, loss, self._V)
+        gap: float = kernels.visit_given(targets, *state, q, beta, loss, self._V)
         return gap
 
-    def revisit(self, aims: Aims, queries: IntArray) -> float:
+    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
         """Visit users in turn with the planes they have; return the gaps these show."""
         state = self._items, self._U, self.planes
-        gap: float = kernels.revisit(aims, *state, queries, self._V)
+        gap: float = kernels.revisit(targets, *state, queries, self._V)
         return gap
 
-    def refresh(self, aims: Aims) -> None:
+    def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""
         self._V[:] = 0.0
-        kernels.sum_planes(aims, self._items, self._U, self.planes, self._V)
-
-
-Half: TypeAlias = Literal["users", "items"]
-Ending: TypeAlias = Literal["converged", "max_sweeps", "callback", "interrupted"]
-
-_MAX_VISITS = 500  # of a user in one half-step
-_RATINGS_PER_PART = 5_000  # of the work that threads share
+        kernels.sum_planes(targets, self._items, self._U, self.planes, self._V)
 
 
 @final
@@ -166,13 +177,13 @@ class Ratings:
 
     Parameters
     ----------
-    plan : Plan
+    plan : OraclePlan
         Gains, discounts and decay; a query for each user.
     items : (n_ratings,)
         The item of each rating, user by user.
     """
 
-    plan: Plan
+    plan: OraclePlan
     items: IntArray
 
     def scores(self, factors: Factors) -> FloatArray:
@@ -182,48 +193,19 @@ class Ratings:
         kernels.rated_scores(self.plan.starts, self.items, users, items, scores)
         return scores
 
-    def aimed(self, factors: Factors) -> RankingLoss:
-        """Return the loss that aims at the ranking without loss next to that of the factors."""
+    def loss_near(self, factors: Factors) -> RankingLoss:
+        """Return the loss whose target is the ranking without loss next to that of the factors."""
         return RankingLoss.from_gains(self.plan, self.scores(factors))
 
     def objective(self, factors: Factors, loss: RankingLoss, C: float) -> float:
         """Return C times the sum of all slacks, plus the penalty of the factors."""
-        return C * float(loss.slacks(self.scores(factors)).sum()) + factors.penalty
+        slacks = loss.slacks(self.scores(factors))
+        return C * float(slacks.sum()) + factors.penalty  # bounds [LS08] eq. (34)
 
     def greatest_losses(self) -> float:
         """Return the sum of the users' greatest losses: all slacks of factors that are 0."""
         nothing = np.zeros(len(self.items))
         return float(RankingLoss.from_gains(self.plan).slacks(nothing).sum())
-
-
-@final
-@dataclass(frozen=True)
-class Rule:
-    """When to stop.
-
-    Parameters
-    ----------
-    tol : float
-        A sweep that lowers the objective by a smaller share than this is the last.
-    max_sweeps : int
-        Number of sweeps over users and items at most.
-    gap : float
-        The duality gap at which a half-step counts as solved, as a share of its objective.
-    """
-
-    tol: float = 1e-3
-    max_sweeps: int = 50
-    gap: float = 1e-2
-
-
-@final
-@dataclass(frozen=True)
-class Step:
-    """Where a run stands after a half-step."""
-
-    sweep: int
-    half: Half
-    objective: float
 
 
 @final
@@ -236,15 +218,15 @@ class Factorization:
     factors : Factors
     objectives : (1 + n_half_steps,)
         At the start and after each half-step; they never increase.
-    n_sweeps : int
-        Sweeps begun.
-    ending : str
+    n_iter : int
+        Number of sweeps begun.
+    ending : Ending
         Why the run ended.
     """
 
     factors: Factors
     objectives: FloatArray
-    n_sweeps: int
+    n_iter: int
     ending: Ending
 
 
@@ -252,9 +234,10 @@ def factorize(
     ratings: Ratings,
     C: float,
     start: Factors,
-    rule: Rule | None = None,
-    on_step: Callable[[Step], object] | None = None,
+    rule: StoppingRule | None = None,
+    on_step: StepCallback | None = None,
     rng: np.random.Generator | None = None,
+    half_step_tol: float = HALF_STEP_TOL,
 ) -> Factorization:
     """Minimise ``C * sum_u slack_u + 1/2 |U|^2 + 1/2 |V|^2 + 1/2 |bias|^2``.
 
@@ -273,106 +256,122 @@ def factorize(
     start
         Where to begin. Factors that are 0 stay 0.
     rule
-        When to stop.
+        When to stop: an iteration is a sweep, its error the share by which it lowers the objective.
     on_step
-        Gets the ``Step`` after each half-step; stops the run by returning True.
+        Gets a ``Step`` after each half-step, labelled "users" or "items"; stops the run by
+        returning True.
     rng
         Draws the order in which the users are visited for the items.
+    half_step_tol
+        The duality gap at which a half-step counts as solved, as a share of its objective.
 
     Notes
     -----
     [LS08] Sect. 5.2, which has no bias: here every user has one more factor that is always 1.
     """
-    run = _Run(ratings, C, rule or Rule(), start)
-    objectives, sweep = [run.objective], 0
+    rule, rng = rule or DEFAULT_RULE, rng or np.random.default_rng(0)
+    reason: Reason = "max_iter"
     with deferred_interrupts() as interrupts:
-        for step in run.sweeps(rng or np.random.default_rng(0)):
+        run = _Alternation(ratings, C, half_step_tol, start, interrupts)
+        objectives, step = [run.objective], Step(0, np.inf, run.objective)
+        for step in run.sweeps(rule.max_iter, rng):
             objectives.append(step.objective)
-            sweep = step.sweep
-            if interrupts.pending or run.ending == "interrupted":
-                run.ending = "interrupted"
+            stop = on_step is not None and wants_to_stop(on_step(step))
+            if interrupts.pending:
+                reason = "interrupted"
+            elif step.label == "items" and step.error <= rule.tol:
+                reason = "converged"
+            elif stop:
+                reason = "callback"
+            if reason != "max_iter":
                 break
-            if on_step is not None and on_step(step):
-                run.ending = "callback"
-                break
-    return Factorization(run.factors, freeze(np.array(objectives)), sweep, run.ending)
+    ending = rule.end(reason, step.iteration, step.error, REMEDY)
+    return Factorization(run.factors, freeze(np.array(objectives)), step.iteration, ending)
 
 
-def fold_in(ratings: Ratings, C: float, start: Factors, rule: Rule | None = None) -> FloatArray:
+def fold_in(
+    ratings: Ratings,
+    C: float,
+    start: Factors,
+    rule: StoppingRule | None = None,
+    half_step_tol: float = HALF_STEP_TOL,
+) -> FloatArray:
     """Return the factors of users for factors of the items that stay as they are.
 
     Parameters
     ----------
-    ratings, C, rule
+    ratings, C, rule, half_step_tol
         As for ``factorize``.
     start
-        The factors of the items, and those of the users whose ranking is aimed at first.
+        The factors of the items, and those of the users whose ranking is the first target.
     """
-    run = _Run(ratings, C, rule or Rule(), start)
-    for _ in range(run.rule.max_sweeps):
+    rule = rule or DEFAULT_RULE
+    run = _Alternation(ratings, C, half_step_tol, start)
+    for _ in range(rule.max_iter):
         before = run.objective
         run.move_users()
-        if run.has_settled(before):
+        if run.fall_from(before) <= rule.tol:
             break
     return run.factors.U
 
 
 @final
 @dataclass(eq=False)
-class _Run:
-    """The best factors so far, the rankings they aim at, and the ways to improve on them."""
+class _Alternation:
+    """The best factors so far, the targets next to their rankings, and ways to improve on them."""
 
     ratings: Ratings
     C: float
-    rule: Rule
+    half_step_tol: float
     factors: Factors
-    ending: Ending = "max_sweeps"
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     def __post_init__(self) -> None:
-        self.loss = self.ratings.aimed(self.factors)
+        self.loss = self.ratings.loss_near(self.factors)
         self.objective = self.ratings.objective(self.factors, self.loss, self.C)
 
-    def sweeps(self, rng: np.random.Generator) -> Iterator[Step]:
-        """Move users and items in turn until that has settled; yield after each half-step."""
+    def sweeps(self, max_iter: int, rng: np.random.Generator) -> Iterator[Step]:
+        """Move users and items in turn; yield after each half-step."""
         shape = self.factors.with_bias.shape
-        space = ItemFactorSpace(self.ratings.items, self.ratings.plan.starts, shape)
-        for sweep in range(1, self.rule.max_sweeps + 1):
+        space = ItemFactorPlanes(self.ratings.items, self.ratings.plan.starts, shape)
+        for sweep in range(1, max_iter + 1):
             before = self.objective
             self.move_users()
             self.balance()
-            yield Step(sweep, "users", self.objective)
+            yield Step(sweep, self.fall_from(before), self.objective, "users")
             self.move_items(space, rng)
             self.balance()
-            if self.ending != "interrupted" and self.has_settled(before):
-                self.ending = "converged"
-            yield Step(sweep, "items", self.objective)
-            if self.ending == "converged":
-                return
+            yield Step(sweep, self.fall_from(before), self.objective, "items")
 
-    def has_settled(self, before: float) -> bool:
-        """Tell whether the objective is almost what it was before."""
-        return before - self.objective <= self.rule.tol * before
+    def fall_from(self, before: float) -> float:
+        """Return by which share the objective has fallen."""
+        return (before - self.objective) / before if before > 0.0 else 0.0
 
     def move_users(self) -> None:
-        """Improve the factors of all users, several users at a time."""
-        aims, items, starts = self.loss.aims(self.C), self.ratings.items, self.loss.plan.starts
+        """Improve the factors of all users, several users at a time, until interrupted."""
+        targets, items = self.loss.targets(self.C), self.ratings.items
         given, U = (items, self.factors.bias, self.factors.V), self.factors.U.copy()
-        n_parts = max(1, min(8 * n_threads(), len(items) // _RATINGS_PER_PART))
-        edges = np.searchsorted(starts, np.linspace(0, len(items), n_parts + 1)).tolist()
+        n_parts = max(8 * n_threads(), len(items) // _MAX_RATINGS_PER_PART)
+        n_parts = max(1, min(n_parts, len(items) // _RATINGS_PER_PART))
+        edges = np.searchsorted(
+            self.ratings.plan.starts, np.linspace(0, len(items), n_parts + 1)
+        ).tolist()
 
         def task(part: int) -> None:
-            users = edges[part], edges[part + 1]
-            kernels.fit_users(aims, *given, self.rule.gap, _MAX_VISITS, *users, U)
+            if not self.interrupts.pending:
+                users = edges[part], edges[part + 1]
+                kernels.fit_users(targets, *given, self.half_step_tol, _MAX_VISITS, *users, U)
 
         in_threads(task, n_parts)
         self.offer(Factors(U, self.factors.V, self.factors.bias))
 
-    def move_items(self, space: ItemFactorSpace, rng: np.random.Generator) -> None:
+    def move_items(self, space: ItemFactorPlanes, rng: np.random.Generator) -> None:
         """Improve the factors of the items and their bias, all together."""
-        space.aim(self.factors.with_constant, self.loss.target)
-        solution = solve(space, self.loss, self.C, SolverRule(self.rule.gap), rng=rng)
-        if solution.ending == "interrupted":
-            self.ending = "interrupted"
+        space.retarget(self.factors.with_constant, self.loss.target)
+        rule = StoppingRule(self.half_step_tol)
+        solution = solve(space, self.loss, self.C, rule, rng=rng)
+        if solution.ending.reason == "interrupted":
+            self.interrupts.pending = True
         V, bias = solution.point[:, :-1].copy(), solution.point[:, -1].copy()
         self.offer(Factors(self.factors.U, V, bias))
 
@@ -381,8 +380,8 @@ class _Run:
         self.offer(self.factors.balanced())
 
     def offer(self, factors: Factors) -> None:
-        """Take factors, and aim next to the rankings they give, unless the objective rises."""
-        loss = self.ratings.aimed(factors)
+        """Take factors, and targets next to the rankings they give, unless the objective rises."""
+        loss = self.ratings.loss_near(factors)
         objective = self.ratings.objective(factors, loss, self.C)
         if objective <= self.objective:
             self.factors, self.loss, self.objective = factors, loss, objective
@@ -420,20 +419,20 @@ def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Fa
 
 def best_scaled(ratings: Ratings, factors: Factors, C: float) -> Factors:
     """Return the multiple of the factors that has the least objective on a grid."""
-    options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.aimed(factors)
+    options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.loss_near(factors)
     objectives = [ratings.objective(option, loss, C) for option in options]
     return options[int(np.argmin(objectives))]
 
 
 def onset_of_factors(ratings: Ratings, factors: Factors, rng: np.random.Generator) -> float:
-    """Return the C up to which factors of users do not pay, at the bias of the factors.
+    """Return the C up to which factors of users do not lower the objective at the given bias.
 
     With planes ``loss_u - <B_u, scores_u>`` that are highest at the bias, the slope of the
     objective in scores F around 0 is the trace norm of F less ``C <B, F>``, which can be negative
     from ``C = 1 / |B|`` on, with the spectral norm of B.
     """
     agreed = Factors(np.zeros_like(factors.U), np.zeros_like(factors.V), factors.bias)
-    beta, _ = ratings.aimed(agreed).cuts(ratings.scores(agreed))
+    beta, _ = ratings.loss_near(agreed).cuts(ratings.scores(agreed))
     shape = len(factors.U), len(factors.V)
     B = csr_array((beta, ratings.items, ratings.plan.starts), shape=shape)
     largest = float(_leading_singular_vectors(B, 1, rng)[1][0])

@@ -1,98 +1,49 @@
 """RankingFactorization: recommendations from ratings, by factors that rank each user's items."""
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_array, csr_array, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_positive
+from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, NothingToLearnError
+from rankwise.core.queries import Queries
+from rankwise.measures.graded import DiscountedGain
+from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.factorization.alternating import (
     Factorization,
     Factors,
     Ratings,
-    Rule,
-    Step,
     best_scaled,
     factorize,
     fold_in,
     onset_of_factors,
     spectral_start,
 )
-from rankwise.rankers.dorm.factorization.ratings import (
-    check_ratings,
-    learn_from,
-    rated_by,
-    trainable,
+from rankwise.rankers.dorm.objective import (
+    Decay,
+    PositionObjective,
+    decay_of,
+    trainable_measure,
 )
-from rankwise.rankers.dorm.objective import Decay
-from rankwise.rankers.linear.settings import check_count
+from rankwise.rankers.dorm.oracles.assignment import plan_assignments
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.storage import save
-from rankwise.solve.progress import steps_shown
+from rankwise.solve.iteration import StoppingRule
+from rankwise.solve.progress import StepCallback, steps_shown
 
-StepCallback: TypeAlias = Callable[[Step], object]
+SCALE = 1.5
+"""What ``C="scale"`` is, in units of the C at which factors of users begin to matter."""
 
 _NOTHING = 0.01  # a share of the scores that makes no difference
 _LITTLE = 0.001  # a share of the objective that is not worth factors
-
-
-def half_steps_shown(
-    progress: bool | StepCallback, max_sweeps: int
-) -> AbstractContextManager[StepCallback | None]:
-    """Return what yields the function to call after each half-step."""
-
-    def update(step: Step) -> dict[str, Any]:
-        text = f"sweep {step.sweep}  {step.half}  objective {step.objective:.6g}"
-        return {"advance": 1, "description": text}
-
-    return steps_shown(progress, update, "sweep 1", 2 * max_sweeps)
-
-
-def warn_unless_converged(found: Factorization, rule: Rule) -> None:
-    """Say why a run ended before it came to rest by itself."""
-    if found.ending == "interrupted":
-        reason = f"Stopped by Ctrl-C in sweep {found.n_sweeps}; the best factors so far are kept."
-    elif found.ending == "max_sweeps":
-        reason = (
-            f"Not converged after max_iter={rule.max_sweeps} sweeps: the last one lowered the "
-            f"objective by a share above tol={rule.tol:.1e}. Raise max_iter or tol, or lower C."
-        )
-    else:
-        return
-    warnings.warn(reason, ConvergenceWarning, stacklevel=4)
-
-
-def warn_if_vanished(lesson: Ratings, found: Factorization, C: float) -> None:
-    """Say so if C is too small to learn anything, or too small for users to differ."""
-    agreed = found.factors.bias[lesson.items]
-    personal = lesson.scores(found.factors) - agreed
-    if found.objectives[-1] >= (1.0 - _LITTLE) * C * lesson.greatest_losses():
-        reason = (
-            f"Nothing was learned: with C={C:.3g} the objective is no lower than without factors. "
-            "Raise C, for example 5-fold, or train for a measure that looks at more positions, "
-            "such as NDCG."
-        )
-    elif np.linalg.norm(personal) <= _NOTHING * np.linalg.norm(agreed):
-        reason = (
-            f"The factors have vanished, and all users get the same ranking: C={C:.3g} is too "
-            "small. Raise it, for example 2-fold or 5-fold."
-        )
-    else:
-        return
-    warnings.warn(reason, ConvergenceWarning, stacklevel=4)
-
-
-SCALE = 1.5
-"""What ``C="scale"`` is, in units of the C at which factors of users begin to pay."""
 
 
 @final
@@ -115,11 +66,11 @@ class RankingFactorization(BaseEstimator):
     ----------
     n_components : int
         Number of factors of each user and item, beside the bias of the items.
-    measure : Measure or str
+    objective : Measure or str
         What to optimise: NDCG, ``NDCG @ 10``, DCG, ``Precision @ 5``, RR, WTA, ERU.
     C : float or "scale"
         What multiplies the sum over users. "scale" is 1.5 times the value at which factors of users
-        begin to pay; below it all users get the same ranking.
+        begin to lower the objective; below that value all users get the same ranking.
     decay : float, "log", "loglog" or array
         c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2), 1 / log log(i + 2), or
         its values, the last of which goes on.
@@ -129,8 +80,8 @@ class RankingFactorization(BaseEstimator):
     max_iter : int
         Number of sweeps over users and items at most.
     progress : bool or callable
-        Show a bar with the objective; or call a function with each half-step, which stops the fit
-        by returning True.
+        Show a bar with the objective; or call a function with the `Step` of each half-step, which
+        stops the fit by returning True.
     random_state : int, RandomState or None
         Draws where the decomposition begins that the factors start from, and the order of users.
 
@@ -142,15 +93,15 @@ class RankingFactorization(BaseEstimator):
         V; 0 for items that were never rated.
     item_bias_ : (n_items,)
         b, what all users agree on.
-    objective_ : (1 + n_half_steps,)
-        The objective at the start and after each half-step, over the users who have a preference.
+    objective_values_ : (1 + n_half_steps,)
+        What is minimised, at the start and after each half-step, over users with a preference.
     n_iter_ : int
         Number of sweeps made.
     C_ : float
         The value of C.
     ratings_ : (n_users, n_items), sparse
         What the users have rated.
-    ignored_users_ : int
+    n_ignored_users_ : int
         How many of them show no preference.
     n_features_in_ : int
         Number of items.
@@ -179,7 +130,7 @@ class RankingFactorization(BaseEstimator):
     >>> scores = model.predict(range(4))
     >>> bool(scores[0, 1] > scores[0, 3]), bool(scores[3, 1] > scores[3, 2])
     (True, False)
-    >>> bool(np.all(np.diff(model.objective_) <= 0))
+    >>> bool(np.all(np.diff(model.objective_values_) <= 0))
     True
     """
 
@@ -187,7 +138,7 @@ class RankingFactorization(BaseEstimator):
         self,
         n_components: int = 10,
         *,
-        measure: Measure | str = "NDCG @ 10",
+        objective: Measure | str = "NDCG @ 10",
         C: float | Literal["scale"] = "scale",
         decay: Decay = 0.25,
         tol: float = 1e-3,
@@ -196,7 +147,7 @@ class RankingFactorization(BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.measure = measure
+        self.objective = objective
         self.C = C
         self.decay = decay
         self.tol = tol
@@ -216,17 +167,17 @@ class RankingFactorization(BaseEstimator):
         rng = generator(self.random_state)
         R = check_ratings(ratings)
         start = spectral_start(R, self._check_size(R), rng)
-        learned = learn_from(R, trainable(self.measure), self.decay, start.bias)
+        learned = learnable_ratings(R, trainable_measure(self.objective), self.decay, start.bias)
         if learned is None:
             raise NothingToLearnError(
                 "`ratings` must hold a user who prefers an item to another, as far as "
-                f"{self.measure!r} goes: all rankings of what {R.shape[0]} users have rated are "
-                "worth the same. Give several ratings of each user, or take another measure."
+                f"{self.objective!r} goes: all rankings of what {R.shape[0]} users have rated are "
+                "worth the same. Give several ratings of each user, or take another objective."
             )
-        lesson, users = learned
+        rated, users = learned
         start = Factors(start.U[users], start.V, start.bias)
-        self.C_ = self._settle_c(lesson, start, rng)
-        found = self._learn(lesson, best_scaled(lesson, start, self.C_), rng)
+        self.C_ = self._resolve_c(rated, start, rng)
+        found = self._learn(rated, best_scaled(rated, start, self.C_), rng)
         return self._keep(R, users, found)
 
     def fold_in(self, ratings: Any) -> "RankingFactorization":
@@ -255,14 +206,17 @@ class RankingFactorization(BaseEstimator):
         for name, value in vars(self).items():
             if name.endswith("_"):
                 setattr(model, name, value)
-        learned = learn_from(R, trainable(self.measure), self.decay, self.item_bias_)
+        measure = trainable_measure(self.objective)
+        learned = learnable_ratings(R, measure, self.decay, self.item_bias_)
         model.user_factors_ = np.zeros((R.shape[0], self.item_factors_.shape[1]))
         if learned is not None:
-            lesson, users = learned
+            rated, users = learned
             start = Factors(model.user_factors_[users], self.item_factors_, self.item_bias_)
-            model.user_factors_[users] = fold_in(lesson, self.C_, start, self._rule())
+            rule = self._rule()
+            tol = _half_step_tol(rule)
+            model.user_factors_[users] = fold_in(rated, self.C_, start, rule, tol)
         model.ratings_ = R
-        model.ignored_users_ = R.shape[0] - (0 if learned is None else len(learned[1]))
+        model.n_ignored_users_ = R.shape[0] - (0 if learned is None else len(learned[1]))
         return model
 
     def predict(self, users: ArrayLike, items: ArrayLike | None = None) -> FloatArray:
@@ -271,7 +225,7 @@ class RankingFactorization(BaseEstimator):
         Parameters
         ----------
         users : int or array of int
-            Rows of the ratings.
+            PackedRows of the ratings.
         items : int or array of int, optional
             Columns of the ratings, paired with the users as NumPy broadcasts them. All items for
             every user when left out.
@@ -329,7 +283,7 @@ class RankingFactorization(BaseEstimator):
             )
         queries = rated_by(R)
         scores = self.predict(queries.spread(queries.ids), R.indices)
-        return trainable(self.measure).overall(R.data, scores, queries)
+        return trainable_measure(self.objective).overall(R.data, scores, queries)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this fitted model to one file without pickle; `rankwise.load` reads it.
@@ -355,31 +309,34 @@ class RankingFactorization(BaseEstimator):
             )
         return n_components
 
-    def _rule(self) -> Rule:
-        tol = check_positive("tol", self.tol, "It is the share that a sweep must gain.")
-        return Rule(tol, check_count("max_iter", self.max_iter), gap=min(0.1, 10.0 * tol))
+    def _rule(self) -> StoppingRule:
+        return StoppingRule.of(self.tol, self.max_iter)
 
-    def _settle_c(self, lesson: Ratings, start: Factors, rng: np.random.Generator) -> float:
+    def _resolve_c(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> float:
         if isinstance(self.C, str) and self.C == "scale":
-            return SCALE * onset_of_factors(lesson, start, rng)
+            return SCALE * onset_of_factors(ratings, start, rng)
         return check_positive("C", self.C, "Choose a positive value or 'scale'.")
 
-    def _learn(self, lesson: Ratings, start: Factors, rng: np.random.Generator) -> Factorization:
+    def _learn(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> Factorization:
         rule = self._rule()
-        with half_steps_shown(self.progress, rule.max_sweeps) as on_step:
-            found = factorize(lesson, self.C_, start, rule, on_step, rng)
-        warn_unless_converged(found, rule)
-        warn_if_vanished(lesson, found, self.C_)
+        with steps_shown(self.progress, "RankingFactorization", rule.max_iter) as on_step:
+            found = factorize(ratings, self.C_, start, rule, on_step, rng, _half_step_tol(rule))
+        found.ending.warn(stacklevel=3)
+        _warn_if_vanished(ratings, found, self.C_)
         return found
 
     def _keep(self, R: Matrix, users: IntArray, found: Factorization) -> Self:
         self.user_factors_ = np.zeros((R.shape[0], found.factors.U.shape[1]))
         self.user_factors_[users] = found.factors.U
         self.item_factors_, self.item_bias_ = found.factors.V, found.factors.bias
-        self.objective_, self.n_iter_ = np.array(found.objectives), found.n_sweeps
+        self.objective_values_, self.n_iter_ = np.array(found.objectives), found.n_iter
         self.ratings_, self.n_features_in_ = R, R.shape[1]
-        self.ignored_users_ = R.shape[0] - len(users)
+        self.n_ignored_users_ = R.shape[0] - len(users)
         return self
+
+
+def _half_step_tol(rule: StoppingRule) -> float:
+    return min(0.1, 10.0 * rule.tol)
 
 
 def _check_index(name: str, index: ArrayLike, length: int) -> IntArray:
@@ -389,3 +346,113 @@ def _check_index(name: str, index: ArrayLike, length: int) -> IntArray:
             f"`{name}` must be whole numbers from 0 to {length - 1}: got {index!r}."
         )
     return values.astype(np.intp)
+
+
+def _warn_if_vanished(ratings: Ratings, found: Factorization, C: float) -> None:
+    """Say so if C is too small to learn anything, or too small for users to differ."""
+    agreed = found.factors.bias[ratings.items]
+    personal = ratings.scores(found.factors) - agreed
+    if found.objectives[-1] >= (1.0 - _LITTLE) * C * ratings.greatest_losses():
+        reason = (
+            f"Nothing was learned: with C={C:.3g} the objective is no lower than without factors. "
+            "Raise C, for example 5-fold, or train for a measure that looks at more positions, "
+            "such as NDCG."
+        )
+    elif np.linalg.norm(personal) <= _NOTHING * np.linalg.norm(agreed):
+        reason = (
+            f"The factors have vanished, and all users get the same ranking: C={C:.3g} is too "
+            "small. Raise it, for example 2-fold or 5-fold."
+        )
+    else:
+        return
+    warnings.warn(reason, ConvergenceWarning, stacklevel=4)
+
+
+def check_ratings(ratings: Any, n_items: int | None = None) -> Matrix:
+    """Return ratings as a CSR array of floats that keeps stored zeros; items in ascending order."""
+    if not issparse(ratings) or ratings.ndim != 2:
+        raise InvalidInputError(
+            "`ratings` must be a sparse matrix of SciPy, users in rows and items in columns, whose "
+            f"stored entries are the ratings: got {type(ratings).__name__}. In a dense array a "
+            "rating of 0 looks like none; write scipy.sparse.coo_array((values, (users, items)))."
+        )
+    if n_items is not None and ratings.shape[1] != n_items:
+        raise InvalidInputError(
+            f"`ratings` must have a column for each item of the fit: there were {n_items}, got "
+            f"{ratings.shape[1]}."
+        )
+    entries = coo_array(ratings)
+    users, items = (np.asarray(index, dtype=np.intp) for index in entries.coords)
+    order = np.lexsort((items, users))
+    users, items = users[order], items[order]
+    values = _values(entries.data)[order]
+    _refuse_repeated(users, items)
+    starts = np.searchsorted(users, np.arange(ratings.shape[0] + 1))
+    return csr_array((values, items, starts), shape=ratings.shape)
+
+
+def _values(data: np.ndarray) -> FloatArray:
+    if data.dtype.kind not in "biuf" or not np.isfinite(data).all():
+        raise InvalidInputError(
+            "`ratings` must hold finite real numbers: got others, such as NaN. Leave out the "
+            "entries of items that were not rated."
+        )
+    return data.astype(np.float64)
+
+
+def _refuse_repeated(users: IntArray, items: IntArray) -> None:
+    same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
+    if same.any():
+        at = int(np.argmax(same))
+        raise InvalidInputError(
+            "`ratings` must hold at most one rating of an item by a user: user "
+            f"{users[at]} has several of item {items[at]}. Keep the last one, or their mean."
+        )
+
+
+def rated_by(R: Matrix) -> Queries:
+    """Return the ratings as queries, one for each user who has any."""
+    sizes = np.diff(R.indptr)
+    users = np.flatnonzero(sizes)
+    return Queries(users, np.repeat(np.arange(len(users)), sizes[users]))
+
+
+def learnable_ratings(
+    R: Matrix, measure: Measure, decay: Decay, bias: FloatArray
+) -> tuple[Ratings, IntArray] | None:
+    """Return what can be learned, and the rows of the users it can be learned from.
+
+    Left out are users whose rankings are all worth the same: with no rating or one, or with ratings
+    that gain alike. None if no user remains.
+
+    Parameters
+    ----------
+    R : (n_users, n_items)
+        Checked ratings.
+    measure, decay
+        What a ranking is worth, and how its positions count in the score of it.
+    bias : (n_items,)
+        Preliminary scores of the items, where the measure leaves a choice.
+    """
+    _refuse_negative(R, measure)
+    queries = rated_by(R)
+    if queries.n_queries == 0:
+        return None
+    objective = PositionObjective.of(measure, Judgements.of(R.data, queries))
+    if not objective.has_preference.any():
+        return None
+    kept = np.flatnonzero(objective.has_preference[queries.index])
+    objective, decays = objective.take(kept), decay_of(decay, queries)[kept]
+    items, chosen = R.indices[kept].astype(np.intp), queries.take(kept)
+    gains = objective.chosen_gains(bias[items], chosen.starts)
+    plan = plan_assignments(gains, objective.discounts, decays, chosen.starts)
+    return Ratings(plan, items), chosen.ids
+
+
+def _refuse_negative(R: Matrix, measure: Measure) -> None:
+    if isinstance(measure, DiscountedGain) and R.nnz and R.data.min() < 0:
+        raise InvalidInputError(
+            f"`ratings` must not be negative for {measure!r}, where an item gains by its rating: "
+            f"the smallest is {R.data.min():g}. Add a constant or round them to grades 0, 1, 2, "
+            "..., or take a measure with a neutral vote, such as ERU(neutral=0)."
+        )
