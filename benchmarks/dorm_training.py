@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from benchmarks.harness import Row, markdown
-from rankwise.rankers.dorm.cutting_planes import Rule, solve
+from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
-from rankwise.rankers.dorm.spaces import LinearSpace
+from rankwise.rankers.dorm.plane_spaces import PrimalPlanes
+from rankwise.solve.iteration import StoppingRule
 
 N_QUERIES, N_ITEMS, N_FEATURES, C, TOL = 1000, 50, 367, 0.1, 1e-3
 PATIENCE = 60.0  # seconds that cutting planes may take
@@ -43,8 +44,8 @@ def make_problem() -> Problem:
     plan = plan_assignments(
         gains.ravel(), np.tile(discounts, N_QUERIES), np.tile(decay, N_QUERIES), starts
     )
-    ties = Ridge(1.0).fit(X, 2.0**grades).predict(X)
-    return Problem(X, starts, RankingLoss.from_gains(plan, ties))
+    preliminary = Ridge(1.0).fit(X, 2.0**grades).predict(X)
+    return Problem(X, starts, RankingLoss.from_gains(plan, preliminary))
 
 
 class CuttingPlanes:
@@ -121,14 +122,14 @@ def table() -> list[Row]:
         f"training to gap {TOL:g}, {N_QUERIES:,} queries x {N_ITEMS} items x "
         f"{N_FEATURES} features, NDCG @ 10, C = {C:g}"
     )
-    solve(LinearSpace(problem.X, problem.starts), problem.loss, C, Rule(0.1, 1))  # compile
+    solve(PrimalPlanes(problem.X, problem.starts), problem.loss, C, StoppingRule(0.1, 1))  # compile
     start = time.perf_counter()
-    solution = solve(LinearSpace(problem.X, problem.starts), problem.loss, C, Rule(TOL))
+    solution = solve(PrimalPlanes(problem.X, problem.starts), problem.loss, C, StoppingRule(TOL))
     ours = time.perf_counter() - start
     rows = []
     for name, share in (("one-slack cutting planes, stabilised", INNER), ("one-slack", 1.0)):
         seconds, n_iter, gap = CuttingPlanes(problem, share).run()
-        note = f"gaps {solution.gap:.1e} and {gap:.1e}; {solution.n_passes} passes and {n_iter}"
+        note = f"gaps {solution.gap:.1e} and {gap:.1e}; {solution.n_iter} passes and {n_iter}"
         note += f"; stopped after {PATIENCE:g} s" if gap > TOL else ""
         rows.append(Row(job, name, "at least 3x faster", ours, seconds, seconds / ours, note))
     return rows

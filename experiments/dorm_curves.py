@@ -63,11 +63,11 @@ All values are per cent, means of the five test parts; queries without relevant 
 Fit = Callable[[Part, Part, str], Any]
 
 
-def dorm(measure: str, decay: float | str = 0.5) -> Fit:
+def dorm(objective: str, decay: float | str = 0.5) -> Fit:
     """Return a fit of DORM for a measure, C chosen on the validation part."""
 
-    def fit(train: Part, validation: Part, scoring: str) -> Any:
-        ranker = DORMCV(measure=measure, scoring=scoring, decay=decay, random_state=0)
+    def fit(train: Part, validation: Part, measure: str) -> Any:
+        ranker = DORMCV(objective=objective, measure=measure, decay=decay, random_state=0)
         return ranker.fit(
             train.X,
             train.y,
@@ -80,9 +80,9 @@ def dorm(measure: str, decay: float | str = 0.5) -> Fit:
     return fit
 
 
-def least_squares(train: Part, _: Part, scoring: str) -> Any:
+def least_squares(train: Part, _: Part, measure: str) -> Any:
     """Return RankRLS, alpha chosen by leave-query-out on the training part."""
-    return RankRLSCV(measure=scoring).fit(train.X, train.y, qid=train.qid)
+    return RankRLSCV(measure=measure).fit(train.X, train.y, qid=train.qid)
 
 
 def first_queries(part: Part, n_queries: int) -> Part:
@@ -172,12 +172,19 @@ def anatomy(fold: Fold) -> str:
         ranker = DORM(measure, decay=decay, random_state=0)
         ranker.fit(train.X, train.y, qid=train.qid)
         solution = ranker.solution_
-        seconds, n_queries = solution.seconds, ranker.n_queries_ - ranker.ignored_queries_
-        n_certificates = solution.n_oracle_calls / n_queries - solution.n_passes
-        oracle = seconds["certificates"] / n_certificates * solution.n_passes
+        seconds = solution.details["seconds"]
+        n_queries = ranker.n_queries_ - ranker.n_ignored_queries_
+        n_certificates = solution.details["n_oracle_calls"] / n_queries - solution.n_iter
+        oracle = seconds["certificates"] / n_certificates * solution.n_iter
         share = 1.0 - min(1.0, oracle / (seconds["oracle passes"] + seconds["cached passes"]))
         reached = f"{100 * value(ranker, fold.test, NDCG10):.1f}"
-        cells = [name, n_queries, solution.n_planes, solution.n_passes, f"{100 * share:.0f}"]
+        cells = [
+            name,
+            n_queries,
+            solution.details["n_planes"],
+            solution.n_iter,
+            f"{100 * share:.0f}",
+        ]
         rows.append([*cells, f"{sum(seconds.values()):.2f}", f"{solution.gap:.1e}", reached])
     header = ["DORM for", "queries", "# SVs", "# iter", "% in QP", "seconds", "gap"]
     return markdown_table([*header, "NDCG @ 10 on the test part"], rows)

@@ -142,18 +142,18 @@ def kernel_rankrls(part: Part) -> Callable[[NDArray], NDArray]:
     return ranker.fit(part.X, 2.0**part.y, qid=part.qid).predict
 
 
-def dorm(measure: str) -> Callable[[Part], Callable[[NDArray], NDArray]]:
+def dorm(objective: str) -> Callable[[Part], Callable[[NDArray], NDArray]]:
     """Train for one measure; NDCG @ 10 decides on C."""
 
     def fit(part: Part) -> Callable[[NDArray], NDArray]:
-        ranker = DORMCV(measure=measure, scoring=MEASURE, decay=1.0, cv=N_FOLDS, random_state=0)
+        ranker = DORMCV(objective=objective, measure=MEASURE, decay=1.0, cv=N_FOLDS, random_state=0)
         return ranker.fit(part.X, part.y, qid=part.qid).predict
 
     return fit
 
 
 def kernel_dorm(part: Part) -> Callable[[NDArray], NDArray]:
-    ranker = DORMCV(measure=MEASURE, scoring=MEASURE, decay=1.0, cv=N_FOLDS, **gaussian(part))
+    ranker = DORMCV(objective=MEASURE, measure=MEASURE, decay=1.0, cv=N_FOLDS, **gaussian(part))
     return ranker.fit(part.X, part.y, qid=part.qid).predict
 
 

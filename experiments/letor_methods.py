@@ -197,10 +197,10 @@ def kernel_dorm() -> Candidate:
 
 
 def _dorm(space: Callable[[Part], dict[str, Any]]) -> Candidate:
-    options = {"measure": NDCG(gain="exponential"), "random_state": 0}
+    options = {"objective": NDCG(gain="exponential"), "random_state": 0}
 
     def fit(train: Part, validation: Part) -> DORMCV:
-        ranker = DORMCV(scoring=MAP, **options, **space(train))
+        ranker = DORMCV(measure=MAP, **options, **space(train))
         return ranker.fit(
             train.X,
             train.y,
