@@ -1,11 +1,12 @@
 """Rankings with different sources in the head, against enumeration and mixed-integer programmes."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 import reference
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.dorm.oracles import diversity
 from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
 from rankwise.rankers.dorm.oracles.diversity import (
     assign_constrained,
@@ -67,6 +68,23 @@ def test_the_oracle_agrees_with_a_mixed_integer_programme(flat):
         np.testing.assert_allclose(value_of(positions, V), value_of(by_programme, V), atol=1e-9)
 
 
+def test_the_programme_of_the_paper_is_integral_and_that_with_the_tail_is_not():
+    """[LS08] (33) has rows for positions and sources; scoring the tail adds rows for items."""
+    sources, n_items, depth = np.array([0, 0, 1, 1]), 4, 2
+    of_source = np.eye(2)[:, sources]
+    head = np.vstack([np.kron(np.ones(n_items), np.eye(depth)), np.kron(of_source, np.ones(depth))])
+    for size in range(1, len(head) + 1):
+        for rows in combinations(range(len(head)), size):
+            for columns in combinations(range(head.shape[1]), size):
+                assert abs(round(np.linalg.det(head[np.ix_(rows, columns)]))) <= 1
+    items = np.kron(np.eye(n_items), np.ones(n_items))
+    positions = np.kron(np.ones(n_items), np.eye(n_items))
+    in_head = np.kron(of_source, np.arange(n_items) < depth)
+    chosen = np.vstack([items[1:], positions[[1, 3]], in_head[1]])
+    columns = [4 * i + j for i, j in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 0), (3, 3))]
+    assert abs(np.linalg.det(chosen[:, columns])) == pytest.approx(2.0)
+
+
 def test_many_queries_are_solved_as_each_alone():
     rng = np.random.default_rng(9)
     queries = [draw(rng, rng.integers(1, 30), 6, rng.integers(1, 8), 5) for _ in range(40)]
@@ -89,18 +107,17 @@ def test_sources_of_their_own_change_nothing():
     np.testing.assert_allclose(value_of(diverse, V), value_of(assign(plan, g), V), atol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("_MAX_NODES", 1), ("_MAX_STATES", 2)])
+@pytest.mark.parametrize("limit", [{"max_nodes": 1}, {"max_states": 2}])
 @pytest.mark.parametrize("cutoff", [2, 6], ids="loss up to {}".format)
-def test_a_search_that_grows_too_long_is_finished_by_a_programme(monkeypatch, name, limit, cutoff):
+def test_a_search_that_grows_too_long_is_finished_by_a_programme(limit, cutoff):
     rng = np.random.default_rng(11)
     for _ in range(5):
         g, b, c, a, sources = draw(rng, 8, 3, cutoff, 3)
         diverse = plan_diverse(plan_assignments(b, a, c), sources, 3)
         V = reference.values_by_position(g, b, c, a)
         best = value_of(assign_diverse(diverse, g), V)
-        monkeypatch.setattr(diversity, name, limit)
-        np.testing.assert_allclose(value_of(assign_diverse(diverse, g), V), best, atol=1e-9)
-        monkeypatch.undo()
+        limited = assign_diverse(diverse, g, **limit)
+        np.testing.assert_allclose(value_of(limited, V), best, atol=1e-9)
 
 
 def test_predicted_positions_are_best_among_all_diverse_rankings():

@@ -22,8 +22,11 @@ from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable
 from rankwise.rankers.dorm.oracles.assignment import assign_by_value
 from rankwise.rankers.dorm.oracles.plans import OraclePlan
 
-_MAX_STATES = 200_000  # of the table of the search: 3.4 MB
-_MAX_NODES = 10_000  # of the search, before a mixed-integer programme takes over
+MAX_STATES = 200_000
+"""States in the table of the search: 3.4 MB."""
+
+MAX_NODES = 10_000
+"""Nodes of the search before a mixed-integer programme takes over."""
 
 
 class _Query(NamedTuple):
@@ -112,7 +115,12 @@ def plan_diverse(plan: OraclePlan, sources: ArrayLike, depth: int) -> DiversePla
     return DiversePlan(plan, *(freeze(v) for v in arrays))
 
 
-def assign_diverse(diverse: DiversePlan, scores: ArrayLike) -> IntArray:
+def assign_diverse(
+    diverse: DiversePlan,
+    scores: ArrayLike,
+    max_nodes: int = MAX_NODES,
+    max_states: int = MAX_STATES,
+) -> IntArray:
     """Return the best loss-augmented positions with at most one item of a source in the head.
 
     Exact. Where the loss looks no further than the head, a search branches on sources that occur
@@ -126,6 +134,8 @@ def assign_diverse(diverse: DiversePlan, scores: ArrayLike) -> IntArray:
         From ``plan_diverse``.
     scores : (n_items,)
         Query by query.
+    max_nodes, max_states
+        How long a search may grow: its nodes, and the states of the table.
 
     Notes
     -----
@@ -138,12 +148,12 @@ def assign_diverse(diverse: DiversePlan, scores: ArrayLike) -> IntArray:
     the whole problem.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)
-    return _assign_range(diverse, _make_table(), g, 0, len(diverse.methods))
+    return _assign_range(diverse, _make_table(max_states), g, 0, len(diverse.methods), max_nodes)
 
 
 def diverse_oracle(diverse: DiversePlan) -> Callable[[int, FloatArray], IntArray]:
     """Return a function that finds the positions in one query, given its number and its scores."""
-    table = _make_table()
+    table = _make_table(MAX_STATES)
     return lambda q, scores: _assign_range(diverse, table, scores, q, q + 1)
 
 
@@ -188,21 +198,26 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     return np.argmax(result.x.reshape(V.shape), axis=1)
 
 
-def _make_table() -> StateTable:
-    return StateTable(np.empty((_MAX_STATES, 2)), np.empty(_MAX_STATES, np.uint8))
+def _make_table(n_states: int) -> StateTable:
+    return StateTable(np.empty((n_states, 2)), np.empty(n_states, np.uint8))
 
 
 def _assign_range(
-    diverse: DiversePlan, table: StateTable, scores: FloatArray, first: int, last: int
+    diverse: DiversePlan,
+    table: StateTable,
+    scores: FloatArray,
+    first: int,
+    last: int,
+    max_nodes: int = MAX_NODES,
 ) -> IntArray:
     """Return the positions in the queries first ... last - 1, given the scores of their items."""
     positions, solved = np.empty(len(scores), dtype=np.intp), np.empty(last - first, dtype=bool)
-    assign_diverse_heads(diverse, scores, table, _MAX_NODES, first, last, positions, solved)
+    assign_diverse_heads(diverse, scores, table, max_nodes, first, last, positions, solved)
     starts = diverse.plan.starts - diverse.plan.starts[first]
     for q in (first + np.flatnonzero(~solved)).tolist():
         rows = slice(starts[q], starts[q + 1])
         query = _take_query(diverse, scores[rows], q)
-        positions[rows] = _assign_query(query, int(diverse.methods[q]))
+        positions[rows] = _assign_query(query, int(diverse.methods[q]), max_nodes)
     return positions
 
 
@@ -228,10 +243,10 @@ def _take_query(diverse: DiversePlan, scores: FloatArray, q: int) -> _Query:
     )
 
 
-def _assign_query(query: _Query, method: int) -> IntArray:
+def _assign_query(query: _Query, method: int, max_nodes: int) -> IntArray:
     if method == SOURCES:
         return _assign_sources(query)
-    positions = _search_assignments(query) if method == ASSIGNMENTS else None
+    positions = _search_assignments(query, max_nodes) if method == ASSIGNMENTS else None
     if positions is None:
         one_each = np.eye(query.n_sources)[query.sources]
         positions = assign_constrained(query.values(), one_each, query.depth)
@@ -264,13 +279,13 @@ def _assign_sources(query: _Query) -> IntArray:
     return positions
 
 
-def _search_assignments(query: _Query) -> IntArray | None:
+def _search_assignments(query: _Query, max_nodes: int) -> IntArray | None:
     """Branch on full assignments, for a loss that looks beyond the head; None if it takes long."""
     V = query.values()
     queue: list[tuple[float, int, BoolArray, IntArray]] = []
     n_nodes = 0
     branches = [np.zeros(len(V), dtype=bool)]  # items kept out of the head
-    while n_nodes + len(branches) <= _MAX_NODES:
+    while n_nodes + len(branches) <= max_nodes:
         for kept_out in branches:
             allowed = V.copy()
             allowed[kept_out, : query.depth] = -np.inf
