@@ -23,7 +23,7 @@ from rankwise.solve.iteration import (
     wants_to_stop,
 )
 from rankwise.solve.progress import StepCallback
-from rankwise.solve.rows import Rows, as_rows
+from rankwise.solve.rows import ItemRows, as_rows
 
 FEW_FEATURES = 512
 """Up to so many features the Hessian is formed, which then costs no more than products with it."""
@@ -142,7 +142,7 @@ class RegularizedLoss:
         What multiplies the loss.
     pairs : PairSet
         The preferences.
-    rows : Rows
+    rows : ItemRows
         The rows of Z.
     dense : (n_items, n_features), optional
         Z itself, where its Hessian can be formed.
@@ -150,7 +150,7 @@ class RegularizedLoss:
 
     C: float
     pairs: PairSet
-    rows: Rows
+    rows: ItemRows
     dense: FloatArray | None
 
     @classmethod
