@@ -81,7 +81,7 @@ class NumericalError(RankwiseError, RuntimeError):
     ...     RankRLSCV(alphas=[1e-30]).fit(X, [0, 1, 0, 1, 2, 1], qid=[0, 0, 1, 1, 2, 2])
     ... except NumericalError as error:
     ...     print(error)
-    No alpha of the grid can be judged in double precision...
+    No value of `alpha` can be judged...
     """
 
 

@@ -9,10 +9,9 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.graph.cliques import CliqueLaplacian
+from rankwise.graph.cliques import CliqueLaplacian, NestedCliqueLaplacian
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.nested_cliques import NestedCliqueLaplacian
 from rankwise.graph.query_weights import given_query_weight, standard_query_weight
 
 MIN_GAP = 1e-6

@@ -1,7 +1,7 @@
 """The items of a data file."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from rankwise.core.arrays import FloatArray
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class RankingData:
     """Hold the items of a data file, one row each, in the order of the file.

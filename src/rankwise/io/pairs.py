@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from rankwise.io.tables.reading import if_any, open_table, require_column
 from rankwise.io.tokens import join_ids
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class PairData:
     """Hold the comparisons of a file.

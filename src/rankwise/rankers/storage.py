@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from inspect import signature
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
@@ -98,6 +98,7 @@ def _check_probe(path: str | PathLike[str], ranker: Any, arrays: dict[str, Any])
         )
 
 
+@final
 class StateWriter:
     """Encode values as JSON; arrays are collected in ``arrays``."""
 
@@ -146,6 +147,7 @@ class StateWriter:
         return {"array": name}
 
 
+@final
 class StateReader:
     """Decode what `StateWriter` encoded; ``path`` names the file in errors."""
 

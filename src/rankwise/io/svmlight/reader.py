@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -45,6 +45,7 @@ _EXPECTED = {
 }
 
 
+@final
 @dataclass(frozen=True)
 class SvmlightScan:
     """Hold what a first pass over a file found, so that later passes read all chunks alike.
@@ -231,6 +232,7 @@ def _check_options(dense: Any, comments: Any, dtype: DTypeLike, chunk_bytes: int
         raise InvalidInputError(f"`chunk_bytes` must be at least 1: got {chunk_bytes!r}.")
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class SvmlightChunk:
     """Hold the rows of some whole lines; features ascend and are numbered as in the file.
