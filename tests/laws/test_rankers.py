@@ -54,7 +54,6 @@ GRIDS = {
     "RankSVM": {"C": [0.1, 10.0]},
 }
 
-CHOSEN_BY_CV = "copies of an item are held out apart, so repetition is not weighting here"
 WHOLE_QUERIES = "a weight belongs to a query: items of one ranking cannot stand in one place"
 EXPECTED = {
     "DORM": {
@@ -64,10 +63,6 @@ EXPECTED = {
     "DORMCV": {
         "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
         "check_sample_weight_equivalence_on_sparse_data": WHOLE_QUERIES,
-    },
-    "RankRLSCV": {
-        "check_sample_weight_equivalence_on_dense_data": CHOSEN_BY_CV,
-        "check_sample_weight_equivalence_on_sparse_data": CHOSEN_BY_CV,
     },
 }
 
