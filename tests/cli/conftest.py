@@ -1,5 +1,6 @@
 """A folder with small ranking files, and a way to run commands in it."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import rankwise
 from problems import Problem, problem
 from rankwise.cli.app import app
 from rankwise.io import write_svmlight, write_table
@@ -66,6 +68,17 @@ def succeed(run):
         assert result.exit_code == 0, (result.output, result.exception)
         assert result.stderr == ""
         return result.stdout
+
+    return invoke
+
+
+@pytest.fixture
+def fit(succeed, tmp_path):
+    """Run a fit that must succeed and return its report and its model."""
+
+    def invoke(*arguments):
+        printed = succeed("fit", *arguments, "-o", tmp_path / "model", "--json")
+        return json.loads(printed), rankwise.load(tmp_path / "model")
 
     return invoke
 

@@ -1,6 +1,7 @@
 """The command itself: help, version, failures, what is loaded when."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import warnings
 import pytest
 
 import rankwise
+from rankwise.cli.app import FAMILIES
 from rankwise.cli.jobs import evaluate as evaluate_job
 from rankwise.cli.output import print_table
 
@@ -32,7 +34,19 @@ def test_module_runs_and_lists_the_commands():
         assert name in printed
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--help"],
+        ["--version"],
+        ["fit"],
+        ["fit", "--help"],
+        ["predict", "--help"],
+        *(["fit", family, "--help"] for family in FAMILIES.values()),
+    ],
+    ids=" ".join,
+)
 def test_help_loads_nothing_heavy(arguments):
     program = (
         "import sys\nfrom rankwise.cli.app import main\n"
@@ -46,9 +60,30 @@ def test_help_loads_nothing_heavy(arguments):
     assert not HEAVY & set(result.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "demo"])
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "prefer"])
 def test_every_command_explains_itself(succeed, command):
-    assert f"rankwise {command}" in succeed(command, "--help") or command == "demo"
+    assert f"rankwise {command}" in succeed(command, "--help")
+
+
+@pytest.mark.parametrize("family", FAMILIES.values())
+def test_every_family_explains_itself(succeed, family):
+    printed = succeed("fit", family, "--help")
+    assert f"For example: rankwise fit {family}" in printed
+    assert "--output" in printed
+
+
+def test_nothing_asked_is_answered_with_help(succeed):
+    assert succeed() == succeed("--help")
+    assert succeed("fit") == succeed("fit", "--help")
+
+
+def test_help_of_fit_lists_the_families_and_the_recommended_options(succeed):
+    printed = succeed("fit", "--help")
+    assert re.search(r"rankwise fit \[OPTIONS\] \S*TRAIN", printed)
+    for word in ("--measure", "--validate", "--output", *FAMILIES.values()):
+        assert word in printed
+    assert "recommended" not in printed
+    assert "--alpha" not in printed
 
 
 def test_version_is_that_of_the_package(succeed):

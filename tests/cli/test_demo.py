@@ -6,11 +6,8 @@ from typer.testing import CliRunner
 
 from rankwise.cli.app import app
 from rankwise.cli.jobs import demo
-from rankwise.cli.jobs.choice import Choice
-from rankwise.cli.jobs.pictures import draw
+from rankwise.cli.jobs.demo import draw
 from rankwise.datasets import load_digits_queries
-from rankwise.measures.graded import NDCG
-from rankwise.measures.pairwise import Disagreement
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +61,3 @@ def test_pictures_stand_side_by_side():
     assert draw([full, lower], "utf-8") == ["██   ▄"]
     assert draw([full, lower], "ascii") == ["::   ."]
     assert draw([full[:, :1], 1 - lower], "UTF8") == ["█   ▀█"]
-
-
-def test_the_largest_of_equally_good_alphas_is_chosen():
-    alphas = np.array([1.0, 100.0, 10.0, 0.1])
-    values = np.array([0.5, 0.2, 0.5, 0.2])
-    assert Choice(alphas, values, NDCG).best == 2
-    assert Choice(alphas, values, Disagreement).best == 1
-
-
-def test_an_alpha_at_an_end_of_the_grid_is_noticed():
-    alphas = np.array([1.0, 10.0, 100.0])
-    for best, at_end in [(0, True), (1, False), (2, True)]:
-        values = np.where(np.arange(3) == best, 0.9, 0.5)
-        assert Choice(alphas, values, NDCG).is_at_end == at_end
-    assert not Choice(alphas[:1], values[:1], NDCG).is_at_end

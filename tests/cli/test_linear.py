@@ -1,6 +1,5 @@
-"""``rankwise fit --iterative``, ``--stream`` and ``--pairs``: as in Python, and what is refused."""
+"""``rankwise fit linear``, also streamed, and ``--pairs``: as in Python, and what is refused."""
 
-import json
 import os
 import re
 import signal
@@ -12,8 +11,8 @@ import pytest
 
 import rankwise
 from rankwise import LinearRankRLS, RankRLS, evaluate
-from rankwise.cli.commands.fit import Fit
-from rankwise.cli.jobs import iterative
+from rankwise.cli.commands import FitLinear
+from rankwise.cli.jobs import linear
 from rankwise.io import read_scores, write_table
 from rankwise.measures.registry import parse_measure
 from rankwise.solve.conjugate_gradients import State
@@ -50,32 +49,24 @@ def fitted(folder, *, validate=False, **options):
     return ranker.fit(folder.train.X, folder.train.y, qid=folder.train.qid, **given)
 
 
-@pytest.fixture
-def fit(succeed, tmp_path):
-    """Run a fit that must succeed and return its report and its model."""
-
-    def invoke(*arguments):
-        printed = succeed("fit", *arguments, "-o", tmp_path / "model", "--json")
-        return json.loads(printed), rankwise.load(tmp_path / "model")
-
-    return invoke
-
-
-@pytest.mark.parametrize("option", ["--iterative", "--stream"])
+@pytest.mark.parametrize("option", [[], ["--stream"]])
 @pytest.mark.parametrize("data", [["train.txt.gz"], ["train.parquet", *TABLE]])
 def test_iterations_and_streams_give_the_closed_form(fit, folder, data, option):
-    report, ranker = fit(*data, option, "--alpha", 0.5, "--cost", "unit", "--query-weight", "equal")
+    options = ["--alpha", 0.5, "--cost", "unit", "--query-weight", "equal"]
+    report, ranker = fit("linear", *data, *option, *options)
     exact = RankRLS(alpha=0.5, cost="unit", query_weight="equal")
     exact.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
     np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-7)
     assert report["ranker"] == "LinearRankRLS"
     assert (report["alpha"], report["n_features"], report["n_queries"]) == (0.5, 3, 8)
-    assert report["n_items"] == (None if option == "--stream" else 42)
-    assert report["validation"] is None
+    assert report["n_items"] == (None if option else 42)
+    assert report["selection"] is None
 
 
 def test_a_stream_in_small_parts_of_unsorted_rows_gives_the_closed_form(fit, folder, tmp_path):
-    report, ranker = fit("train.txt", "--stream", "--memory", "1K", "--cache-dir", tmp_path)
+    report, ranker = fit(
+        "linear", "train.txt", "--stream", "--memory", "1K", "--cache-dir", tmp_path
+    )
     exact = RankRLS().fit(folder.train.X, folder.train.y, qid=folder.train.qid)
     np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-7)
     assert report["n_iter"] > 1
@@ -83,8 +74,8 @@ def test_a_stream_in_small_parts_of_unsorted_rows_gives_the_closed_form(fit, fol
 
 
 def test_a_model_of_iterations_scores_columns_by_name(succeed, folder, tmp_path):
-    for option in ("--iterative", "--stream"):
-        succeed("fit", "train.parquet", "-o", tmp_path / "model", *TABLE, option)
+    for option in ([], ["--stream"]):
+        succeed("fit", "linear", "train.parquet", "-o", tmp_path / "model", *TABLE, *option)
         succeed("predict", tmp_path / "model", "reordered.csv", "-o", tmp_path / "scores.txt")
         expected = fitted(folder).predict(folder.test.X)
         np.testing.assert_allclose(read_scores(tmp_path / "scores.txt"), expected, rtol=1e-6)
@@ -94,13 +85,13 @@ def test_a_model_of_iterations_scores_columns_by_name(succeed, folder, tmp_path)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["train.txt", "--iterative", *VALIDATE],
+        ["train.txt", *VALIDATE],
         ["train.txt", "--stream", *VALIDATE],
         ["train.parquet", "--stream", "--validate", "validation.csv", *TABLE],
     ],
 )
 def test_a_grid_in_one_run_is_judged_by_the_validation_file(fit, folder, arguments, measure):
-    report, ranker = fit(*arguments, *GRID, "--measure", measure)
+    report, ranker = fit("linear", *arguments, *GRID, "--measure", measure)
     held_out = folder.validation
     values = [
         evaluate(held_out.y, fitted(folder, alpha=a).predict(held_out.X), held_out.qid, measure)[
@@ -108,45 +99,46 @@ def test_a_grid_in_one_run_is_judged_by_the_validation_file(fit, folder, argumen
         ]
         for a in ALPHAS
     ]
-    assert report["validation"]["measure"] == measure
-    np.testing.assert_allclose(report["validation"]["alphas"], ALPHAS)
-    np.testing.assert_allclose(report["validation"]["values"], values)
+    assert report["selection"]["measure"] == measure
+    np.testing.assert_allclose(report["selection"]["grid"], ALPHAS)
+    np.testing.assert_allclose(report["selection"]["values"], values)
     best = max(values) if parse_measure(measure).greater_is_better else min(values)
     assert values[ALPHAS.tolist().index(report["alpha"])] == pytest.approx(best)
     assert ranker.alpha_ == report["alpha"]
 
 
 def test_without_a_validation_file_a_part_is_held_out(fit, folder):
-    report, ranker = fit("train.txt", "--iterative", *GRID)
+    report, ranker = fit("linear", "train.txt", *GRID)
     expected = fitted(folder, alphas=ALPHAS)
+    assert report["selection"]["judged"] == "on a tenth held out"
     assert ranker.alpha_ == expected.alpha_
     np.testing.assert_allclose(ranker.coef_, expected.coef_)
-    assert max(report["validation"]["values"]) == pytest.approx(expected.validation_value_)
+    assert max(report["selection"]["values"]) == pytest.approx(expected.held_out_value_)
 
 
 def test_one_alpha_is_measured_on_the_validation_file(fit, folder):
-    report, _ = fit("train.txt", "--iterative", *VALIDATE, "--alpha", 3)
+    report, _ = fit("linear", "train.txt", *VALIDATE, "--alpha", 3)
     value = fitted(folder, alpha=3.0).score(
         folder.validation.X, folder.validation.y, qid=folder.validation.qid
     )
-    assert report["validation"]["values"] == pytest.approx([value])
+    assert report["selection"]["values"] == pytest.approx([value])
 
 
-@pytest.mark.parametrize("option", ["--iterative", "--stream"])
+@pytest.mark.parametrize("option", [[], ["--stream"]])
 @pytest.mark.parametrize("alphas", [["--alpha", 0], GRID])
 def test_early_stopping_keeps_the_best_iterate(fit, folder, option, alphas):
     stopping = ["--early-stopping", "--n-iter-no-change", 2]
-    report, ranker = fit("train.txt", option, *stopping, *alphas, *VALIDATE)
+    report, ranker = fit("linear", "train.txt", *option, *stopping, *alphas, *VALIDATE)
     grid = {"alpha": 0.0} if alphas != GRID else {"alphas": ALPHAS}
     expected = fitted(folder, validate=True, early_stopping=True, n_iter_no_change=2, **grid)
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
     assert report["best_iter"] == expected.best_iter_
-    assert max(report["validation"]["values"]) == pytest.approx(expected.validation_value_)
+    assert max(report["selection"]["values"]) == pytest.approx(expected.held_out_value_)
 
 
 def test_report_tells_the_choice_and_the_iteration(succeed, tmp_path):
     printed = succeed(
-        *("fit", "train.txt", "-o", tmp_path / "model", "--iterative", "--early-stopping"),
+        *("fit", "linear", "train.txt", "-o", tmp_path / "model", "--early-stopping"),
         *(*GRID, *VALIDATE),
     )
     ranker = rankwise.load(tmp_path / "model")
@@ -157,7 +149,7 @@ def test_report_tells_the_choice_and_the_iteration(succeed, tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_a_run_that_is_cut_short_warns_and_goes_on_from_its_checkpoint(run, folder, tmp_path):
-    command = ["fit", "train.txt", "-o", tmp_path / "model", "--iterative"]
+    command = ["fit", "linear", "train.txt", "-o", tmp_path / "model"]
     command += ["--checkpoint", tmp_path / "run"]
     short = run(*command, "--max-iter", 1)
     assert short.exit_code == 0
@@ -174,9 +166,9 @@ def test_a_run_that_is_cut_short_warns_and_goes_on_from_its_checkpoint(run, fold
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("option", ["--iterative", "--stream"])
+@pytest.mark.parametrize("option", [[], ["--stream"]])
 def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, monkeypatch, option):
-    command = ["fit", "train.txt", option, "-o", tmp_path / "model", *GRID, *VALIDATE]
+    command = ["fit", "linear", "train.txt", *option, "-o", tmp_path / "model", *GRID, *VALIDATE]
     command += ["--checkpoint", tmp_path / "run", "--early-stopping"]
     move = State.move
 
@@ -196,7 +188,7 @@ def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, m
     ranker = rankwise.load(tmp_path / "model")
     values = ranker.history_["value"]
     assert values.shape == (2, 4)
-    assert ranker.validation_value_ == values.max()
+    assert ranker.held_out_value_ == values.max()
     assert run(*command).exit_code == 0
     whole = fitted(folder, validate=True, alphas=ALPHAS, early_stopping=True)
     resumed = rankwise.load(tmp_path / "model")
@@ -204,9 +196,9 @@ def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, m
     np.testing.assert_allclose(resumed.coef_, whole.coef_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("option", [["--iterative"], ["--stream", "--memory", "1K"]])
+@pytest.mark.parametrize("option", [[], ["--stream", "--memory", "1K"]])
 def test_rows_can_be_stored_in_single_precision(fit, folder, option):
-    _, ranker = fit("train.txt", *option, "--dtype", "float32")
+    _, ranker = fit("linear", "train.txt", *option, "--dtype", "float32")
     assert ranker.dtype == "float32"
     np.testing.assert_allclose(ranker.coef_, fitted(folder).coef_, rtol=1e-4)
 
@@ -217,69 +209,66 @@ def learned_from_pairs(ranker, folder, **options):
 
 @pytest.mark.parametrize("data", ["train.txt", "unscored.csv"])
 @pytest.mark.parametrize("file", ["pairs.csv", "bare_pairs.csv"])
-@pytest.mark.parametrize("option", [[], ["--iterative"]])
-def test_comparisons_of_rows_equal_python(fit, folder, data, file, option):
-    report, ranker = fit(data, "--pairs", file, *option)
+@pytest.mark.parametrize("family", ["rls", "linear"])
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
+def test_comparisons_of_rows_equal_python(fit, folder, data, file, family, cost):
+    report, ranker = fit(family, data, "--pairs", file, "--cost", cost)
     given = {"pair_margin": MARGIN, "pair_weight": WEIGHT} if file == "pairs.csv" else {}
-    exact = learned_from_pairs(RankRLS(), folder, **given)
+    exact = learned_from_pairs(RankRLS(cost=cost), folder, **given)
     np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-7)
-    assert (report["n_items"], report["n_pairs"]) == (42, 9)
+    assert (report["n_items"], report["n_pairs"], report["n_queries"]) == (42, 9, None)
 
 
 def test_comparisons_are_counted_in_the_report(succeed, tmp_path):
-    printed = succeed("fit", "train.txt", "-o", tmp_path / "model", "--pairs", "pairs.csv")
+    printed = succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", "--pairs", "pairs.csv")
     assert "on 42 items, 3 features, 9 comparisons in" in printed
 
 
 def test_a_grid_is_judged_by_leaving_out_comparisons(fit, folder):
-    report, ranker = fit("train.txt", "--pairs", "pairs.csv", *GRID)
+    report, ranker = fit("rls", "train.txt", "--pairs", "pairs.csv", *GRID)
     given = {"pair_margin": MARGIN, "pair_weight": WEIGHT}
     search = learned_from_pairs(rankwise.RankRLSCV(ALPHAS), folder, **given)
-    np.testing.assert_allclose(report["validation"]["values"], search.path_.values)
+    np.testing.assert_allclose(report["selection"]["values"], search.path_.values)
+    assert report["selection"]["judged"] == "by leaving out each comparison in turn"
     np.testing.assert_allclose(ranker.coef_, search.coef_)
 
 
 def test_iterations_on_comparisons_are_judged_by_held_out_ones(fit, folder):
-    report, ranker = fit("train.txt", "--pairs", "bare_pairs.csv", *GRID, "--iterative")
+    report, ranker = fit("linear", "train.txt", "--pairs", "bare_pairs.csv", *GRID)
     expected = learned_from_pairs(LinearRankRLS(alphas=ALPHAS, random_state=0), folder)
     assert report["alpha"] == expected.alpha_
     np.testing.assert_allclose(ranker.coef_, expected.coef_)
 
 
-@pytest.mark.parametrize("option", [[], ["--iterative"]])
-def test_comparisons_can_be_judged_by_a_validation_file(fit, folder, option):
-    report, _ = fit("train.txt", "--pairs", "pairs.csv", *VALIDATE, *option, "-m", "NDCG @ 3")
+@pytest.mark.parametrize("family", ["rls", "linear"])
+def test_comparisons_can_be_judged_by_a_validation_file(fit, folder, family):
+    report, _ = fit(family, "train.txt", "--pairs", "pairs.csv", *VALIDATE, "-m", "NDCG @ 3")
     given = {"pair_margin": MARGIN, "pair_weight": WEIGHT}
     exact = learned_from_pairs(RankRLS(), folder, **given)
     held_out = folder.validation
     value = evaluate(held_out.y, exact.predict(held_out.X), held_out.qid, "NDCG @ 3")["NDCG @ 3"]
-    assert report["validation"]["values"] == pytest.approx([value])
+    assert report["selection"]["values"] == pytest.approx([value])
 
 
-FIT = ("fit", "train.txt", "-o", "new.model")
-ITERATIVE = (*FIT, "--iterative")
+FIT = ("fit", "linear", "train.txt", "-o", "new.model")
 STREAM = (*FIT, "--stream")
 PAIRED = (*FIT, "--pairs", "pairs.csv")
+RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.csv")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*FIT, "--early-stopping"), "--early-stopping must come with --iterative or --stream"),
-        ((*FIT, "--max-iter", 5), "--max-iter must come with --iterative, --stream"),
-        ((*FIT, "--tol", 0.1), "--tol must come with --iterative"),
-        ((*FIT, "--dtype", "float32"), "--dtype must come with --iterative"),
-        ((*FIT, "--checkpoint", "c"), "--checkpoint must come with --iterative"),
-        ((*ITERATIVE, "--memory", "1G"), "--memory must come with --stream"),
-        ((*ITERATIVE, "--cache-dir", "."), "--cache-dir must come with --stream"),
-        ((*ITERATIVE, "--n-iter-no-change", 5), "--n-iter-no-change must come with --early-stop"),
-        ((*ITERATIVE, "--kernel", "gaussian"), "--kernel must not come with --iterative and --st"),
-        ((*STREAM, "--basis", 5), "--basis must not come .*: they learn linear functions"),
+        ((*FIT, "--memory", "1G"), "--memory must come with --stream"),
+        ((*FIT, "--cache-dir", "."), "--cache-dir must come with --stream"),
+        ((*FIT, "--n-iter-no-change", 5), "--n-iter-no-change must come with --early-stopping"),
+        ((*FIT, "-m", "AP"), "--measure must come with --validate, or with several values"),
         ((*PAIRED, "--stream"), "--stream must not come with --pairs: comparisons name rows"),
-        ((*PAIRED, "--cost", "unit"), "--cost must not come with --pairs"),
         ((*PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
-        ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs: without --validate"),
+        ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
+        ((*RLS_PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
+        ((*RLS_PAIRED, *GRID, "-m", "AP"), "judges pairs, so the measure must be one of"),
         ((*STREAM, *GRID), "--stream must come with --validate when"),
         ((*STREAM, "--early-stopping"), "--stream must come with --validate when"),
         ((*STREAM, "--y", "rating"), r"name columns of a table .*: train\.txt is not one"),
@@ -287,16 +276,19 @@ PAIRED = (*FIT, "--pairs", "pairs.csv")
         ((*STREAM, "--memory", "0"), "--memory must be a size"),
         ((*STREAM, "--cache-dir", "nowhere"), "nowhere.*: No such file or directory"),
         (
-            ("fit", "featureless.txt", "-o", "new.model", "--stream"),
+            ("fit", "linear", "featureless.txt", "-o", "new.model", "--stream"),
             "expected at least one feature",
         ),
-        (("fit", "train.csv", "-o", "new.model", "--stream"), "expected a svmlight or Parquet"),
-        ((*ITERATIVE, "--alpha", 0), "`alpha` must be a finite number above 0"),
-        ((*ITERATIVE, "--alpha", 1, "--alphas", "1,2"), "Only one of --alpha and --alphas"),
-        ((*ITERATIVE, "--tol", 2), "`tol` must be a number from 0 to below 1"),
-        ((*ITERATIVE, "--max-iter", 0), "`max_iter` must be a whole number above 0"),
-        ((*ITERATIVE, "--checkpoint", "no/run"), "The folder of no/run must exist"),
-        ((*ITERATIVE, "--measure", "NDGC"), "Unknown measure 'NDGC'"),
+        (
+            ("fit", "linear", "train.csv", "-o", "new.model", "--stream"),
+            "expected a svmlight or Parquet",
+        ),
+        ((*FIT, "--alpha", 0), "`alpha` must be a finite number above 0"),
+        ((*FIT, "--alpha", 1, "--alphas", "1,2"), "Only one of --alpha and --alphas"),
+        ((*FIT, "--tol", 2), "`tol` must be a number from 0 to below 1"),
+        ((*FIT, "--max-iter", 0), "`max_iter` must be a whole number above 0"),
+        ((*FIT, "--checkpoint", "no/run"), "The folder of no/run must exist"),
+        ((*FIT, *GRID, "--measure", "NDGC"), "Unknown measure 'NDGC'"),
         ((*FIT, "--pairs", "far.csv"), "`pairs` must name rows 0 to 41"),
         ((*FIT, "--pairs", "named_pairs.csv"), "to be row numbers .*, got names such as 'fig'"),
         ((*FIT, "--pairs", "train.csv"), "expected a column 'winner'"),
@@ -314,16 +306,17 @@ def test_what_makes_no_sense_is_refused_in_one_line(refuse, folder, arguments, m
     [("100", 100), ("1K", 1024), ("1.5m", 3 << 19), ("2GB", 2 << 30), (" 1T ", 1 << 40)],
 )
 def test_sizes_are_powers_of_1024(text, n_bytes):
-    assert iterative.parse_size(text) == n_bytes
+    assert linear.parse_size(text) == n_bytes
 
 
-def test_defaults_in_the_help_are_those_of_the_library():
+def test_defaults_that_are_left_out_are_those_of_the_library():
     options = {
-        field.name: field.type.__metadata__[0] for field in fields(Fit) if field.default is None
+        field.name: field.type.__metadata__[0]
+        for field in fields(FitLinear)
+        if field.default is None
     }
-    defaults = signature(LinearRankRLS).parameters
-    for name in ("max_iter", "n_iter_no_change", "tol"):
-        assert float(options[name].show_default) == defaults[name].default
+    patience = signature(LinearRankRLS).parameters["n_iter_no_change"].default
+    assert int(options["n_iter_no_change"].show_default) == linear.DEFAULT_PATIENCE == patience
     memory = signature(LinearRankRLS.fit_file).parameters["memory"].default
-    assert options["memory"].show_default == iterative.DEFAULT_MEMORY
-    assert iterative.parse_size(iterative.DEFAULT_MEMORY) == memory
+    assert options["memory"].show_default == linear.DEFAULT_MEMORY
+    assert linear.parse_size(linear.DEFAULT_MEMORY) == memory

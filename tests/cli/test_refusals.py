@@ -1,18 +1,20 @@
 """What a command refuses, and how it says so: one line on standard error, exit status 2."""
 
 import re
+from dataclasses import fields
 
 import pytest
 
-from rankwise.cli.commands.fit import Cost, KernelName, QueryWeight, Ties
+from rankwise import DORM, DORMCV, KPCRank, LinearRankRLS, RankRLS, RankSVM
+from rankwise.cli.app import FAMILIES
+from rankwise.cli.commands import FitDORM, FitKPCRank, FitLinear, FitRLS, FitSVM
+from rankwise.cli.options import CostName, KernelName, QueryWeightName, TiesName
 
 TABLE = ["--y", "rating", "--qid", "city"]
 
 
 @pytest.fixture(scope="module")
 def model(folder):
-    from rankwise import RankRLS
-
     path = folder / "linear.model"
     RankRLS().fit(folder.train.X, folder.train.y, qid=folder.train.qid).save(path)
     return path
@@ -30,7 +32,8 @@ def odd_files(folder):
     (folder / "plain.csv").write_text("stars,price\n1,2\n3,4\n")
 
 
-FIT = ("fit", "train.txt", "-o", "new.model")
+FIT = ("fit", "rls", "train.txt", "-o", "new.model")
+FIT_BEST = ("fit", "train.txt", "-o", "new.model")
 
 
 @pytest.mark.parametrize(
@@ -54,10 +57,14 @@ FIT = ("fit", "train.txt", "-o", "new.model")
             (*FIT, "--cost", "unit", "--ties", "keep"),
             "ties='keep' is defined for cost='magnitude'",
         ),
-        ((*FIT, "--measure", "NDGC"), "Unknown measure 'NDGC'.*Did you mean 'NDCG'"),
+        ((*FIT_BEST, "--measure", "NDGC"), "Unknown measure 'NDGC'.*Did you mean 'NDCG'"),
+        ((*FIT, "--measure", "AP"), "--measure must come with --validate, or with several values"),
         ((*FIT, "--y", "rating"), r"name columns of a table .*: train\.txt is not one"),
         ((*FIT, "--validate", "wide.txt"), r"wide\.txt, line 1: expected features up to 3"),
-        ((*FIT, "--validate", "flat.txt"), "At least one query of the validation data must define"),
+        (
+            (*FIT, "--validate", "flat.txt"),
+            "No value of `alpha` can be judged: the measure is undefined",
+        ),
         ((*FIT, "--validate", "plain.csv"), "must have the 3 features of the model: it has 2"),
         (("predict", "none.model", "test.txt"), "none.model: No such file or directory"),
         (("predict", "train.txt", "test.txt"), "train.txt"),
@@ -96,8 +103,19 @@ def test_a_grid_that_cannot_be_read_is_refused(refuse, text):
     ("arguments", "message"),
     [
         (("fit", "train.txt"), "--output"),
-        (("fit", "train.txt", "-o", "m", "--cost", "cheap"), "cheap"),
-        (("fit", "train.txt", "-o", "m", "--alhpa", "1"), "--alhpa"),
+        (("fit", "rls", "train.txt"), "--output"),
+        (("fit", "rls", "train.txt", "-o", "m", "--cost", "cheap"), "cheap"),
+        (("fit", "rls", "train.txt", "-o", "m", "--alhpa", "1"), "--alhpa"),
+        (("fit", "train.txt", "-o", "m", "--alpha", "1"), "--alpha"),
+        (("fit", "train.txt", "-o", "m", "--kernel", "gaussian"), "--kernel"),
+        (("fit", "rls", "train.txt", "-o", "m", "--tol", "1"), "--tol"),
+        (("fit", "linear", "train.txt", "-o", "m", "--kernel", "gaussian"), "--kernel"),
+        (("fit", "linear", "train.txt", "-o", "m", "--basis", "5"), "--basis"),
+        (("fit", "svm", "train.txt", "-o", "m", "--alpha", "1"), "--alpha"),
+        (("fit", "svm", "train.txt", "-o", "m", "--ties", "keep"), "--ties"),
+        (("fit", "kpcrank", "train.txt", "-o", "m", "--basis", "5"), "--basis"),
+        (("fit", "dorm", "train.txt", "-o", "m", "--pairs", "pairs.csv"), "--pairs"),
+        (("fit", "dorm", "train.txt", "-o", "m", "--cost", "unit"), "--cost"),
         (("rank", "train.txt"), "rank"),
     ],
 )
@@ -112,16 +130,53 @@ def test_choices_of_the_command_line_are_those_of_the_library():
 
     from rankwise.features.kernels import as_kernel
     from rankwise.graph import preference_graph as graph
+    from rankwise.graph.query_weights import QueryWeight
 
-    assert get_args(Cost) == get_args(graph.Cost)
-    assert get_args(Ties) == get_args(graph.Ties)
-    assert get_args(QueryWeight) == get_args(get_args(graph.QueryWeight)[0])
+    assert get_args(CostName) == get_args(graph.Cost)
+    assert get_args(TiesName) == get_args(graph.Ties)
+    assert get_args(QueryWeightName) == get_args(get_args(QueryWeight)[0])
     for name in get_args(KernelName):
         assert type(as_kernel(name)).__name__.lower() == name
+
+
+@pytest.mark.parametrize(
+    ("command", "ranker"),
+    [
+        (FitRLS, RankRLS),
+        (FitLinear, LinearRankRLS),
+        (FitSVM, RankSVM),
+        (FitKPCRank, KPCRank),
+        (FitDORM, DORM),
+        (FitDORM, DORMCV),
+    ],
+)
+def test_defaults_of_the_command_line_are_those_of_the_library(command, ranker):
+    assert command in FAMILIES
+    library = ranker().get_params()
+    for field in fields(command):
+        same = field.name in library and field.name != "random_state"
+        if same and field.default is not None and field.name != "measure":
+            value = float(field.default) if field.name == "decay" else field.default
+            assert value == library[field.name], field.name
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        (FitRLS, "alpha", RankRLS().alpha),
+        (FitLinear, "alpha", LinearRankRLS().alpha),
+        (FitSVM, "c", RankSVM().C),
+        (FitKPCRank, "n_components", KPCRank().n_components),
+        (FitDORM, "c", DORM().C),
+    ],
+)
+def test_defaults_that_the_help_tells_are_those_of_the_library(command, option, value):
+    (told,) = [f.type.__metadata__[0] for f in fields(command) if f.name == option]
+    assert told.show_default == str(value)
 
 
 def test_an_old_model_survives_a_refused_fit(refuse, folder):
     path = folder / "old.model"
     path.write_bytes(b"as it was")
-    refuse("fit", "train.txt", "-o", path, "--alpha", "0")
+    refuse("fit", "rls", "train.txt", "-o", path, "--alpha", "0")
     assert path.read_bytes() == b"as it was"

@@ -19,7 +19,7 @@ def fitted(folder, **options):
 @pytest.mark.parametrize("suffix", ["txt", "txt.gz"])
 def test_letor_file_to_measures_equals_python(succeed, folder, tmp_path, suffix):
     model, scores = tmp_path / "model", tmp_path / f"scores.{suffix}"
-    assert "Saved as" in succeed("fit", f"train.{suffix}", "-o", model, "--alpha", 0.5)
+    assert "Saved as" in succeed("fit", "rls", f"train.{suffix}", "-o", model, "--alpha", 0.5)
     assert "42 scores written" in succeed("predict", model, f"test.{suffix}", "-o", scores)
     expected = fitted(folder, alpha=0.5).predict(folder.test.X)
     np.testing.assert_allclose(read_scores(scores), expected, rtol=1e-12)
@@ -29,14 +29,14 @@ def test_letor_file_to_measures_equals_python(succeed, folder, tmp_path, suffix)
 
 
 def test_scores_on_standard_output_equal_those_in_a_file(succeed, tmp_path):
-    succeed("fit", "train.txt", "-o", tmp_path / "model")
+    succeed("fit", "rls", "train.txt", "-o", tmp_path / "model")
     succeed("predict", tmp_path / "model", "test.txt", "-o", tmp_path / "scores.txt")
     printed = succeed("predict", tmp_path / "model", "test.txt")
     assert printed == (tmp_path / "scores.txt").read_text()
 
 
 def test_file_that_lacks_the_last_features_is_scored_with_zeros(succeed, folder, tmp_path):
-    succeed("fit", "train.txt", "-o", tmp_path / "model")
+    succeed("fit", "rls", "train.txt", "-o", tmp_path / "model")
     short = folder.test.X[:, :1]
     write_svmlight(tmp_path / "short.txt", short, folder.test.y)
     succeed("predict", tmp_path / "model", tmp_path / "short.txt", "-o", tmp_path / "scores.txt")
@@ -48,17 +48,25 @@ def test_file_that_lacks_the_last_features_is_scored_with_zeros(succeed, folder,
 def test_validation_file_that_lacks_the_last_features_is_measured(succeed, folder, tmp_path):
     short = folder.validation.X[:, :1]
     write_svmlight(tmp_path / "short.txt", short, folder.validation.y, folder.validation.qid)
-    command = ["fit", "train.txt", "-o", tmp_path / "model", "--validate", tmp_path / "short.txt"]
+    command = [
+        "fit",
+        "rls",
+        "train.txt",
+        "-o",
+        tmp_path / "model",
+        "--validate",
+        tmp_path / "short.txt",
+    ]
     report = json.loads(succeed(*command, "--json"))
     filled = np.hstack([short, np.zeros((len(short), 2))])
     value = fitted(folder).score(filled, folder.validation.y, qid=folder.validation.qid)
-    assert report["validation"]["values"] == pytest.approx([value])
+    assert report["selection"]["values"] == pytest.approx([value])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_table_to_measures_equals_python(succeed, folder, tmp_path, suffix):
     model, scores = tmp_path / "model", tmp_path / "scores.txt"
-    succeed("fit", f"train.{suffix}", "-o", model, *TABLE)
+    succeed("fit", "rls", f"train.{suffix}", "-o", model, *TABLE)
     succeed("predict", model, f"test.{suffix}", "-o", scores, *TABLE)
     expected = fitted(folder).predict(folder.test.X)
     np.testing.assert_allclose(read_scores(scores), expected, rtol=1e-12)
@@ -67,14 +75,14 @@ def test_table_to_measures_equals_python(succeed, folder, tmp_path, suffix):
 
 
 def test_columns_of_a_table_are_found_by_the_names_in_the_model(succeed, tmp_path):
-    succeed("fit", "train.csv", "-o", tmp_path / "model", *TABLE)
+    succeed("fit", "rls", "train.csv", "-o", tmp_path / "model", *TABLE)
     printed = succeed("predict", tmp_path / "model", "reordered.csv", *TABLE)
     assert printed == succeed("predict", tmp_path / "model", "test.csv", *TABLE)
 
 
 def test_chosen_columns_are_the_features(succeed, folder, tmp_path):
     model = tmp_path / "model"
-    succeed("fit", "train.csv", "-o", model, *TABLE, "--features", "age, stars")
+    succeed("fit", "rls", "train.csv", "-o", model, *TABLE, "--features", "age, stars")
     expected = RankRLS().fit(folder.train.X[:, [2, 0]], folder.train.y, qid=folder.train.qid)
     loaded = rankwise.load(model)
     np.testing.assert_allclose(loaded.coef_, expected.coef_, rtol=1e-12)
@@ -82,7 +90,7 @@ def test_chosen_columns_are_the_features(succeed, folder, tmp_path):
 
 
 def test_table_without_scores_can_be_predicted(succeed, folder, tmp_path):
-    succeed("fit", "train.csv", "-o", tmp_path / "model", *TABLE)
+    succeed("fit", "rls", "train.csv", "-o", tmp_path / "model", *TABLE)
     names = ["stars", "price", "age"]
     write_table(tmp_path / "new.csv", dict(zip(names, folder.test.X.T, strict=True)))
     printed = succeed("predict", tmp_path / "model", tmp_path / "new.csv")
@@ -90,7 +98,7 @@ def test_table_without_scores_can_be_predicted(succeed, folder, tmp_path):
 
 
 def test_zero_based_features_are_read_as_told(succeed, folder, tmp_path):
-    succeed("fit", "train.txt", "-o", tmp_path / "model")
+    succeed("fit", "rls", "train.txt", "-o", tmp_path / "model")
     path = tmp_path / "zero.txt"
     path.write_text("0 1:2.0\n0 2:-1.5\n")
     printed = succeed("predict", tmp_path / "model", path, "--zero-based")
@@ -101,7 +109,7 @@ def test_zero_based_features_are_read_as_told(succeed, folder, tmp_path):
 def test_options_of_fit_reach_the_ranker(succeed, folder, tmp_path):
     model = tmp_path / "model"
     succeed(
-        *("fit", "train.txt", "-o", model, "--alpha", 0.25, "--kernel", "gaussian"),
+        *("fit", "rls", "train.txt", "-o", model, "--alpha", 0.25, "--kernel", "gaussian"),
         *("--gamma", 0.5, "--cost", "unit", "--query-weight", "equal", "--basis", 7),
         *("--random-state", 3),
     )
@@ -122,7 +130,7 @@ def test_options_of_fit_reach_the_ranker(succeed, folder, tmp_path):
 
 def test_ties_and_polynomial_reach_the_ranker(succeed, tmp_path):
     kernel = ["--kernel", "polynomial", "--degree", 2, "--gamma", 0.1, "--coef0", 0.5]
-    succeed("fit", "train.txt", "-o", tmp_path / "model", "--ties", "keep", *kernel)
+    succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", "--ties", "keep", *kernel)
     loaded = rankwise.load(tmp_path / "model")
     assert loaded.kernel == Polynomial(degree=2, gamma=0.1, coef0=0.5)
     assert loaded.ties == "keep"
@@ -132,7 +140,9 @@ def test_ties_and_polynomial_reach_the_ranker(succeed, tmp_path):
 def test_chosen_alpha_is_the_best_on_the_validation_file(succeed, folder, tmp_path, measure):
     alphas = [0.01, 1.0, 100.0, 1e4]
     grid = ["--alphas", "1e-2:1e4:4", "--validate", "validation.txt", "--measure", measure]
-    report = json.loads(succeed("fit", "train.txt", "-o", tmp_path / "model", *grid, "--json"))
+    report = json.loads(
+        succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", *grid, "--json")
+    )
     held_out = folder.validation
     values = [
         evaluate(held_out.y, fitted(folder, alpha=a).predict(held_out.X), held_out.qid, measure)[
@@ -140,19 +150,23 @@ def test_chosen_alpha_is_the_best_on_the_validation_file(succeed, folder, tmp_pa
         ]
         for a in alphas
     ]
-    assert report["validation"]["alphas"] == pytest.approx(alphas)
-    assert report["validation"]["values"] == pytest.approx(values)
+    assert report["selection"]["grid"] == pytest.approx(alphas)
+    assert report["selection"]["values"] == pytest.approx(values)
     best = min(values) if measure == "Disagreement" else max(values)
     largest = max(a for a, value in zip(alphas, values, strict=True) if value == best)
     assert report["alpha"] == rankwise.load(tmp_path / "model").alpha == pytest.approx(largest)
+    assert report["selection"]["judged"] == "on validation.txt"
 
 
 def test_without_a_validation_file_queries_are_left_out(succeed, folder, tmp_path):
     grid = ["--alphas", "0.01,1,100", "--measure", "NDCG @ 3"]
-    report = json.loads(succeed("fit", "train.txt", "-o", tmp_path / "model", *grid, "--json"))
+    report = json.loads(
+        succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", *grid, "--json")
+    )
     search = rankwise.RankRLSCV([0.01, 1.0, 100.0], measure="NDCG @ 3")
     search.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
-    assert report["validation"]["values"] == pytest.approx(search.path_.values.tolist())
+    assert report["selection"]["values"] == pytest.approx(search.path_.values.tolist())
+    assert report["selection"]["judged"] == "by leaving out each query in turn"
     assert report["alpha"] == search.alpha_
     loaded = rankwise.load(tmp_path / "model")
     np.testing.assert_allclose(loaded.predict(folder.test.X), search.predict(folder.test.X))
@@ -160,20 +174,20 @@ def test_without_a_validation_file_queries_are_left_out(succeed, folder, tmp_pat
 
 def test_choice_of_alpha_is_printed_as_a_table(succeed, tmp_path):
     grid = ["--alphas", "0.1,1,10", "--validate", "validation.txt"]
-    lines = succeed("fit", "train.txt", "-o", tmp_path / "model", *grid).splitlines()
+    lines = succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", *grid).splitlines()
     assert lines[0].split() == ["alpha", "Concordance"]
     assert [line.split()[0] for line in lines[1:4]] == ["0.1", "1", "10"]
     assert sum("chosen" in line for line in lines) == 1 + sum("at an end" in line for line in lines)
 
 
 def test_summary_counts_items_features_and_queries(succeed, folder, tmp_path):
-    report = json.loads(succeed("fit", "train.txt", "-o", tmp_path / "model", "--json"))
+    report = json.loads(succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", "--json"))
     ranker = fitted(folder)
     assert (report["n_items"], report["n_features"]) == folder.train.X.shape
     assert report["n_queries"] == ranker.n_queries_ == 8
-    assert report["ignored_queries"] == ranker.ignored_queries_ >= 1
-    assert report["validation"] is None
-    printed = succeed("fit", "train.txt", "-o", tmp_path / "model")
+    assert report["n_ignored_queries"] == ranker.n_ignored_queries_ >= 1
+    assert report["selection"] is None
+    printed = succeed("fit", "rls", "train.txt", "-o", tmp_path / "model")
     assert "42 items, 3 features, 8 queries" in printed
     assert "held no preference" in printed
 

@@ -1,5 +1,6 @@
 """The command line: parse, call, print.
 
-A command is a frozen value (``commands``, quick to import); what it does is a job (``jobs``, loaded
-only when the command is run), so that ``--help`` need not wait for SciPy, scikit-learn and numba.
+What can be typed stands in ``commands``, which is quick to import; what a command does is a job in
+``jobs``, loaded when the command is run, so that ``--help`` does not wait for NumPy and
+scikit-learn.
 """

@@ -1,39 +1,133 @@
-"""The command ``rankwise``: its table of commands, and how one is run."""
+"""The command ``rankwise``: its table of commands, how one is run, and how it fails."""
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, final
 
 import typer
+from typer.core import TyperGroup
 
 from rankwise import __version__
-from rankwise.cli.commands.demo import Demo
-from rankwise.cli.commands.evaluate import Evaluate
-from rankwise.cli.commands.fit import Fit
-from rankwise.cli.commands.predict import Predict
-from rankwise.cli.commands.prefer import Prefer
-from rankwise.cli.failures import failures_reported
+from rankwise.cli.commands import (
+    Demo,
+    Evaluate,
+    Fit,
+    FitDORM,
+    FitKPCRank,
+    FitLinear,
+    FitRLS,
+    FitSVM,
+    Predict,
+    Prefer,
+)
+from rankwise.core.errors import RankwiseError
 
 COMMANDS: dict[type, str] = {
-    Fit: "fit",
     Predict: "predict",
     Evaluate: "evaluate",
     Prefer: "prefer",
     Demo: "demo",
 }
+FAMILIES: dict[type, str] = {
+    FitRLS: "rls",
+    FitLinear: "linear",
+    FitSVM: "svm",
+    FitKPCRank: "kpcrank",
+    FitDORM: "dorm",
+}
+JOBS: dict[type, str] = {Fit: "fit", **FAMILIES, **COMMANDS}
+GROUPS = ("fit",)
+RECOMMENDED = "recommended"
+"""The command that a group runs when its first argument names none."""
+
+REFUSED = 2  # as for options that cannot be understood
+STOPPED = 130  # 128 + SIGINT, as shells have it
+
+
+@final
+class CommandGroup(TyperGroup):
+    """A group of commands that shows its help when nothing is asked, and may have a default."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Parse as the recommended command what begins with neither a command nor ``--help``."""
+        args = args or ["--help"]
+        default = self.commands.get(RECOMMENDED)
+        if default is None or args[0] in (*self.commands, "--help"):
+            return super().make_context(info_name, args, parent, **extra)
+        return default.make_context(info_name, args, parent, **extra)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+        """List groups first: ``fit`` before what follows it."""
+        return sorted(self.commands, key=lambda name: name not in GROUPS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the options of the recommended command beside the other commands."""
+        shown, default = copy(self), self.commands.get(RECOMMENDED)
+        if default is not None:
+            shown.help, shown.params, shown.subcommand_metavar = default.help, default.params, ""
+        super(CommandGroup, shown).format_help(ctx, formatter)
+
+
+@contextmanager
+def failures_reported() -> Iterator[None]:
+    """Turn errors that the user can act on into a line; let defects show where they happened.
+
+    A closed pipe is left to typer, which ends quietly.
+    """
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        except KeyboardInterrupt:
+            _leave("stopped", STOPPED)
+        except BrokenPipeError:
+            raise
+        except RankwiseError as error:
+            _leave(f"error: {error}", REFUSED)
+        except OSError as error:
+            _leave(f"error: {_sentence(error)}", REFUSED)
+        except MemoryError as error:
+            _leave(f"error: not enough memory: {error}", REFUSED)
+
+
+def _leave(line: str, status: int) -> None:
+    print(line, file=sys.stderr)
+    raise typer.Exit(status)
+
+
+def _sentence(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
     with failures_reported():
-        import_module(f"rankwise.cli.jobs.{COMMANDS[type(command)]}").run(command)
+        import_module(f"rankwise.cli.jobs.{JOBS[type(command)]}").run(command)
 
 
 app = typer.Typer(
+    cls=CommandGroup,
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     result_callback=perform,
 )
+fit = typer.Typer(cls=CommandGroup, help="Train a ranker on a data file and save it.")
+app.add_typer(fit, name="fit")
+fit.command(RECOMMENDED, hidden=True)(Fit)
+for _command, _name in FAMILIES.items():
+    fit.command(_name, rich_help_panel="Families, each with options of its own")(_command)
 for _command, _name in COMMANDS.items():
     app.command(_name)(_command)
 

@@ -2,13 +2,44 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Literal, TypeAlias, final
 
 import typer
 
-TABLES = "Tables (CSV, TSV, Parquet)"
-FORMATS = "svmlight/LETOR, CSV, TSV or Parquet; may be compressed."
+KernelName: TypeAlias = Literal["linear", "gaussian", "laplacian", "polynomial"]
+CostName: TypeAlias = Literal["magnitude", "unit", "relative"]
+TiesName: TypeAlias = Literal["drop", "keep"]
+QueryWeightName: TypeAlias = Literal["items", "pairs", "equal"]
 
+TABLES = "Tables (CSV, TSV, Parquet)"
+CHOICE = "Choice"
+KERNEL = "Kernel"
+PREFERENCES = "Preferences"
+ITERATION = "Iteration"
+FORMATS = "svmlight/LETOR, CSV, TSV or Parquet; may be compressed."
+GRID = "0.1,1,10 or first:last:number, evenly spaced in the logarithms"
+
+# Files
+
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help=f"The items: {FORMATS}", show_default=False)
+]
+TrainArgument = Annotated[
+    Path,
+    typer.Argument(metavar="TRAIN", help=f"The training data: {FORMATS}", show_default=False),
+]
+ModelOption = Annotated[
+    Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based",
+        help="How svmlight files number features; zero-based if a 0 occurs.",
+        show_default=False,
+    ),
+]
 YColumn = Annotated[
     str | None,
     typer.Option(
@@ -36,23 +67,108 @@ FeatureColumns = Annotated[
         rich_help_panel=TABLES,
     ),
 ]
-ZeroBased = Annotated[
-    bool | None,
+
+# Choice
+
+ValidateOption = Annotated[
+    Path | None,
     typer.Option(
-        "--zero-based/--one-based",
-        help="How svmlight files number features; zero-based if a 0 occurs.",
-        show_default=False,
+        "--validate",
+        metavar="DATA",
+        help="Data to measure on; they decide where there is a choice.",
+        rich_help_panel=CHOICE,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help=f"The items: {FORMATS}", show_default=False)
+MeasureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--measure",
+        "-m",
+        metavar="MEASURE",
+        help='What decides, such as "NDCG @ 10".',
+        rich_help_panel=CHOICE,
+    ),
+]
+AlphaOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Regularisation; small values do little.", show_default="1.0", rich_help_panel=CHOICE
+    ),
+]
+AlphasOption = Annotated[
+    str | None,
+    typer.Option(metavar="GRID", help=f"Alphas to choose from: {GRID}.", rich_help_panel=CHOICE),
+]
+RandomStateOption = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
+
+# Preferences
+
+PairsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TABLE",
+        help="Learn from comparisons, not scores: columns winner and loser with row numbers of "
+        "TRAIN from 0, and if wanted margin and weight.",
+        rich_help_panel=PREFERENCES,
+    ),
+]
+CostOption = Annotated[
+    CostName, typer.Option(help="Target and weight of a pair.", rich_help_panel=PREFERENCES)
+]
+TiesOption = Annotated[
+    TiesName,
+    typer.Option(help="What to do with pairs of equal score.", rich_help_panel=PREFERENCES),
+]
+QueryWeightOption = Annotated[
+    QueryWeightName,
+    typer.Option(help="What a query counts in proportion to.", rich_help_panel=PREFERENCES),
+]
+
+# Kernel
+
+KernelOption = Annotated[
+    KernelName, typer.Option(help="The space of functions.", rich_help_panel=KERNEL)
+]
+GammaOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Scale of the kernel; fitted to the data if left out.", rich_help_panel=KERNEL
+    ),
+]
+DegreeOption = Annotated[
+    int | None, typer.Option(help="Degree of the polynomial.", rich_help_panel=KERNEL)
+]
+Coef0Option = Annotated[
+    float | None, typer.Option(help="Constant of the polynomial.", rich_help_panel=KERNEL)
+]
+BasisOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="Restrict the function to this many random rows: for many items.",
+        rich_help_panel=KERNEL,
+    ),
+]
+
+# Iteration
+
+MaxIterOption = Annotated[
+    int,
+    typer.Option(metavar="NUMBER", help="Iterations at most.", rich_help_panel=ITERATION),
+]
+GapOption = Annotated[
+    float,
+    typer.Option(
+        "--tol",
+        help="Duality gap, as a share of the objective, at which to stop.",
+        rich_help_panel=ITERATION,
+    ),
 ]
 
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class DataLayout:
     """How to read a data file: the columns of a table, the numbering of svmlight features."""
 
     y: str | None = None

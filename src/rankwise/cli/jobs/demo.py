@@ -1,16 +1,15 @@
 """Rank handwritten digits, next to plain regression on the scores."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from rankwise.cli.commands.demo import Demo
-from rankwise.cli.jobs.choice import choose
-from rankwise.cli.jobs.pictures import draw
+from rankwise.cli.commands import Demo
+from rankwise.cli.jobs.training import judge
 from rankwise.cli.output import decimals, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.queries import Queries
@@ -26,6 +25,10 @@ MEASURE = NDCG @ 10
 MEASURES = (MEASURE, Concordance, KendallTau)
 SIDE = 8  # pixels
 N_DRAWN = 7
+BLOCKS = " ▄▀█"  # neither pixel, the lower, the upper, both
+ASCII = " .':"
+INK = 0.4  # of the brightest pixel
+GAP = "   "
 
 INTRODUCTION = """\
 Putting handwritten digits in order
@@ -86,10 +89,11 @@ def _kernel_ridge(train: DigitsPart, kernel: str) -> Scorer:
 def _enter(name: str, scorer: Scorer, data: DigitsQueries) -> Contestant:
     """Choose alpha on the validation queries and measure on the test queries."""
     held_out = data.validation
-    choice = choose(ALPHAS, scorer(held_out.X), held_out.y, held_out.qid, MEASURE)
-    scores = scorer(data.test.X)[choice.best]
+    scores = scorer(held_out.X)
+    best = judge("alpha", ALPHAS, scores, held_out.y, held_out.qid, MEASURE).best()
+    scores = scorer(data.test.X)[best]
     evaluation = evaluate(data.test.y, scores, data.test.qid, MEASURES)
-    return Contestant(name, float(ALPHAS[choice.best]), scores, evaluation)
+    return Contestant(name, float(ALPHAS[best]), scores, evaluation)
 
 
 def _print_introduction(data: DigitsQueries) -> None:
@@ -134,3 +138,24 @@ def _print_query(contestant: Contestant, data: DigitsPart) -> None:
     pictures = [data.X[row].reshape(SIDE, SIDE) for row in order[:N_DRAWN]]
     for line in draw(pictures, sys.stdout.encoding):
         print(f"  {line}")
+
+
+def draw(images: Sequence[FloatArray], encoding: str) -> list[str]:
+    """Return the lines of small grey pictures side by side, two rows of pixels in each.
+
+    Parameters
+    ----------
+    images : sequence of (height, width)
+        Pixels between 0 and 1, of the same even height.
+    encoding
+        How the text will be written; it decides whether blocks can be used.
+    """
+    marks = BLOCKS if encoding.lower().startswith("utf") else ASCII
+    drawn = [_lines(image, marks) for image in images]
+    return [GAP.join(parts).rstrip() for parts in zip(*drawn, strict=True)]
+
+
+def _lines(image: FloatArray, marks: str) -> list[str]:
+    inked = np.asarray(image) > INK
+    codes = 2 * inked[0::2].astype(int) + inked[1::2]
+    return ["".join(marks[code] for code in line) for line in codes]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rankwise.cli.commands.evaluate import Evaluate
+from rankwise.cli.commands import Evaluate
 from rankwise.cli.jobs.files import check_target, given_scores, is_table, read_items
 from rankwise.cli.output import counted, decimals, print_json, print_table
 from rankwise.core.errors import InvalidInputError

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rankwise.cli.options import Layout
+from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import RankingData
@@ -18,7 +18,7 @@ from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 
 def read_items(
     path: Path,
-    layout: Layout,
+    layout: DataLayout,
     *,
     n_features: int | None = None,
     names: tuple[str, ...] | None = None,
@@ -50,7 +50,7 @@ def read_items(
     return data
 
 
-def reading_options(path: Path, layout: Layout) -> dict[str, Any]:
+def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
     """Return what the layout tells a reader of the file, whole or in parts."""
     if is_table(path):
         return {"y": layout.y, "qid": layout.qid, "features": layout.features}
@@ -88,6 +88,16 @@ def given_scores(path: Path, data: RankingData) -> FloatArray:
     return data.y
 
 
+def read_validation(
+    path: Path | None, layout: DataLayout, n_features: int, names: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """Return validation data as ``fit`` takes them, nothing where there is no file."""
+    if path is None:
+        return {}
+    data = read_items(path, layout, n_features=n_features, names=names)
+    return {"X_val": data.X, "y_val": given_scores(path, data), "qid_val": data.qid}
+
+
 def is_table(path: Path) -> bool:
     """Tell whether the name of a file is that of a table."""
     return format_suffix(path) in TABLE_SUFFIXES
@@ -105,7 +115,7 @@ def check_target(path: Path | None) -> None:
         )
 
 
-def _refuse_columns(path: Path, layout: Layout) -> None:
+def _refuse_columns(path: Path, layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
             f"--y, --qid and --features name columns of a table (.csv, .tsv, .parquet): {path} is "

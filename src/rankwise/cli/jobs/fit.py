@@ -1,26 +1,21 @@
-"""Train, choose alpha where there is a choice, save."""
+"""Fit the recommended ranker: RankRLS with the alpha that exact hold-outs find best."""
 
-from types import ModuleType
+from functools import partial
 
-from rankwise.cli.commands.fit import Fit
-from rankwise.cli.jobs import closed_form, direct, iterative
-from rankwise.cli.jobs.combinations import check_combination
-from rankwise.cli.jobs.training import print_report, summary
-from rankwise.cli.output import print_json
+from rankwise.cli.commands import Fit
+from rankwise.cli.jobs.rls import describe, fit_best
+from rankwise.cli.jobs.training import FitInput, fit_and_save
+from rankwise.measures.graded import NDCG
+from rankwise.measures.pairwise import Concordance
+from rankwise.measures.registry import parse_measure
+from rankwise.rankers.rls.rank_rls import RankRLS
+from rankwise.rankers.rls.rank_rls_cv import ALPHAS
 
 
 def run(command: Fit) -> None:
-    """Train as told, save the ranker and print what was done."""
-    check_combination(command)
-    training = _trainer(command).train(command)
-    training.ranker.save(command.output)
-    if command.json:
-        print_json(summary(command, training))
-    else:
-        print_report(command, training)
-
-
-def _trainer(command: Fit) -> ModuleType:
-    if command.is_direct:
-        return direct
-    return iterative if command.is_iterative else closed_form
+    """Fit, save and report."""
+    asked = None if command.measure is None else parse_measure(command.measure)
+    problem = FitInput.read(command)
+    measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
+    fit = partial(fit_best, command, RankRLS(), ALPHAS, problem, measure)
+    fit_and_save(command, problem, fit, describe)

@@ -2,14 +2,14 @@
 
 import sys
 
-from rankwise.cli.commands.predict import Predict
+from rankwise.cli.commands import Predict
 from rankwise.cli.jobs.files import check_target, columns_chosen, read_items
 from rankwise.cli.output import counted
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import ModelFileError
 from rankwise.io.scores import write_scores
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.registry import load
+from rankwise.rankers.storage import load
 
 
 def run(command: Predict) -> None:

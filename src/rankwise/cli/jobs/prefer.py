@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.cli.commands.prefer import Prefer
+from rankwise.cli.commands import Prefer
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import DataFileError
@@ -24,7 +24,7 @@ NO = frozenset(["", "0", "0.0", "no", "n", "false"])
 
 @final
 @dataclass(frozen=True, eq=False)
-class Items:
+class NamedItems:
     """Names, and rows that tell which items are alike."""
 
     names: list[str]
@@ -50,7 +50,7 @@ def run(command: Prefer) -> None:
         _print_report(command, gp, ranking, questions)
 
 
-def _read_items(command: Prefer) -> Items:
+def _read_items(command: Prefer) -> NamedItems:
     """Read the items, features brought to one scale; without features each item is its own."""
     path = command.items
     table = open_table(path)
@@ -67,13 +67,13 @@ def _read_items(command: Prefer) -> Items:
     if twice is not None:
         raise DataFileError(f"{path}: expected each name once, got {twice!r} twice.")
     if not columns:
-        return Items(names, np.eye(len(names)), has_features=False)
+        return NamedItems(names, np.eye(len(names)), has_features=False)
     deviation = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
-    return Items(names, X, has_features=True)
+    return NamedItems(names, X, has_features=True)
 
 
-def _read_answers(command: Prefer, items: Items) -> tuple[IntArray, BoolArray]:
+def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArray]:
     """Return pairs of positions, and which of them are ties."""
     path = command.answers
     data, table = read_pairs(path), open_table(path)
@@ -103,7 +103,7 @@ def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
     return np.array([word in YES for word in words])
 
 
-def _positions(command: Prefer, names: NDArray[Any], items: Items) -> IntArray:
+def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntArray:
     """Return the positions of the items compared, which must be two in every row."""
     place = {name: position for position, name in enumerate(items.names)}
     known = [[place.get(str(name), -1) for name in row] for row in names.tolist()]
@@ -125,7 +125,7 @@ def _positions(command: Prefer, names: NDArray[Any], items: Items) -> IntArray:
     return pairs
 
 
-def _questions(command: Prefer, gp: PreferenceGP, items: Items) -> list[list[str]]:
+def _questions(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[list[str]]:
     n_pairs = len(items.names) * (len(items.names) - 1) // 2
     n_asked = min(command.ask, n_pairs)
     if n_asked == 0:
@@ -134,7 +134,7 @@ def _questions(command: Prefer, gp: PreferenceGP, items: Items) -> list[list[str
     return [[items.names[i], items.names[j]] for i, j in pairs.tolist()]
 
 
-def _ranking(command: Prefer, gp: PreferenceGP, items: Items) -> list[dict[str, Any]]:
+def _ranking(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[dict[str, Any]]:
     """Return what is known about every item, the best first.
 
     Scores are told against their mean, since comparisons say nothing about a common shift.

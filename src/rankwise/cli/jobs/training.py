@@ -1,164 +1,374 @@
-"""What training has brought, in words and as JSON."""
+"""What all fits share: reading, judging on a validation file, saving, reporting."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Self, final
 
-from rankwise.cli.commands.fit import Fit
-from rankwise.cli.jobs.choice import Choice
-from rankwise.cli.jobs.files import given_scores, read_comparisons
-from rankwise.cli.output import counted, decimals, print_table
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.cli.commands import FitCommand, KernelCommand
+from rankwise.cli.jobs.files import (
+    check_target,
+    given_scores,
+    read_comparisons,
+    read_items,
+    read_validation,
+)
+from rankwise.cli.output import counted, decimals, print_json, print_table
+from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.io.data import RankingData
-from rankwise.rankers.dorm.dorm import DORM
-from rankwise.rankers.dorm.dorm_cv import DORMCV
-from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
-from rankwise.rankers.rls.rank_rls import RankRLS
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import PointRanker, RankerPath
+from rankwise.selection.holdouts import HeldOut
+from rankwise.selection.judging import as_measure, judge_scores
+from rankwise.selection.path import SelectionPath
+
+MOST_ROWS = 32
+"""Rows of a printed table of values; of a longer grid it shows evenly spaced ones."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """What to learn from: the rows and, by the names that ``fit`` has for them, the preferences."""
+class FitInput:
+    """What is learned from and what decides, by the names that ``fit`` has for them.
+
+    Parameters
+    ----------
+    data
+        The rows of the training file.
+    preferences
+        Scores and queries of these rows, or comparisons of them.
+    validation
+        Rows, scores and queries of the validation file; empty without one.
+    """
 
     data: RankingData
     preferences: dict[str, Any]
+    validation: dict[str, Any]
 
     @classmethod
-    def of(cls, command: Fit, data: RankingData) -> Self:
-        """Take the scores in the file, or the comparisons in a file of their own."""
+    def read(cls, command: FitCommand, pairs: Path | None = None) -> Self:
+        """Read the training file, the comparisons and the validation file, where there are any."""
+        check_target(command.output)
+        data = read_items(command.train, command.layout)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
                 f"{command.train} must hold at least 2 items and 1 feature: it has "
                 f"{counted(data.n_items, 'item', 'items')} and "
                 f"{counted(data.n_features, 'feature', 'features')}."
             )
-        if command.pairs is None:
-            return cls(data, {"y": given_scores(command.train, data), "qid": data.qid})
-        read = read_comparisons(command.pairs)
-        preferences = {"pairs": read.pairs, "pair_margin": read.margin, "pair_weight": read.weight}
-        return cls(data, preferences)
+        if pairs is None:
+            preferences = {"y": given_scores(command.train, data), "qid": data.qid}
+        else:
+            read = read_comparisons(pairs)
+            preferences = {
+                "pairs": read.pairs,
+                "pair_margin": read.margin,
+                "pair_weight": read.weight,
+            }
+        names = None if data.feature_names is None else tuple(data.feature_names)
+        validation = read_validation(command.validate, command.layout, data.n_features, names)
+        return cls(data, preferences, validation)
 
     @property
-    def names(self) -> tuple[str, ...] | None:
-        """The names of the features, where the file has them."""
-        return None if self.data.feature_names is None else tuple(self.data.feature_names)
+    def has_qid(self) -> bool:
+        """Whether the training data name queries."""
+        return self.preferences.get("qid") is not None
 
     @property
-    def n_pairs(self) -> int | None:
-        """Number of comparisons, None for scores."""
-        return len(self.preferences["pairs"]) if "pairs" in self.preferences else None
+    def has_pairs(self) -> bool:
+        """Whether comparisons are learned from, not scores."""
+        return "pairs" in self.preferences
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Training:
-    """The ranker, what it was trained on, how alpha was chosen, how long training took.
+class Fitted:
+    """A fitted ranker, and how its parameter was chosen.
 
     Parameters
     ----------
     ranker
-        The fitted ranker.
-    lesson
-        What it learned from; None when that was streamed from the file.
-    choice
-        The values of the alphas on data that was not trained on, if there were any.
-    seconds
-        The time of training.
+        The ranker to save.
+    parameter, value
+        What regularises it, and how much.
+    selection
+        The held-out values of the measure, where something was held out.
+    judged
+        How these were found, to follow the word "judged".
     """
 
-    ranker: RankRLS | LinearRankRLS | DORM | DORMCV
-    lesson: Lesson | None
-    choice: Choice | None
-    seconds: float
-
-    @property
-    def setting(self) -> tuple[str, float]:
-        """What regularises the ranker, and how much."""
-        ranker = self.ranker
-        if isinstance(ranker, DORM | DORMCV):
-            return "C", ranker.C_
-        return "alpha", ranker.alpha_ if isinstance(ranker, LinearRankRLS) else ranker.alpha
-
-    @property
-    def sizes(self) -> dict[str, int | None]:
-        """How much was learned from; None where it does not apply or was not counted."""
-        return {
-            "n_items": None if self.lesson is None else self.lesson.data.n_items,
-            "n_features": self.ranker.n_features_in_,
-            "n_queries": self.ranker.n_queries_,
-            "n_pairs": None if self.lesson is None else self.lesson.n_pairs,
-        }
+    ranker: PointRanker
+    parameter: str
+    value: float
+    selection: SelectionPath | None = None
+    judged: str = ""
 
 
-def summary(command: Fit, training: Training) -> dict[str, Any]:
-    """Return what was done as a value for JSON."""
-    ranker, choice = training.ranker, training.choice
+def fit_and_save(
+    command: FitCommand,
+    problem: FitInput | None,
+    fit: Callable[[], Fitted],
+    describe: Callable[[Any], dict[str, Any]],
+) -> None:
+    """Fit, save the ranker and print what was done.
+
+    Parameters
+    ----------
+    command
+        The files.
+    problem
+        What is learned from; None when ``fit`` reads the training file itself, in parts.
+    fit
+        Fits and chooses.
+    describe
+        Tells of a fitted ranker what its family has to report: kernel, iterations, gap.
+    """
+    start = time.perf_counter()
+    fitted = fit()
+    seconds = time.perf_counter() - start
+    if problem is not None and problem.data.feature_names is not None:
+        fitted.ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
+    fitted.ranker.save(command.output)
+    report = FitReport(fitted, describe(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
+    if command.json:
+        print_json({"model": str(command.output), **report.summary})
+    else:
+        report.print()
+        print(f"Saved as {command.output}.")
+
+
+def refuse_if(wrong: bool, sentence: str) -> None:
+    """Refuse options that contradict each other, or that would have no effect."""
+    if wrong:
+        raise InvalidInputError(sentence)
+
+
+def refuse_both(first: object, second: object, names: str) -> None:
+    """Refuse two options of which one is enough."""
+    refuse_if(
+        first is not None and second is not None,
+        f"Only one of {names} may be given: got both. Leave one of them out.",
+    )
+
+
+def refuse_beside_pairs(command: Any) -> None:
+    """Refuse options about scores where comparisons are learned from."""
+    for option in ("ties", "query_weight"):
+        known = option in {entry.name for entry in fields(command)}
+        wrong = known and getattr(command, option) != getattr(type(command), option)
+        refuse_if(
+            command.pairs is not None and wrong,
+            f"--{option.replace('_', '-')} must not come with --pairs: it is about items with "
+            "scores. Leave one of them out.",
+        )
+
+
+def measure_of(command: FitCommand, grid: str | None) -> Measure | None:
+    """Return the measure that was asked for; ``grid`` names the options that need one, if given."""
+    if command.measure is None:
+        return None
+    refuse_if(
+        grid is None and command.validate is None,
+        "--measure must come with --validate, or with several values to choose from: there is "
+        "nothing to measure. Add one of them, or leave it out.",
+    )
+    return parse_measure(command.measure)
+
+
+def parse_grid(text: str, option: str) -> FloatArray:
+    """Return the values of a grid such as ``0.1,1,10`` or ``1e-3:1e3:7``."""
+    try:
+        if ":" not in text:
+            return np.array([float(part) for part in text.split(",")])
+        first, last, number = text.split(":")
+        return _geometric(float(first), float(last), int(number))
+    except ValueError:
+        raise InvalidInputError(
+            f"{option} must read like 0.1,1,10 or like 1e-3:1e3:7 (first:last:number, all above "
+            f"0): got {text!r}."
+        ) from None
+
+
+def _geometric(first: float, last: float, number: int) -> FloatArray:
+    if not (0 < first < np.inf and 0 < last < np.inf and number > 0):
+        raise ValueError("no logarithm, or no value")
+    return np.geomspace(first, last, number)
+
+
+def kernel_of(command: KernelCommand) -> Kernel:
+    """Return the kernel with the parameters that were given."""
+    kernel = as_kernel(command.kernel)
+    options = {"gamma": command.gamma, "degree": command.degree, "coef0": command.coef0}
+    given = {name: value for name, value in options.items() if value is not None}
+    known = {entry.name for entry in fields(kernel)}  # type: ignore[arg-type]
+    for name in given:
+        refuse_if(
+            name not in known,
+            f"--{name} must belong to the kernel: {command.kernel} has no {name}. Leave it out, or "
+            "choose another --kernel.",
+        )
+    return replace(kernel, **given)  # type: ignore[type-var]
+
+
+# Judging
+
+
+def judge(
+    parameter: str,
+    grid: NDArray[Any],
+    scores: FloatArray,
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    measure: Measure | None,
+) -> SelectionPath:
+    """Measure the scores of every value of a parameter, (n_values, n_items), on other data."""
+    truth = np.asarray(y, dtype=float)
+    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid)))
+    path = judge_scores(
+        held_out,
+        truth[:, None],
+        Queries.of(qid, len(truth)),
+        np.arange(len(truth)),
+        as_measure(measure),
+        grid,
+        parameter,
+        "largest" if parameter == "alpha" else "smallest",
+    )
+    path.best()  # refuses data that define the measure nowhere
+    return path
+
+
+def best_of(
+    command: FitCommand, path: RankerPath, problem: FitInput, measure: Measure | None
+) -> Fitted:
+    """Return the ranker of a path that does best on the validation file."""
+    given = problem.validation
+    scores = path.predict(given["X_val"])
+    selection = judge(path.parameter, path.grid, scores, given["y_val"], given["qid_val"], measure)
+    best = selection.best()
+    value = float(selection.grid[best])
+    return Fitted(path[best], path.parameter, value, selection, on_file(command))
+
+
+def measured(
+    command: FitCommand,
+    ranker: PointRanker,
+    parameter: str,
+    value: float,
+    problem: FitInput,
+    measure: Measure | None,
+) -> Fitted:
+    """Return a single ranker, measured on the validation file where there is one."""
+    given = problem.validation
+    if not given:
+        return Fitted(ranker, parameter, value)
+    scores = ranker.predict(given["X_val"])[None]
+    grid = np.array([value])
+    selection = judge(parameter, grid, scores, given["y_val"], given["qid_val"], measure)
+    return Fitted(ranker, parameter, value, selection, on_file(command))
+
+
+def on_file(command: FitCommand) -> str:
+    """Say that a file has decided."""
+    return f"on {command.validate}"
+
+
+# Reporting
+
+
+def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
+    """Return how much was learned from; None where it does not apply or was not counted."""
+    has_pairs = problem is not None and problem.has_pairs
     return {
-        "model": str(command.output),
-        "ranker": type(ranker).__name__,
-        training.setting[0]: training.setting[1],
-        **_course(ranker),
-        **training.sizes,
-        "ignored_queries": ranker.ignored_queries_,
-        "seconds": training.seconds,
-        "validation": None
-        if choice is None
-        else {
-            "measure": repr(choice.measure),
-            f"{choice.name}s": choice.alphas.tolist(),
-            "values": choice.values.tolist(),
-        },
+        "n_items": None if problem is None else problem.data.n_items,
+        "n_features": ranker.n_features_in_,
+        "n_queries": None if has_pairs else ranker.n_queries_,
+        "n_pairs": len(problem.preferences["pairs"]) if has_pairs and problem else None,
     }
 
 
-def print_report(command: Fit, training: Training) -> None:
-    """Print the values of the alphas and what was trained."""
-    ranker = training.ranker
-    if training.choice is not None:
-        _print_choice(training.choice)
-    name, value = training.setting
-    kernel = "" if isinstance(ranker, LinearRankRLS) else f", kernel={ranker.kernel_!r}"
-    print(
-        f"Trained {type(ranker).__name__}({name}={value:g}{kernel}) on "
-        f"{_sizes_in_words(training)} in {training.seconds:.2g} s."
-    )
-    if isinstance(ranker, DORM | DORMCV):
-        passes = counted(ranker.n_iter_, "pass", "passes")
-        print(f"Optimised {command.optimise} to a gap of {ranker.solution_.gap:.1e} in {passes}.")
-    if isinstance(ranker, LinearRankRLS):
-        made = counted(ranker.n_iter_, "iteration", "iterations")
-        print(f"The model is that of iteration {ranker.best_iter_}, after {made} in all.")
-    if ranker.ignored_queries_ > 0:
-        print(f"{counted(ranker.ignored_queries_, 'query', 'queries')} held no preference.")
-    print(f"Saved as {command.output}.")
+@final
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """What was done, as a value for JSON or as text."""
+
+    fitted: Fitted
+    details: dict[str, Any]
+    sizes: dict[str, int | None]
+    seconds: float
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What was done as a value for JSON."""
+        fitted, selection = self.fitted, self.fitted.selection
+        return {
+            "ranker": type(fitted.ranker).__name__,
+            fitted.parameter: fitted.value,
+            **self.details,
+            **self.sizes,
+            "n_ignored_queries": fitted.ranker.n_ignored_queries_,
+            "seconds": self.seconds,
+            "selection": None
+            if selection is None
+            else {
+                "parameter": selection.parameter,
+                "grid": selection.grid.tolist(),
+                "measure": repr(selection.measure),
+                "values": [None if np.isnan(v) else v for v in selection.values.tolist()],
+                "judged": fitted.judged,
+            },
+        }
+
+    def print(self) -> None:
+        """Print what was done."""
+        fitted, details = self.fitted, self.details
+        if fitted.selection is not None:
+            _print_selection(fitted.selection, fitted)
+        kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
+        print(
+            f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
+            f"on {_in_words(self.sizes)} in {self.seconds:.2g} s."
+        )
+        if "gap" in details:
+            made = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The duality gap is {details['gap']:.1e} after {made}.")
+        if "best_iter" in details:
+            made = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The model is that of iteration {details['best_iter']}, after {made} in all.")
+        n_ignored = fitted.ranker.n_ignored_queries_
+        if n_ignored > 0:
+            print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
 
 
-def _print_choice(choice: Choice) -> None:
+def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
+    """Print the values of a measure along the grid, and how they were found."""
+    grid, name = selection.grid, selection.parameter
+    chosen = int(np.argmax(grid == fitted.value))
+    step = -(-len(grid) // MOST_ROWS)
     rows = [
-        [f"{alpha:g}", decimals(value), "chosen" if at == choice.best else ""]
-        for at, (alpha, value) in enumerate(zip(choice.alphas, choice.values, strict=True))
+        [f"{grid[at]:g}", decimals(selection.values[at]), "chosen" if at == chosen else ""]
+        for at in sorted({chosen, *range(0, len(grid), step)})
     ]
-    print_table([choice.name, repr(choice.measure), ""], rows)
-    if choice.is_at_end:
-        end = f"The chosen {choice.name} is at an end of the grid"
-        print(f"{end}: a wider grid may hold a better one.")
+    print_table([name, repr(selection.measure), ""], rows)
+    print(f"Judged {fitted.judged}.")
+    if len(grid) > 1 and grid[chosen] in (grid.min(), grid.max()):
+        print(f"The chosen {name} is at an end of the grid: a wider grid may hold a better one.")
 
 
-def _course(ranker: RankRLS | LinearRankRLS | DORM | DORMCV) -> dict[str, Any]:
-    if isinstance(ranker, DORM | DORMCV):
-        course = {"kernel": repr(ranker.kernel_), "n_iter": ranker.n_iter_}
-        return course | {"gap": ranker.solution_.gap}
-    if isinstance(ranker, LinearRankRLS):
-        return {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
-    return {"kernel": repr(ranker.kernel_)}
-
-
-def _sizes_in_words(training: Training) -> str:
-    sizes = training.sizes
-    words = {"n_items": ("item", "items"), "n_features": ("feature", "features")}
-    if sizes["n_pairs"] is None:
-        words["n_queries"] = ("query", "queries")
-    else:
-        words["n_pairs"] = ("comparison", "comparisons")
-    counts = {name: sizes[name] for name in words}
-    return ", ".join(counted(n, *words[name]) for name, n in counts.items() if n is not None)
+def _in_words(sizes: dict[str, int | None]) -> str:
+    words = {
+        "n_items": ("item", "items"),
+        "n_features": ("feature", "features"),
+        "n_queries": ("query", "queries"),
+        "n_pairs": ("comparison", "comparisons"),
+    }
+    counts = [(sizes[name], noun) for name, noun in words.items()]
+    return ", ".join(counted(n, *noun) for n, noun in counts if n is not None)

@@ -1,0 +1,456 @@
+"""What can be typed: every command with its options. Nothing heavy is imported here."""
+
+from abc import ABC
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, final
+
+import typer
+
+from rankwise.cli.options import (
+    CHOICE,
+    GRID,
+    ITERATION,
+    PREFERENCES,
+    AlphaOption,
+    AlphasOption,
+    BasisOption,
+    Coef0Option,
+    CostOption,
+    DataArgument,
+    DataLayout,
+    DegreeOption,
+    FeatureColumns,
+    GammaOption,
+    GapOption,
+    Json,
+    KernelOption,
+    MaxIterOption,
+    MeasureOption,
+    ModelOption,
+    PairsOption,
+    QidColumn,
+    QueryWeightOption,
+    RandomStateOption,
+    TiesOption,
+    TrainArgument,
+    ValidateOption,
+    YColumn,
+    ZeroBased,
+    column_names,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitCommand(ABC):
+    """The files that every fit reads and writes."""
+
+    train: TrainArgument
+    output: ModelOption
+    json: Json = False
+    zero_based: ZeroBased = None
+    validate: ValidateOption = None
+    measure: MeasureOption = None
+    y: YColumn = None
+    qid: QidColumn = None
+    features: FeatureColumns = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files."""
+        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelCommand(FitCommand, ABC):
+    """A fit of functions of a kernel."""
+
+    kernel: KernelOption = "linear"
+    gamma: GammaOption = None
+    degree: DegreeOption = None
+    coef0: Coef0Option = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Fit(FitCommand):
+    """Train a linear ranker, its regularisation chosen by exact hold-outs, and save it.
+
+    The ranker is RankRLSCV: every query is left out once, or every pair of
+    items where the file has no queries; --validate lets a file decide instead.
+    What decides is NDCG @ 10, without queries the share of pairs in order.
+
+    For example: rankwise fit train.txt -o model
+    """
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitRLS(KernelCommand):
+    """Train RankRLS: least squares on differences of scores, in closed form.
+
+    A grid of --alphas is judged by exact hold-outs of queries, pairs of items
+    or comparisons, or on the data of --validate.
+
+    For example: rankwise fit rls train.txt -o model --kernel gaussian --alphas 1e-3:1e3:7
+    """
+
+    alpha: AlphaOption = None
+    alphas: AlphasOption = None
+    basis: BasisOption = None
+    pairs: PairsOption = None
+    cost: CostOption = "magnitude"
+    ties: TiesOption = "drop"
+    query_weight: QueryWeightOption = "items"
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitLinear(FitCommand):
+    """Train LinearRankRLS: conjugate gradients on large or sparse data, also larger than memory.
+
+    A grid of --alphas is learned in one run and judged on the data of
+    --validate, or on a tenth of the queries, items or comparisons, held out.
+
+    For example: rankwise fit linear huge.txt.gz -o model --stream --memory 1G
+    """
+
+    alpha: AlphaOption = None
+    alphas: AlphasOption = None
+    early_stopping: Annotated[
+        bool,
+        typer.Option(
+            "--early-stopping",
+            help="Stop when validation no longer improves, and keep the best iterate; --alpha may "
+            "be 0.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = False
+    n_iter_no_change: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Patience of --early-stopping.",
+            show_default="10",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    pairs: PairsOption = None
+    cost: CostOption = "magnitude"
+    ties: TiesOption = "drop"
+    query_weight: QueryWeightOption = "items"
+    max_iter: MaxIterOption = 1000
+    tol: Annotated[
+        float,
+        typer.Option(
+            help="Residual, relative to the right-hand side, at which to stop.",
+            rich_help_panel=ITERATION,
+        ),
+    ] = 1e-9
+    dtype: Annotated[
+        Literal["float32", "float64"] | None,
+        typer.Option(
+            help="How to store the rows: float32 takes half the memory, sums stay in float64.",
+            rich_help_panel=ITERATION,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Written every minute; the same command goes on from it.",
+            rich_help_panel=ITERATION,
+        ),
+    ] = None
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read TRAIN (svmlight, Parquet) in parts that fit in --memory.",
+            rich_help_panel="Larger than memory",
+        ),
+    ] = False
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory for the rows of --stream, such as 512M or 2G.",
+            show_default="256M",
+            rich_help_panel="Larger than memory",
+        ),
+    ] = None
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where --stream keeps a binary copy while it iterates; should be on a disk.",
+            rich_help_panel="Larger than memory",
+        ),
+    ] = None
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitSVM(KernelCommand):
+    """Train RankSVM: the hinge loss over all pairs, to a certified gap.
+
+    A grid of --Cs is judged on the data of --validate.
+
+    For example: rankwise fit svm train.txt -o model --Cs 0.01,0.1,1 --validate vali.txt
+    """
+
+    c: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            help="What multiplies the loss; small values regularise much.",
+            show_default="1.0",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    cs: Annotated[
+        str | None,
+        typer.Option(
+            "--Cs",
+            metavar="GRID",
+            help=f"Values of C to choose from on the data of --validate: {GRID}.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    loss: Annotated[
+        Literal["squared_hinge", "hinge"], typer.Option(help="What a violated pair costs.")
+    ] = "squared_hinge"
+    basis: BasisOption = None
+    pairs: PairsOption = None
+    cost: Annotated[
+        Literal["unit", "magnitude"],
+        typer.Option(
+            help="The margin of a pair: 1, or its difference of scores.",
+            rich_help_panel=PREFERENCES,
+        ),
+    ] = "unit"
+    query_weight: QueryWeightOption = "pairs"
+    max_iter: MaxIterOption = 200
+    tol: GapOption = 1e-4
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitKPCRank(KernelCommand):
+    """Train KPCRank: least squares on the leading kernel principal components.
+
+    With --max-components their number is chosen by leaving out each query, or
+    folds of items where the file has no queries, or on the data of --validate.
+
+    For example: rankwise fit kpcrank train.txt -o model --max-components 100
+    """
+
+    kernel: KernelOption = "gaussian"
+    n_components: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Number of components.",
+            show_default="10",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    max_components: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Choose the number of components, up to this one.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    alpha: Annotated[float, typer.Option(help="Regularisation, 0 or more.")] = 0.0
+    pairs: PairsOption = None
+    cost: CostOption = "magnitude"
+    ties: TiesOption = "drop"
+    query_weight: QueryWeightOption = "items"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitDORM(KernelCommand):
+    """Train DORM: a bound on NDCG, precision or another measure, minimised to a certified gap.
+
+    A grid of --Cs is judged by five folds of queries, or on the data of
+    --validate, by the measure that is trained for unless --measure names another.
+
+    For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
+    """
+
+    objective: Annotated[
+        str,
+        typer.Option(metavar="MEASURE", help='What to train for, such as "Precision @ 5" or mWTA.'),
+    ] = "NDCG"
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--C",
+            metavar="NUMBER",
+            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            show_default="scale",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    cs: Annotated[
+        str | None,
+        typer.Option(
+            "--Cs",
+            metavar="GRID",
+            help=f"Values of C to choose from: {GRID}, or how many of them.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    decay: Annotated[
+        str,
+        typer.Option(
+            metavar="EXPONENT",
+            help="How the weight of positions falls: an exponent, log or loglog.",
+        ),
+    ] = "0.5"
+    basis: BasisOption = None
+    max_iter: MaxIterOption = 1000
+    tol: GapOption = 1e-3
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True)
+class Predict:
+    """Print a score for every item of a data file: higher is better inside a query.
+
+    For example: rankwise predict model test.txt -o scores.txt
+    """
+
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model of rankwise fit.", show_default=False),
+    ]
+    data: DataArgument
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="SCORES",
+            help="A file for the scores, one on each line; standard output if left out.",
+        ),
+    ] = None
+    zero_based: ZeroBased = None
+    y: YColumn = None
+    qid: QidColumn = None
+    features: FeatureColumns = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data file."""
+        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
+
+
+@final
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure how well scores rank the items of a data file.
+
+    For example: rankwise evaluate test.txt scores.txt --measure "NDCG @ 10" --measure AP
+    """
+
+    data: DataArgument
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCORES", help="One score on each line, in the same order.", show_default=False
+        ),
+    ]
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help='A measure, such as "NDCG @ 10"; may be repeated.',
+        ),
+    ] = None
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="TOOL", help="Follow scikit-learn, lightgbm, xgboost or trec_eval."),
+    ] = None
+    per_query: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="A CSV, TSV or Parquet file for the values by query."),
+    ] = None
+    json: Json = False
+    y: YColumn = None
+    qid: QidColumn = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data file; of a table, scores and queries only."""
+        return DataLayout(self.y, self.qid)
+
+
+@final
+@dataclass(frozen=True)
+class Prefer:
+    """Rank items from comparisons, say how sure each rank is, and ask the next question.
+
+    For example: rankwise prefer hotels.csv answers.csv --ask 3
+    """
+
+    items: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ITEMS",
+            help="A table (CSV, TSV, Parquet) of names, and features that tell what is alike.",
+            show_default=False,
+        ),
+    ]
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="A table of the comparisons: columns winner and loser, with names of items.",
+            show_default=False,
+        ),
+    ]
+    ask: Annotated[int, typer.Option(min=0, help="How many questions to suggest.")] = 1
+    goal: Annotated[
+        Literal["ranking", "best"],
+        typer.Option(help="Ask to learn the whole ranking, or to find the best item."),
+    ] = "ranking"
+    robust: Annotated[
+        bool, typer.Option(help="Allow that answers were recorded the wrong way round.")
+    ] = True
+    level: Annotated[
+        float, typer.Option(help="Probability with which a rank lies in its interval.")
+    ] = 0.9
+    json: Json = False
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the names in ITEMS, if not the first one."),
+    ] = None
+    features: FeatureColumns = None
+    tied: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of ANSWERS that is 1 where neither was preferred, if not tied.",
+        ),
+    ] = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The columns chosen as features."""
+        return column_names(self.features)
+
+
+@final
+@dataclass(frozen=True)
+class Demo:
+    """Rank handwritten digits, next to regression on the scores: choose alpha, train, compare."""

@@ -1,1 +1,0 @@
-"""The commands and their options, one file each; they import nothing heavy."""

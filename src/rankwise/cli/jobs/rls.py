@@ -1,0 +1,78 @@
+"""Fit RankRLS for one alpha, or for the best of a grid."""
+
+from functools import partial
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from rankwise.cli.commands import FitCommand, FitRLS
+from rankwise.cli.jobs.training import (
+    FitInput,
+    Fitted,
+    best_of,
+    fit_and_save,
+    kernel_of,
+    measure_of,
+    measured,
+    parse_grid,
+    refuse_beside_pairs,
+    refuse_both,
+)
+from rankwise.measures.value import Measure
+from rankwise.rankers.rls.rank_rls import RankRLS
+from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
+
+
+def run(command: FitRLS) -> None:
+    """Fit, save and report."""
+    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+    refuse_beside_pairs(command)
+    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
+    measure = measure_of(command, command.alphas)
+    ranker = RankRLS(
+        1.0 if command.alpha is None else command.alpha,
+        kernel=kernel_of(command),
+        cost=command.cost,
+        ties=command.ties,
+        query_weight=command.query_weight,
+        basis=command.basis,
+        random_state=command.random_state,
+    )
+    problem = FitInput.read(command, command.pairs)
+    if alphas is None:
+        fit = partial(fit_one, command, ranker, problem, measure)
+    else:
+        fit = partial(fit_best, command, ranker, alphas, problem, measure)
+    fit_and_save(command, problem, fit, describe)
+
+
+def describe(ranker: Any) -> dict[str, Any]:
+    """Return the kernel."""
+    return {"kernel": repr(ranker.kernel_)}
+
+
+def fit_one(
+    command: FitCommand, ranker: RankRLS, problem: FitInput, measure: Measure | None
+) -> Fitted:
+    """Fit for the alpha of the ranker."""
+    ranker.fit(problem.data.X, **problem.preferences)
+    return measured(command, ranker, "alpha", ranker.alpha, problem, measure)
+
+
+def fit_best(
+    command: FitCommand,
+    ranker: RankRLS,
+    alphas: ArrayLike,
+    problem: FitInput,
+    measure: Measure | None,
+) -> Fitted:
+    """Fit for every alpha and keep the best: by the validation file, or by exact hold-outs."""
+    X, preferences = problem.data.X, problem.preferences
+    if problem.validation:
+        path = ranker.fit_path(X, alphas=alphas, **preferences)
+        return best_of(command, path, problem, measure)
+    options = {name: value for name, value in ranker.get_params().items() if name != "alpha"}
+    search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences)
+    unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
+    judged = f"by leaving out each {unit} in turn"
+    return Fitted(search, "alpha", search.alpha_, search.path_, judged)

@@ -1,0 +1,80 @@
+"""``rankwise fit FILE``: the recommended ranker."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from rankwise import RankRLS, RankRLSCV, evaluate
+from rankwise.io import read_scores, write_svmlight
+from rankwise.rankers.rls.rank_rls_cv import ALPHAS
+
+VALIDATE = ["--validate", "validation.txt"]
+
+
+@pytest.mark.parametrize("measure", [None, "Concordance"])
+def test_queries_are_left_out_and_the_search_itself_is_saved(fit, folder, measure):
+    report, ranker = fit("train.txt", *([] if measure is None else ["--measure", measure]))
+    expected = RankRLSCV(measure=measure or "NDCG @ 10")
+    expected.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
+    assert report["ranker"] == "RankRLSCV"
+    assert report["alpha"] == ranker.alpha_ == expected.alpha_
+    assert report["selection"]["measure"] == measure or "NDCG @ 10"
+    assert report["selection"]["judged"] == "by leaving out each query in turn"
+    np.testing.assert_allclose(report["selection"]["grid"], ALPHAS)
+    np.testing.assert_allclose(report["selection"]["values"], expected.path_.values)
+    np.testing.assert_allclose(ranker.coef_, expected.coef_)
+    assert ranker.held_out_value_ == pytest.approx(max(report["selection"]["values"]))
+
+
+def test_without_queries_pairs_are_left_out(fit, folder, tmp_path):
+    path = tmp_path / "flat.txt"
+    write_svmlight(path, folder.train.X, folder.train.y)
+    report, ranker = fit(path)
+    expected = RankRLSCV().fit(folder.train.X, folder.train.y)
+    assert report["selection"]["measure"] == "Concordance"
+    assert report["selection"]["judged"] == "by leaving out each pair of items in turn"
+    assert ranker.alpha_ == expected.alpha_
+
+
+def test_a_validation_file_decides(fit, folder):
+    report, ranker = fit("train.txt", *VALIDATE)
+    path = RankRLS().fit_path(folder.train.X, folder.train.y, qid=folder.train.qid, alphas=ALPHAS)
+    held_out = folder.validation
+    values = [
+        evaluate(held_out.y, scores, held_out.qid, "NDCG @ 10")["NDCG @ 10"]
+        for scores in path.predict(held_out.X)
+    ]
+    np.testing.assert_allclose(report["selection"]["values"], values)
+    assert report["alpha"] == ranker.alpha
+    assert values[ALPHAS.index(ranker.alpha)] == pytest.approx(max(values))
+    np.testing.assert_allclose(ranker.coef_, path[ALPHAS.index(ranker.alpha)].coef_)
+
+
+def test_what_was_done_is_printed(succeed, tmp_path):
+    printed = succeed("fit", "train.txt", "-o", tmp_path / "model")
+    assert printed.splitlines()[0].split() == ["alpha", "NDCG", "@", "10"]
+    assert "Judged by leaving out each query in turn." in printed
+    assert "Trained RankRLSCV(alpha=" in printed
+    assert "on 42 items, 3 features, 8 queries in" in printed
+    assert f"Saved as {tmp_path / 'model'}." in printed
+
+
+def test_options_may_stand_before_the_file(succeed, folder, tmp_path):
+    succeed("fit", "-o", tmp_path / "first", "train.csv", "--y", "rating", "--qid", "city")
+    succeed("fit", "train.txt", "-o", tmp_path / "second")
+    for name in ("first", "second"):
+        succeed("predict", tmp_path / name, "reordered.csv", "-o", tmp_path / f"{name}.txt")
+    np.testing.assert_allclose(
+        read_scores(tmp_path / "first.txt"),
+        RankRLSCV(measure="NDCG @ 10")
+        .fit(folder.train.X, folder.train.y, qid=folder.train.qid)
+        .predict(folder.test.X),
+    )
+
+
+def test_a_file_with_the_name_of_a_family_is_written_as_a_path(fit, run, tmp_path, folder):
+    shutil.copy(folder / "train.txt", folder / "rls")
+    report, _ = fit("./rls")
+    assert report["ranker"] == "RankRLSCV"
+    assert run("fit", "rls", "-o", tmp_path / "other").exit_code == 2
