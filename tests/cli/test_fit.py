@@ -19,7 +19,7 @@ def test_queries_are_left_out_and_the_search_itself_is_saved(fit, folder, measur
     expected.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
     assert report["ranker"] == "RankRLSCV"
     assert report["alpha"] == ranker.alpha_ == expected.alpha_
-    assert report["selection"]["measure"] == measure or "NDCG @ 10"
+    assert report["selection"]["measure"] == (measure or "NDCG @ 10")
     assert report["selection"]["judged"] == "by leaving out each query in turn"
     np.testing.assert_allclose(report["selection"]["grid"], ALPHAS)
     np.testing.assert_allclose(report["selection"]["values"], expected.path_.values)

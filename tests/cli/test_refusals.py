@@ -63,7 +63,7 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         ((*FIT, "--validate", "wide.txt"), r"wide\.txt, line 1: expected features up to 3"),
         (
             (*FIT, "--validate", "flat.txt"),
-            "No value of `alpha` can be judged: the measure is undefined",
+            "No value of `alpha` can be judged: the measure",
         ),
         ((*FIT, "--validate", "plain.csv"), "must have the 3 features of the model: it has 2"),
         (("predict", "none.model", "test.txt"), "none.model: No such file or directory"),

@@ -45,19 +45,10 @@ def test_file_that_lacks_the_last_features_is_scored_with_zeros(succeed, folder,
     np.testing.assert_allclose(read_scores(tmp_path / "scores.txt"), expected, rtol=1e-12)
 
 
-def test_validation_file_that_lacks_the_last_features_is_measured(succeed, folder, tmp_path):
+def test_validation_file_that_lacks_the_last_features_is_measured(fit, folder, tmp_path):
     short = folder.validation.X[:, :1]
     write_svmlight(tmp_path / "short.txt", short, folder.validation.y, folder.validation.qid)
-    command = [
-        "fit",
-        "rls",
-        "train.txt",
-        "-o",
-        tmp_path / "model",
-        "--validate",
-        tmp_path / "short.txt",
-    ]
-    report = json.loads(succeed(*command, "--json"))
+    report, _ = fit("rls", "train.txt", "--validate", tmp_path / "short.txt")
     filled = np.hstack([short, np.zeros((len(short), 2))])
     value = fitted(folder).score(filled, folder.validation.y, qid=folder.validation.qid)
     assert report["selection"]["values"] == pytest.approx([value])
@@ -137,12 +128,10 @@ def test_ties_and_polynomial_reach_the_ranker(succeed, tmp_path):
 
 
 @pytest.mark.parametrize("measure", ["Concordance", "NDCG @ 3", "Disagreement"])
-def test_chosen_alpha_is_the_best_on_the_validation_file(succeed, folder, tmp_path, measure):
+def test_chosen_alpha_is_the_best_on_the_validation_file(fit, folder, measure):
     alphas = [0.01, 1.0, 100.0, 1e4]
     grid = ["--alphas", "1e-2:1e4:4", "--validate", "validation.txt", "--measure", measure]
-    report = json.loads(
-        succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", *grid, "--json")
-    )
+    report, ranker = fit("rls", "train.txt", *grid)
     held_out = folder.validation
     values = [
         evaluate(held_out.y, fitted(folder, alpha=a).predict(held_out.X), held_out.qid, measure)[
@@ -154,22 +143,20 @@ def test_chosen_alpha_is_the_best_on_the_validation_file(succeed, folder, tmp_pa
     assert report["selection"]["values"] == pytest.approx(values)
     best = min(values) if measure == "Disagreement" else max(values)
     largest = max(a for a, value in zip(alphas, values, strict=True) if value == best)
-    assert report["alpha"] == rankwise.load(tmp_path / "model").alpha == pytest.approx(largest)
+    assert report["alpha"] == ranker.alpha == pytest.approx(largest)
     assert report["selection"]["judged"] == "on validation.txt"
 
 
-def test_without_a_validation_file_queries_are_left_out(succeed, folder, tmp_path):
+def test_without_a_validation_file_queries_are_left_out(fit, folder):
     grid = ["--alphas", "0.01,1,100", "--measure", "NDCG @ 3"]
-    report = json.loads(
-        succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", *grid, "--json")
-    )
+    report, ranker = fit("rls", "train.txt", *grid)
     search = rankwise.RankRLSCV([0.01, 1.0, 100.0], measure="NDCG @ 3")
     search.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
     assert report["selection"]["values"] == pytest.approx(search.path_.values.tolist())
     assert report["selection"]["judged"] == "by leaving out each query in turn"
     assert report["alpha"] == search.alpha_
-    loaded = rankwise.load(tmp_path / "model")
-    np.testing.assert_allclose(loaded.predict(folder.test.X), search.predict(folder.test.X))
+    assert report["ranker"] == "RankRLSCV"
+    np.testing.assert_allclose(ranker.predict(folder.test.X), search.predict(folder.test.X))
 
 
 def test_choice_of_alpha_is_printed_as_a_table(succeed, tmp_path):
@@ -180,9 +167,8 @@ def test_choice_of_alpha_is_printed_as_a_table(succeed, tmp_path):
     assert sum("chosen" in line for line in lines) == 1 + sum("at an end" in line for line in lines)
 
 
-def test_summary_counts_items_features_and_queries(succeed, folder, tmp_path):
-    report = json.loads(succeed("fit", "rls", "train.txt", "-o", tmp_path / "model", "--json"))
-    ranker = fitted(folder)
+def test_summary_counts_items_features_and_queries(fit, succeed, folder, tmp_path):
+    report, ranker = fit("rls", "train.txt")
     assert (report["n_items"], report["n_features"]) == folder.train.X.shape
     assert report["n_queries"] == ranker.n_queries_ == 8
     assert report["n_ignored_queries"] == ranker.n_ignored_queries_ >= 1
