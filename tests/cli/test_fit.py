@@ -60,17 +60,13 @@ def test_what_was_done_is_printed(succeed, tmp_path):
     assert f"Saved as {tmp_path / 'model'}." in printed
 
 
-def test_options_may_stand_before_the_file(succeed, folder, tmp_path):
-    succeed("fit", "-o", tmp_path / "first", "train.csv", "--y", "rating", "--qid", "city")
-    succeed("fit", "train.txt", "-o", tmp_path / "second")
-    for name in ("first", "second"):
-        succeed("predict", tmp_path / name, "reordered.csv", "-o", tmp_path / f"{name}.txt")
-    np.testing.assert_allclose(
-        read_scores(tmp_path / "first.txt"),
-        RankRLSCV(measure="NDCG @ 10")
-        .fit(folder.train.X, folder.train.y, qid=folder.train.qid)
-        .predict(folder.test.X),
-    )
+def test_a_table_is_fitted_and_options_may_stand_before_it(succeed, folder, tmp_path):
+    model, scores = tmp_path / "model", tmp_path / "scores.txt"
+    succeed("fit", "-o", model, "--y", "rating", "train.csv", "--qid", "city")
+    succeed("predict", model, "reordered.csv", "-o", scores)
+    expected = RankRLSCV(measure="NDCG @ 10")
+    expected.fit(folder.train.X, folder.train.y, qid=folder.train.qid)
+    np.testing.assert_allclose(read_scores(scores), expected.predict(folder.test.X))
 
 
 def test_a_file_with_the_name_of_a_family_is_written_as_a_path(fit, run, tmp_path, folder):
