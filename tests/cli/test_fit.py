@@ -37,6 +37,14 @@ def test_without_queries_pairs_are_left_out(fit, folder, tmp_path):
     assert ranker.alpha_ == expected.alpha_
 
 
+def test_a_measure_of_rankings_needs_queries(refuse, folder):
+    write_svmlight(folder / "flat_train.txt", folder.train.X, folder.train.y)
+    line = refuse("fit", "flat_train.txt", "-o", "new.model", "--measure", "NDCG @ 10")
+    assert "--measure must be one of Concordance, AUC, " in line
+    assert "where each pair of items is left out: got NDCG @ 10" in line
+    assert not (folder / "new.model").exists()
+
+
 def test_a_validation_file_decides(fit, folder):
     report, ranker = fit("train.txt", *VALIDATE)
     path = RankRLS().fit_path(folder.train.X, folder.train.y, qid=folder.train.qid, alphas=ALPHAS)

@@ -267,7 +267,10 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
         ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
         ((*RLS_PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
-        ((*RLS_PAIRED, *GRID, "-m", "AP"), "judges pairs, so the measure must be one of"),
+        (
+            (*RLS_PAIRED, *GRID, "-m", "AP"),
+            "--measure must be one of .* each comparison is left out",
+        ),
         ((*STREAM, *GRID), "--stream must come with --validate when"),
         ((*STREAM, "--early-stopping"), "--stream must come with --validate when"),
         ((*STREAM, "--y", "rating"), r"name columns of a table .*: train\.txt is not one"),

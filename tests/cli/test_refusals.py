@@ -117,6 +117,7 @@ def test_a_grid_that_cannot_be_read_is_refused(refuse, text):
         (("fit", "dorm", "train.txt", "-o", "m", "--pairs", "pairs.csv"), "--pairs"),
         (("fit", "dorm", "train.txt", "-o", "m", "--cost", "unit"), "--cost"),
         (("rank", "train.txt"), "rank"),
+        (("fit", "rsl", "train.txt", "-o", "m"), "No such command 'rsl'. Did you mean 'rls'"),
     ],
 )
 def test_options_that_cannot_be_understood_are_refused(run, arguments, message):

@@ -55,10 +55,14 @@ class CommandGroup(TyperGroup):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Parse as the recommended command what begins with neither a command nor ``--help``."""
+        """Parse as the recommended command what begins with neither a command nor ``--help``.
+
+        Two words in a row are a command and its file, whether or not there is such a command.
+        """
         args = args or ["--help"]
         default = self.commands.get(RECOMMENDED)
-        if default is None or args[0] in (*self.commands, "--help"):
+        two_words = len(args) > 1 and not any(word.startswith("-") for word in args[:2])
+        if default is None or two_words or args[0] in (*self.commands, "--help"):
             return super().make_context(info_name, args, parent, **extra)
         return default.make_context(info_name, args, parent, **extra)
 

@@ -26,7 +26,9 @@ from rankwise.rankers.dorm.objective import default_measure
 def run(command: FitDORM) -> None:
     """Fit, save and report."""
     refuse_both(command.c, command.cs, "--C and --Cs")
-    measure = measure_of(command, command.cs) or default_measure(command.objective)
+    measure = measure_of(command, chooses=command.cs is not None) or default_measure(
+        command.objective
+    )
     options = _options(command)
     C, Cs = _number(command.c), _grid(command.cs)
     problem = FitInput.read(command)

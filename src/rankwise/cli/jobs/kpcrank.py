@@ -32,7 +32,7 @@ def run(command: FitKPCRank) -> None:
         "--max-components must not come with --pairs: the number of components is chosen by items "
         "with scores. Give --n-components.",
     )
-    measure = measure_of(command, "--max-components" if several else None)
+    measure = measure_of(command, chooses=several)
     options: dict[str, Any] = {
         "kernel": kernel_of(command),
         "alpha": command.alpha,

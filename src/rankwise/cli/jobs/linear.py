@@ -79,7 +79,7 @@ def _refuse_idle_options(command: FitLinear) -> None:
 
 def _ranker(command: FitLinear) -> LinearRankRLS:
     alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
-    choice = "--early-stopping" if command.early_stopping else command.alphas
+    chooses = alphas is not None or command.early_stopping
     patience = command.n_iter_no_change
     return LinearRankRLS(
         1.0 if command.alpha is None else command.alpha,
@@ -92,7 +92,7 @@ def _ranker(command: FitLinear) -> LinearRankRLS:
         cost=command.cost,
         ties=command.ties,
         query_weight=command.query_weight,
-        measure=measure_of(command, choice) or "Concordance",
+        measure=measure_of(command, chooses=chooses) or "Concordance",
         progress=sys.stderr.isatty(),
         checkpoint=None if command.checkpoint is None else str(command.checkpoint),
         random_state=command.random_state,

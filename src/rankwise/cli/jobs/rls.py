@@ -17,10 +17,12 @@ from rankwise.cli.jobs.training import (
     parse_grid,
     refuse_beside_pairs,
     refuse_both,
+    refuse_if,
 )
 from rankwise.measures.value import Measure
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
+from rankwise.selection.judging import PAIR_MEASURES
 
 
 def run(command: FitRLS) -> None:
@@ -28,7 +30,7 @@ def run(command: FitRLS) -> None:
     refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
     refuse_beside_pairs(command)
     alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
-    measure = measure_of(command, command.alphas)
+    measure = measure_of(command, chooses=alphas is not None)
     ranker = RankRLS(
         1.0 if command.alpha is None else command.alpha,
         kernel=kernel_of(command),
@@ -71,8 +73,19 @@ def fit_best(
     if problem.validation:
         path = ranker.fit_path(X, alphas=alphas, **preferences)
         return best_of(command, path, problem, measure)
+    unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
+    _refuse_listwise(measure, unit)
     options = {name: value for name, value in ranker.get_params().items() if name != "alpha"}
     search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences)
-    unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
     judged = f"by leaving out each {unit} in turn"
     return Fitted(search, "alpha", search.alpha_, search.path_, judged)
+
+
+def _refuse_listwise(measure: Measure | None, unit: str) -> None:
+    """Refuse measures of whole rankings where only pairs are left out."""
+    known = ", ".join(map(repr, PAIR_MEASURES))
+    refuse_if(
+        unit != "query" and measure not in (None, *PAIR_MEASURES),
+        f"--measure must be one of {known} where each {unit} is left out: got {measure!r}. Give "
+        "data with queries, or --validate.",
+    )

@@ -32,7 +32,7 @@ def run(command: FitSVM) -> None:
         "their own.",
     )
     grid = None if command.cs is None else parse_grid(command.cs, "--Cs")
-    measure = measure_of(command, command.cs)
+    measure = measure_of(command, chooses=grid is not None)
     ranker = RankSVM(
         1.0 if command.c is None else command.c,
         loss=command.loss,

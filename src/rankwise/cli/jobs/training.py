@@ -171,12 +171,12 @@ def refuse_beside_pairs(command: Any) -> None:
         )
 
 
-def measure_of(command: FitCommand, grid: str | None) -> Measure | None:
-    """Return the measure that was asked for; ``grid`` names the options that need one, if given."""
+def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
+    """Return the measure that was asked for, which must have something to measure."""
     if command.measure is None:
         return None
     refuse_if(
-        grid is None and command.validate is None,
+        not chooses and command.validate is None,
         "--measure must come with --validate, or with several values to choose from: there is "
         "nothing to measure. Add one of them, or leave it out.",
     )
