@@ -1,0 +1,1 @@
+"""`rankwise ask`: rank anything by answering "which is better?" in a browser."""

@@ -1,0 +1,326 @@
+"""Answers in an SQLite file: written before anything else happens, never lost, never doubled."""
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self, TypeAlias, cast, final
+
+from rankwise.ask.items import Item, ItemList
+from rankwise.core.errors import DataFileError, InvalidInputError
+
+Answer: TypeAlias = Literal["left", "right", "tie", "skip"]
+ANSWERS: tuple[Answer, ...] = ("left", "right", "tie", "skip")
+
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, image TEXT,
+    features TEXT NOT NULL);
+CREATE TABLE raters (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key TEXT NOT NULL UNIQUE,
+    joined REAL NOT NULL);
+CREATE TABLE questions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, rater INTEGER NOT NULL REFERENCES raters,
+    "left" INTEGER NOT NULL REFERENCES items, "right" INTEGER NOT NULL REFERENCES items,
+    asked REAL NOT NULL);
+CREATE TABLE answers (
+    question INTEGER PRIMARY KEY REFERENCES questions,
+    answer TEXT NOT NULL CHECK (answer IN ('left', 'right', 'tie', 'skip')),
+    answered REAL NOT NULL, undone REAL);
+CREATE TABLE certainty (n_answers INTEGER PRIMARY KEY, value REAL NOT NULL, at REAL NOT NULL);
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Rater:
+    """Somebody who answers."""
+
+    id: int
+    name: str
+    key: str
+
+
+@final
+@dataclass(frozen=True)
+class Question:
+    """Two items shown to a rater, as positions in the list of items."""
+
+    id: int
+    rater: int
+    left: int
+    right: int
+
+
+@final
+@dataclass(frozen=True)
+class Record:
+    """An answered question that counts."""
+
+    question: Question
+    answer: Answer
+    answered: float
+
+    @property
+    def winner_first(self) -> tuple[int, int]:
+        """The two items, the preferred one first; as shown for a tie."""
+        q = self.question
+        return (q.right, q.left) if self.answer == "right" else (q.left, q.right)
+
+
+@final
+class AnswerStore:
+    """Keep items, raters, questions and answers in one SQLite file.
+
+    Every method that changes something has committed it to disk when it returns. One process at a
+    time may hold a file; others may read it.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: sqlite3.Connection):
+        self.path = path
+        self._db = connection
+        self._process_lock = lock
+        self._guard = threading.RLock()
+
+    @classmethod
+    def open(cls, path: Path, items: ItemList | None = None) -> Self:
+        """Open a file and go on with it, or begin one for some items.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is made if ``items`` are given and it is not there.
+        items : ItemList, optional
+            What is ranked. They must be those of the file; new ones may be added at the end.
+        """
+        if items is None and not path.exists():
+            raise DataFileError(f"{path} must be a file of answers: there is none.")
+        lock = _lock_process(path)
+        try:
+            connection = _connect(path)
+            store = cls(path, connection, lock)
+            store._prepare(items)
+        except BaseException:
+            lock.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the file and let other processes have it."""
+        with self._guard:
+            self._db.close()
+            self._process_lock.close()
+            _lock_file(self.path).unlink(missing_ok=True)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._guard:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _prepare(self, items: ItemList | None) -> None:
+        with self._transaction() as db:
+            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+            if not tables:
+                for statement in SCHEMA.split(";"):
+                    db.execute(statement)
+                db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
+                db.execute("INSERT INTO about VALUES ('begun', ?)", (repr(time.time()),))
+            elif not {"about", "items", "answers"} <= tables:
+                raise DataFileError(
+                    f"{self.path} must be a file of answers: it is another database."
+                )
+            version = self._about("format")
+            if version != str(FORMAT):
+                raise DataFileError(
+                    f"{self.path} must have format {FORMAT}: it has {version}. A later version of "
+                    "rankwise may have written it."
+                )
+            if items is not None:
+                self._merge_items(items)
+
+    def _merge_items(self, items: ItemList) -> None:
+        known = [row[0] for row in self._db.execute("SELECT name FROM items ORDER BY id")]
+        names = [item.name for item in items.items]
+        if names[: len(known)] != known:
+            missing = next((name for name in known if name not in names), None)
+            reason = f"{missing!r} is gone" if missing else "their order differs"
+            raise DataFileError(
+                f"{self.path} must be about the same items in the same order, new ones last: "
+                f"{reason}. Give the items it began with, or another file for the answers."
+            )
+        for number, item in enumerate(items.items):
+            self._db.execute(
+                "INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?)",
+                (
+                    number,
+                    item.name,
+                    item.text,
+                    None if item.image is None else str(item.image),
+                    json.dumps(item.features),
+                ),
+            )
+
+    def _about(self, key: str) -> str | None:
+        row = self._db.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def items(self) -> ItemList:
+        """Return the items in their order."""
+        with self._guard:
+            rows = self._db.execute("SELECT name, text, image, features FROM items ORDER BY id")
+            found = [
+                Item(name, text, None if image is None else Path(image), tuple(json.loads(numbers)))
+                for name, text, image, numbers in rows
+            ]
+        return ItemList(tuple(found))
+
+    def add_rater(self, name: str, key: str) -> Rater:
+        """Add a rater; a name that is taken gets a number."""
+        with self._transaction() as db:
+            taken = {row[0] for row in db.execute("SELECT name FROM raters")}
+            free = name
+            number = 2
+            while free in taken:
+                free, number = f"{name} {number}", number + 1
+            cursor = db.execute(
+                "INSERT INTO raters (name, key, joined) VALUES (?, ?, ?)", (free, key, time.time())
+            )
+            return Rater(cast(int, cursor.lastrowid), free, key)
+
+    def rater(self, key: str) -> Rater | None:
+        """Return the rater with a key."""
+        with self._guard:
+            row = self._db.execute(
+                "SELECT id, name, key FROM raters WHERE key = ?", (key,)
+            ).fetchone()
+        return None if row is None else Rater(*row)
+
+    def raters(self) -> dict[int, str]:
+        """Return the names of all raters by their numbers."""
+        with self._guard:
+            return dict(self._db.execute("SELECT id, name FROM raters ORDER BY id").fetchall())
+
+    def ask(self, rater: int, left: int, right: int) -> Question:
+        """Record that a question is shown."""
+        with self._transaction() as db:
+            cursor = db.execute(
+                'INSERT INTO questions (rater, "left", "right", asked) VALUES (?, ?, ?, ?)',
+                (rater, left, right, time.time()),
+            )
+            return Question(cast(int, cursor.lastrowid), rater, left, right)
+
+    def open_question(self, rater: int) -> Question | None:
+        """Return the question that a rater was shown last, if it has no answer yet."""
+        with self._guard:
+            row = self._db.execute(
+                'SELECT q.id, q.rater, q."left", q."right" FROM questions q '
+                "LEFT JOIN answers a ON a.question = q.id "
+                "WHERE q.rater = ? AND a.question IS NULL ORDER BY q.id DESC LIMIT 1",
+                (rater,),
+            ).fetchone()
+        return None if row is None else Question(*row)
+
+    def record(self, rater: int, question: int, answer: Answer) -> Record | None:
+        """Commit an answer; return it, or None if this question had been answered before.
+
+        A question is answered once, however often the request comes.
+        """
+        with self._transaction() as db:
+            row = db.execute(
+                'SELECT id, rater, "left", "right" FROM questions WHERE id = ? AND rater = ?',
+                (question, rater),
+            ).fetchone()
+            if row is None:
+                raise InvalidInputError(
+                    f"The question must have been asked of this rater: {question} was not."
+                )
+            now = time.time()
+            made = db.execute(
+                "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, NULL)", (question, answer, now)
+            )
+            return Record(Question(*row), answer, now) if made.rowcount else None
+
+    def undo(self, rater: int) -> Record | None:
+        """Take back the last answer of a rater; return what it was, None if there is none."""
+        with self._transaction() as db:
+            row = db.execute(
+                'SELECT q.id, q.rater, q."left", q."right", a.answer, a.answered FROM answers a '
+                "JOIN questions q ON q.id = a.question WHERE q.rater = ? AND a.undone IS NULL "
+                "ORDER BY a.answered DESC, q.id DESC LIMIT 1",
+                (rater,),
+            ).fetchone()
+            if row is None:
+                return None
+            db.execute("UPDATE answers SET undone = ? WHERE question = ?", (time.time(), row[0]))
+            return Record(Question(*row[:4]), row[4], row[5])
+
+    def records(self) -> list[Record]:
+        """Return the answers that count, in the order in which they were given."""
+        with self._guard:
+            rows = self._db.execute(
+                'SELECT q.id, q.rater, q."left", q."right", a.answer, a.answered FROM answers a '
+                "JOIN questions q ON q.id = a.question WHERE a.undone IS NULL "
+                "ORDER BY a.answered, q.id"
+            ).fetchall()
+        return [Record(Question(*row[:4]), row[4], row[5]) for row in rows]
+
+    def note_certainty(self, n_answers: int, value: float) -> None:
+        """Remember how sure the ranking was after so many answers."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO certainty VALUES (?, ?, ?)", (n_answers, value, time.time())
+            )
+
+    def certainty(self) -> list[tuple[int, float]]:
+        """Return how sure the ranking was, by the number of answers."""
+        with self._guard:
+            return self._db.execute(
+                "SELECT n_answers, value FROM certainty ORDER BY n_answers"
+            ).fetchall()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(
+            path, timeout=10.0, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.DatabaseError as error:
+        raise DataFileError(f"{path} must be an SQLite file of answers: {error}.") from error
+    return connection
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _lock_process(path: Path) -> sqlite3.Connection:
+    """Hold a lock that ends with this process, however it ends."""
+    lock = sqlite3.connect(
+        _lock_file(path),
+        timeout=0.0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        raise DataFileError(
+            f"{path} is in use by another `rankwise ask`. Stop that one, or give another file."
+        ) from error
+    return lock
