@@ -1,0 +1,120 @@
+"""What is believed about the scores of all items: a joint Gaussian, quick to update."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+from scipy.special import ndtr
+
+from rankwise.ask.store import Record
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.features.covariances import SquaredExponential
+from rankwise.rankers.gp.preference_gp import PreferenceGP
+
+PRIOR_SPREAD = 1.5
+"""Standard deviation of scores before any answer, in units of an answer's noise."""
+
+TIE_NOISE = 1.0
+"""Variance of the difference that "no preference" tells to be 0, next to an answer's noise."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Hold the mean and covariance of the scores of all items.
+
+    Parameters
+    ----------
+    mean : (n_items,)
+    covariance : (n_items, n_items)
+    noise : float
+        Noise variance of an answer.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    noise: float = 1.0
+
+    @classmethod
+    def prior(cls, X: FloatArray) -> Self:
+        """Believe nothing but that items with like features have like scores."""
+        n_items = len(X)
+        if X.shape[1] == 0:
+            return cls(np.zeros(n_items), PRIOR_SPREAD**2 * np.eye(n_items))
+        kernel = SquaredExponential(amplitude=PRIOR_SPREAD).fitted_to(X)
+        return cls(np.zeros(n_items), kernel(X, X) + 0.1 * PRIOR_SPREAD**2 * np.eye(n_items))
+
+    @classmethod
+    def learned(cls, X: FloatArray, records: Sequence[Record], random_state: int = 0) -> Self:
+        """Fit a preference process to all answers, parameters included."""
+        decided = [r.winner_first for r in records if r.answer in ("left", "right")]
+        tied = [r.winner_first for r in records if r.answer == "tie"]
+        if not decided:
+            return cls.prior(X).after(records)
+        process, rows = _process(X, random_state)
+        process.fit(rows, pairs=decided, tied=tied or None)
+        mean, covariance = process.predict(rows, return_cov=True)
+        return cls(mean - mean.mean(), covariance, process.likelihood_.parameters["noise"])
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.mean)
+
+    def after(self, records: Sequence[Record]) -> Self:
+        """Return the beliefs after some more answers, one by one: O(n_items^2) each."""
+        mean, S = self.mean.copy(), self.covariance.copy()
+        for record in records:
+            if record.answer != "skip":
+                i, j = record.winner_first
+                self._update(mean, S, i, j, tied=record.answer == "tie")
+        return type(self)(mean, S, self.noise)
+
+    def _update(self, mean: FloatArray, S: FloatArray, i: int, j: int, *, tied: bool) -> None:
+        """Match the moments of one answer, in place."""
+        column = S[:, i] - S[:, j]
+        difference, variance = mean[i] - mean[j], max(column[i] - column[j], 0.0)
+        total = self.noise + variance
+        if tied:
+            total += TIE_NOISE
+            pull, shrink = -difference / total, 1.0 / total
+        else:
+            z = difference / np.sqrt(total)
+            ratio = _hazard(z)
+            pull, shrink = ratio / np.sqrt(total), ratio * (z + ratio) / total
+        mean += pull * column
+        S -= shrink * np.outer(column, column)
+
+    def differences(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the differences of some pairs."""
+        i, j = pairs.T
+        spread = np.diag(self.covariance)
+        variance = spread[i] + spread[j] - 2.0 * self.covariance[i, j]
+        return self.mean[i] - self.mean[j], np.maximum(variance, 0.0)
+
+    def answer_probability(self, pairs: IntArray) -> FloatArray:
+        """Return the probability that the first item of each pair is preferred."""
+        mean, variance = self.differences(pairs)
+        return np.asarray(ndtr(mean / np.sqrt(self.noise + variance)))
+
+    def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Draw the scores of all items jointly, (n_draws, n_items)."""
+        S = self.covariance + 1e-9 * np.trace(self.covariance) / self.n_items * np.eye(self.n_items)
+        values, vectors = np.linalg.eigh(S)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return self.mean + rng.standard_normal((n_draws, self.n_items)) @ root.T
+
+
+def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray]:
+    """Return the process, and the rows it sees: the features, or a row for each item alone."""
+    if X.shape[1] == 0:
+        return PreferenceGP("linear", random_state=random_state), np.eye(len(X))
+    return PreferenceGP(random_state=random_state), X
+
+
+def _hazard(z: float) -> float:
+    """Return phi(z) / Phi(z), without underflow."""
+    if z < -30.0:
+        return -z
+    return float(np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * ndtr(z)))

@@ -1,0 +1,205 @@
+"""Which question to ask next, and how sure the answers have made the ranking."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+from scipy.special import ndtr
+
+from rankwise.ask.beliefs import Beliefs
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.gp.questions import RankDistribution, information_gain
+
+MAX_CANDIDATES = 50_000
+"""Pairs among which the next question is looked for."""
+
+BALANCE = 0.02
+"""Bits that a pair loses for every answer its items already have more than the average item."""
+
+N_DRAWS = 2000
+
+
+@final
+@dataclass(frozen=True)
+class AskGoal:
+    """What the answers are for: the whole order, or the best k items.
+
+    Parameters
+    ----------
+    k : int or None
+        The number of best items to find; None for the whole order.
+    confidence : float
+        The certainty at which the goal counts as reached: the probability that the best k are
+        right, or the expected share of pairs in the right order.
+    """
+
+    k: int | None = None
+    confidence: float = 0.9
+
+    @classmethod
+    def of(cls, goal: str, n_items: int, confidence: float) -> Self:
+        """Read "order", "best" or "top K"."""
+        if not 0.5 < confidence < 1.0:
+            raise InvalidInputError(f"The confidence must lie between 0.5 and 1: got {confidence}.")
+        words = goal.split()
+        if goal == "order":
+            return cls(None, confidence)
+        if goal == "best":
+            return cls(1, confidence)
+        if len(words) == 2 and words[0] == "top" and words[1].isdigit():
+            k = int(words[1])
+            if 1 <= k < n_items:
+                return cls(k, confidence)
+        raise InvalidInputError(
+            f"The goal must be 'order', 'best' or 'top K' with K below {n_items}: got {goal!r}."
+        )
+
+    def __str__(self) -> str:
+        if self.k is None:
+            return "the whole order"
+        return "the best one" if self.k == 1 else f"the best {self.k}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Say where the ranking stands.
+
+    Parameters
+    ----------
+    order : (n_items,)
+        The items, best first.
+    interval : (n_items, 2)
+        Ranks between which each item lies with 90 %.
+    best : (n_items,)
+        The probability of each item to be the best.
+    certainty : float
+        How likely the goal is reached, in the meaning of `AskGoal`.
+    goal : AskGoal
+        The goal.
+    """
+
+    order: IntArray
+    interval: IntArray
+    best: FloatArray
+    certainty: float
+    goal: AskGoal
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, goal: AskGoal, rng: np.random.Generator) -> Self:
+        """Draw rankings from the beliefs and count."""
+        ranks = RankDistribution.from_draws(beliefs.draws(N_DRAWS, rng))
+        order = np.argsort(-beliefs.mean, kind="stable")
+        if goal.k is None:
+            certainty = expected_concordance(beliefs)
+        else:
+            head = ranks.ranks[:, order[: goal.k]] <= goal.k
+            certainty = float(head.all(axis=1).mean())
+        return cls(order, ranks.interval(0.9), ranks.best, certainty, goal)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the goal is reached."""
+        return self.certainty >= self.goal.confidence
+
+    def __str__(self) -> str:
+        share = f"{100 * self.certainty:.0f} %"
+        if self.goal.k is None:
+            return f"{share} of all pairs are expected to be in the right order"
+        what = "The best one is" if self.goal.k == 1 else f"The best {self.goal.k} are"
+        return f"{what} right with a probability of {share}"
+
+
+def expected_concordance(beliefs: Beliefs) -> float:
+    """Return the expected share of pairs that the mean scores put in the right order."""
+    pairs = np.stack(np.triu_indices(beliefs.n_items, 1), axis=1)
+    mean, variance = beliefs.differences(pairs)
+    return float(ndtr(np.abs(mean) / np.sqrt(np.maximum(variance, 1e-12))).mean())
+
+
+def choose_question(
+    beliefs: Beliefs,
+    goal: AskGoal,
+    n_answers: IntArray,
+    barred: Collection[tuple[int, int]],
+    busy: Collection[int],
+    rng: np.random.Generator,
+) -> tuple[int, int] | None:
+    """Return the pair whose answer is worth most, None if every pair is barred.
+
+    Worth is the expected information about the scores (bits), for a goal of the best k times the
+    chance that the pair straddles the border; less a little for items that have been asked about
+    more than others, so that no item is forgotten.
+
+    Parameters
+    ----------
+    beliefs : Beliefs
+        What is believed so far.
+    goal : AskGoal
+        What the answers are for.
+    n_answers : (n_items,)
+        How many answers each item has.
+    barred : pairs of items, the smaller first
+        What this rater is not asked (again).
+    busy : items
+        What others are being asked about right now; avoided where possible.
+    rng
+        Breaks ties, and draws candidates where there are many pairs.
+    """
+    pairs = _candidates(beliefs, n_answers, rng)
+    free = ~_among(pairs, barred, beliefs.n_items)
+    if not free.any():
+        pairs = np.stack(np.triu_indices(beliefs.n_items, 1), axis=1)
+        free = ~_among(pairs, barred, beliefs.n_items)
+    pairs = pairs[free]
+    if len(pairs) == 0:
+        return None
+    quiet = ~np.isin(pairs, list(busy)).any(axis=1)
+    pairs = pairs[quiet] if quiet.any() else pairs
+    worth = _worth(beliefs, goal, pairs) - BALANCE * _excess(n_answers, pairs)
+    worth += 1e-6 * rng.random(len(pairs))
+    first, second = pairs[int(np.argmax(worth))].tolist()
+    return first, second
+
+
+def _worth(beliefs: Beliefs, goal: AskGoal, pairs: IntArray) -> FloatArray:
+    mean, variance = beliefs.differences(pairs)
+    bits = information_gain(mean, variance, beliefs.noise)
+    if goal.k is None:
+        return bits
+    # An answer matters for the best k where an item may be on either side of the border.
+    order = np.sort(beliefs.mean)[::-1]
+    border = 0.5 * (order[goal.k - 1] + order[goal.k])
+    deviation = np.sqrt(np.maximum(np.diag(beliefs.covariance), 1e-12))
+    inside = ndtr((beliefs.mean - border) / deviation)
+    doubt = np.sqrt(4.0 * inside * (1.0 - inside))
+    return bits * np.maximum(doubt[pairs[:, 0]], doubt[pairs[:, 1]])
+
+
+def _excess(n_answers: IntArray, pairs: IntArray) -> FloatArray:
+    return (n_answers[pairs].sum(axis=1) - 2.0 * n_answers.mean()).astype(float)
+
+
+def _candidates(beliefs: Beliefs, n_answers: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return all pairs; of many items, those near each other in the order and some at random."""
+    n_items = beliefs.n_items
+    if n_items * (n_items - 1) // 2 <= MAX_CANDIDATES:
+        return np.stack(np.triu_indices(n_items, 1), axis=1)
+    order = np.lexsort((rng.random(n_items), -beliefs.mean))
+    reach = max(1, MAX_CANDIDATES // (2 * n_items))
+    near = [np.stack([order[:-d], order[d:]], axis=1) for d in range(1, reach + 1)]
+    drawn = rng.integers(n_items, size=(MAX_CANDIDATES // 2, 2))
+    pairs = np.concatenate([*near, drawn[drawn[:, 0] != drawn[:, 1]]])
+    least = np.argsort(n_answers, kind="stable")[: min(n_items, 200)]
+    rare = np.stack([np.repeat(least, 5), rng.integers(n_items, size=5 * len(least))], axis=1)
+    pairs = np.sort(np.concatenate([pairs, rare[rare[:, 0] != rare[:, 1]]]), axis=1)
+    return np.unique(pairs, axis=0)
+
+
+def _among(pairs: IntArray, barred: Collection[tuple[int, int]], n_items: int) -> BoolArray:
+    if not barred:
+        return np.zeros(len(pairs), dtype=bool)
+    known = np.array([a * n_items + b for a, b in barred])
+    return np.isin(pairs[:, 0] * n_items + pairs[:, 1], known)

@@ -1,0 +1,265 @@
+"""A running session: answers come in, beliefs follow at once, parameters are refitted behind."""
+
+import secrets
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from scipy.special import ndtr
+
+from rankwise.ask.beliefs import Beliefs
+from rankwise.ask.questions import AskGoal, Standing, choose_question
+from rankwise.ask.store import Answer, AnswerStore, Question, Rater, Record
+from rankwise.core.arrays import IntArray
+from rankwise.core.errors import InvalidInputError
+
+MAX_RATERS = 1000
+MAX_NAME = 60
+FEW_ANSWERS = 10
+"""A rater with fewer decided answers is not judged."""
+
+
+@final
+@dataclass(frozen=True)
+class RaterSummary:
+    """Say how much a rater has answered, and how well it agrees with the ranking.
+
+    Parameters
+    ----------
+    name : str
+    n_answers : int
+        Answers that count, ties and skips included.
+    agreement : float or None
+        Share of decided answers that agree with the ranking, None for few answers.
+    expected : float or None
+        The share that a rater like the others would reach on the same questions.
+    is_unusual : bool
+        Whether the agreement is more than three standard errors below the expected one.
+    """
+
+    name: str
+    n_answers: int
+    agreement: float | None
+    expected: float | None
+    is_unusual: bool
+
+
+@final
+class AskSession:
+    """Ask questions of several raters and keep the ranking up to date.
+
+    An answer is committed to the store, then the beliefs are updated in O(n_items^2) and the next
+    question is chosen; a thread refits the process with its parameters behind, and takes up the
+    answers that came in meanwhile.
+    """
+
+    def __init__(
+        self, store: AnswerStore, goal: AskGoal, *, repeats: bool = False, random_state: int = 0
+    ) -> None:
+        self.store = store
+        self.goal = goal
+        self.items = store.items()
+        self._features = self.items.features
+        self._repeats = repeats
+        self._rng = np.random.default_rng(random_state)
+        self._tally = _Tally(len(self.items))
+        self._records: list[Record] = []
+        self._restart(store.records())
+        self._beliefs = Beliefs.learned(self._features, self._records)
+        self._standing = Standing.of(self._beliefs, goal, self._rng)
+        self._agreement: dict[int, RaterSummary] = {}
+        self._pending: dict[int, Question] = {}
+        self._guard = threading.RLock()
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._worker = threading.Thread(target=self._refit_behind, name="refit", daemon=True)
+
+    def start(self) -> None:
+        """Begin refitting behind."""
+        self._worker.start()
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Let the refit catch up with the last answers and end its thread."""
+        if self._worker.is_alive():
+            self.wait_until_settled(10.0)
+        self._stopping.set()
+        self._changed.set()
+        if self._worker.is_alive():
+            self._worker.join(timeout=30.0)
+
+    def close(self) -> None:
+        """Stop, and close the file."""
+        self.stop()
+        self.store.close()
+
+    def join(self, name: str) -> Rater:
+        """Add a rater with a name, or an anonymous one."""
+        cleaned = " ".join(name.split())[:MAX_NAME] or "anonymous"
+        if len(self.store.raters()) >= MAX_RATERS:
+            raise InvalidInputError(f"There are at most {MAX_RATERS} raters: no more can join.")
+        return self.store.add_rater(cleaned, secrets.token_urlsafe(16))
+
+    def question(self, rater: Rater) -> Question | None:
+        """Return the open question of a rater, or the next one; None when all were asked."""
+        with self._guard:
+            waiting = self.store.open_question(rater.id)
+            if waiting is not None:
+                self._pending[rater.id] = waiting
+                return waiting
+            pair = self._choose(rater)
+            if pair is None:
+                self._pending.pop(rater.id, None)
+                return None
+            left, right = pair if self._rng.random() < 0.5 else pair[::-1]
+            asked = self.store.ask(rater.id, left, right)
+            self._pending[rater.id] = asked
+            return asked
+
+    def answer(self, rater: Rater, question: int, answer: Answer) -> bool:
+        """Commit an answer and follow it; return False if it had been given before."""
+        with self._guard:
+            record = self.store.record(rater.id, question, answer)
+            if record is None:
+                return False
+            self._records.append(record)
+            self._tally.add(record)
+            self._pending.pop(rater.id, None)
+            self._beliefs = self._beliefs.after([record])
+        self._changed.set()
+        return True
+
+    def undo(self, rater: Rater) -> Question | None:
+        """Take back the last answer of a rater and ask the same question again.
+
+        The beliefs forget it with the next refit.
+        """
+        with self._guard:
+            record = self.store.undo(rater.id)
+            if record is None:
+                return None
+            self._restart(self.store.records())
+            asked = self.store.ask(rater.id, record.question.left, record.question.right)
+            self._pending[rater.id] = asked
+        self._changed.set()
+        return asked
+
+    def standing(self) -> Standing:
+        """Return where the ranking stands, as of the last refit."""
+        with self._guard:
+            return self._standing
+
+    @property
+    def records(self) -> list[Record]:
+        """The answers that count."""
+        with self._guard:
+            return list(self._records)
+
+    def raters(self) -> list[RaterSummary]:
+        """Say how many answers each rater gave, and how well they agreed at the last refit."""
+        names = self.store.raters()
+        with self._guard:
+            known, given = self._agreement, dict(self._tally.by_rater)
+        unknown = RaterSummary("", 0, None, None, is_unusual=False)
+        return [
+            replace(known.get(number, unknown), name=name, n_answers=given.get(number, 0))
+            for number, name in names.items()
+        ]
+
+    def wait_until_settled(self, timeout: float = 60.0) -> bool:
+        """Wait until the thread has caught up with all answers."""
+        limit = threading.Event()
+        for _ in range(int(timeout / 0.01)):
+            if not self._changed.is_set():
+                return True
+            limit.wait(0.01)
+        return False
+
+    def _choose(self, rater: Rater) -> tuple[int, int] | None:
+        barred = set() if self._repeats else set(self._tally.asked.get(rater.id, ()))
+        others = [q for number, q in self._pending.items() if number != rater.id]
+        barred |= {_key(q.left, q.right) for q in others}
+        busy = {item for q in others for item in (q.left, q.right)}
+        counts = self._tally.by_item
+        return choose_question(self._beliefs, self.goal, counts, barred, busy, self._rng)
+
+    def _restart(self, records: list[Record]) -> None:
+        """Count all answers anew."""
+        self._records = records
+        self._tally = _Tally(len(self.items))
+        for record in records:
+            self._tally.add(record)
+
+    def _refit_behind(self) -> None:
+        rng = np.random.default_rng(1)
+        while True:
+            self._changed.wait()
+            if self._stopping.is_set():
+                return
+            with self._guard:
+                records = list(self._records)
+            beliefs = Beliefs.learned(self._features, records)
+            standing = Standing.of(beliefs, self.goal, rng)
+            self._take_over(beliefs, standing, records)
+
+    def _take_over(self, beliefs: Beliefs, standing: Standing, records: list[Record]) -> None:
+        """Replace the beliefs by refitted ones and the answers that came in meanwhile."""
+        with self._guard:
+            known = {r.question.id for r in records}
+            current = {r.question.id for r in self._records}
+            if not known <= current:  # an answer was taken back: fit again without it
+                return
+            new = [r for r in self._records if r.question.id not in known]
+            self._beliefs = beliefs.after(new)
+            self._standing = standing
+            self._agreement = _agreement(records, beliefs)
+            if not new:
+                self._changed.clear()
+        self.store.note_certainty(len(records), standing.certainty)
+
+
+def _key(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a < b else (b, a)
+
+
+def _agreement(records: list[Record], beliefs: Beliefs) -> dict[int, RaterSummary]:
+    """Compare the decided answers of each rater with the ranking."""
+    decided: dict[int, list[tuple[int, int]]] = {}
+    for record in records:
+        if record.answer in ("left", "right"):
+            decided.setdefault(record.question.rater, []).append(record.winner_first)
+    return {
+        rater: _summary(np.array(pairs), beliefs)
+        for rater, pairs in decided.items()
+        if len(pairs) >= FEW_ANSWERS
+    }
+
+
+def _summary(pairs: IntArray, beliefs: Beliefs) -> RaterSummary:
+    mean, variance = beliefs.differences(pairs)
+    agreement = float((mean > 0).mean())
+    chances: Any = ndtr(np.abs(mean) / np.sqrt(beliefs.noise + variance))
+    expected = float(chances.mean())
+    error = float(np.sqrt((chances * (1.0 - chances)).sum())) / len(pairs)
+    unusual = agreement < expected - 3.0 * max(error, 1e-9)
+    return RaterSummary("", len(pairs), agreement, expected, is_unusual=unusual)
+
+
+@final
+class _Tally:
+    """Count answers by item and by rater, and what each rater was asked."""
+
+    def __init__(self, n_items: int) -> None:
+        self.by_item: IntArray = np.zeros(n_items, dtype=np.intp)
+        self.by_rater: Counter[int] = Counter()
+        self.asked: dict[int, set[tuple[int, int]]] = {}
+
+    def add(self, record: Record) -> None:
+        """Count one more answer."""
+        q = record.question
+        self.by_rater[q.rater] += 1
+        self.asked.setdefault(q.rater, set()).add(_key(q.left, q.right))
+        if record.answer != "skip":
+            self.by_item[[q.left, q.right]] += 1
