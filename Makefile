@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test check format lint types imports docs bench experiments experiment clean
+.PHONY: help demo test test-browser check format lint types imports docs bench experiments experiment clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -36,7 +36,13 @@ demo: $(VENV)/.run  ## rank the bundled digits, next to plain ridge regression
 	@$(BIN)/rankwise demo
 
 test: $(VENV)/.test  ## run the tests and every docstring example
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser"
+
+test-browser: $(VENV)/.test  ## run the tests in a real Chromium; it is installed where apt-get may
+	@command -v chromium chromedriver >/dev/null || (apt-get update -qq \
+		&& apt-get install -y -qq chromium chromium-driver >/dev/null 2>&1) \
+		|| echo "chromium and chromium-driver cannot be installed here: the tests will be skipped"
+	$(BIN)/python -m pytest -q tests/browser
 
 check: format lint types imports docs test  ## everything that must be green on main
 

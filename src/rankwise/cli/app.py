@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from rankwise import __version__
 from rankwise.cli.commands import (
+    Ask,
     Demo,
     Evaluate,
     Fit,
@@ -30,6 +31,7 @@ COMMANDS: dict[type, str] = {
     Predict: "predict",
     Evaluate: "evaluate",
     Prefer: "prefer",
+    Ask: "ask",
     Demo: "demo",
 }
 FAMILIES: dict[type, str] = {

@@ -452,5 +452,52 @@ class Prefer:
 
 @final
 @dataclass(frozen=True)
+class Ask:
+    """Rank anything by answering "which is better?" in a browser, alone or with others.
+
+    For example: rankwise ask photos/ --goal "top 5"
+    """
+
+    items: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ITEMS",
+            help="A table (CSV, TSV, Parquet) with a row per item, or a folder of images or texts.",
+            show_default=False,
+        ),
+    ]
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the answers are kept; an existing file goes on. By default beside ITEMS.",
+        ),
+    ] = None
+    goal: Annotated[
+        str, typer.Option(help="What to find out: 'order', 'best', or 'top K' such as 'top 5'.")
+    ] = "order"
+    confidence: Annotated[
+        float, typer.Option(help="The certainty at which the goal counts as reached.")
+    ] = 0.9
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="Let a question come to one person more than once.")
+    ] = False
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; any but localhost needs a token.")
+    ] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True
+
+    @property
+    def answer_file(self) -> Path:
+        """Where the answers are kept."""
+        if self.answers is not None:
+            return self.answers
+        name = self.items.resolve().name if self.items.is_dir() else self.items.stem
+        return self.items.resolve().parent / f"{name}.answers.db"
+
+
+@final
+@dataclass(frozen=True)
 class Demo:
     """Rank handwritten digits, next to regression on the scores: choose alpha, train, compare."""

@@ -1,0 +1,58 @@
+"""Ask which is better in a browser, until Ctrl-C; then write the ranking and a report."""
+
+import webbrowser
+from pathlib import Path
+
+from rankwise.ask.items import ItemList, read_items
+from rankwise.ask.questions import AskGoal
+from rankwise.ask.session import AskSession
+from rankwise.ask.store import AnswerStore
+from rankwise.cli.commands import Ask
+from rankwise.cli.output import counted
+from rankwise.core.errors import MissingExtraError
+from rankwise.io.files import open_write
+
+
+def run(command: Ask) -> None:
+    """Serve the page until Ctrl-C or SIGTERM."""
+    try:
+        from rankwise.ask.report import render_report  # noqa: PLC0415 - optional dependencies
+        from rankwise.ask.server import ranking_csv, run_server  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError(
+            "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
+        ) from error
+    items = read_items(command.items)
+    goal = AskGoal.of(command.goal, len(items), command.confidence)
+    session = AskSession(
+        AnswerStore.open(command.answer_file, items), goal, repeats=command.repeats
+    )
+    _print_start(command, items, session)
+    try:
+        run_server(session, command.host, command.port, lambda link: _announce(command, link))
+        _write(command.answer_file.with_suffix(".ranking.csv"), ranking_csv(session))
+        _write(command.answer_file.with_suffix(".report.html"), render_report(session))
+    finally:
+        session.close()
+
+
+def _print_start(command: Ask, items: ItemList, session: AskSession) -> None:
+    print(f"{counted(len(items), 'item', 'items')} from {command.items}, goal: {session.goal}.")
+    if items.feature_names:
+        print(f"Features: {', '.join(items.feature_names)}.")
+    if items.ignored_columns:
+        print(f"Not used: {', '.join(items.ignored_columns)}.")
+    known = counted(len(session.records), "answer", "answers")
+    print(f"Answers are kept in {command.answer_file} ({known} so far).")
+
+
+def _announce(command: Ask, link: str) -> None:
+    print(f"Open {link} and answer; Ctrl-C ends.", flush=True)
+    if command.browser:
+        webbrowser.open(link)
+
+
+def _write(path: Path, text: str) -> None:
+    with open_write(path) as file:
+        file.write(text.encode())
+    print(f"Wrote {path}.")
