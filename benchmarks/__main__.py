@@ -25,6 +25,7 @@ TABLES = {
     "dorm_training": "Training by direct optimisation",
     "measures": "Measures",
     "io": "Files",
+    "ask": "Asking in a browser",
     "growth": "Growth with size",
 }
 SECTIONS = {"growth"}

@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
+    "ask_questions": "Answers that a ranking needs, questions chosen or at random",
 }
 PACKAGES = ["rankwise", "numpy", "scipy", "scikit-learn"]
 RESULTS = HERE / "RESULTS.md"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
+from scipy.linalg.blas import dger
 from scipy.special import ndtr
 
 from rankwise.ask.store import Record
@@ -64,7 +65,7 @@ class Beliefs:
 
     def after(self, records: Sequence[Record]) -> Self:
         """Return the beliefs after some more answers, one by one: O(n_items^2) each."""
-        mean, S = self.mean.copy(), self.covariance.copy()
+        mean, S = self.mean.copy(), np.array(self.covariance, order="C")
         for record in records:
             if record.answer != "skip":
                 i, j = record.winner_first
@@ -84,7 +85,7 @@ class Beliefs:
             ratio = _hazard(z)
             pull, shrink = ratio / np.sqrt(total), ratio * (z + ratio) / total
         mean += pull * column
-        S -= shrink * np.outer(column, column)
+        dger(-shrink, column, column, a=S.T, overwrite_a=True)  # in place: S is symmetric
 
     def differences(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the differences of some pairs."""

@@ -12,7 +12,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.questions import RankDistribution, information_gain
 
-MAX_CANDIDATES = 50_000
+MAX_CANDIDATES = 20_000
 """Pairs among which the next question is looked for."""
 
 BALANCE = 0.02
@@ -194,8 +194,7 @@ def _candidates(beliefs: Beliefs, n_answers: IntArray, rng: np.random.Generator)
     pairs = np.concatenate([*near, drawn[drawn[:, 0] != drawn[:, 1]]])
     least = np.argsort(n_answers, kind="stable")[: min(n_items, 200)]
     rare = np.stack([np.repeat(least, 5), rng.integers(n_items, size=5 * len(least))], axis=1)
-    pairs = np.sort(np.concatenate([pairs, rare[rare[:, 0] != rare[:, 1]]]), axis=1)
-    return np.unique(pairs, axis=0)
+    return np.sort(np.concatenate([pairs, rare[rare[:, 0] != rare[:, 1]]]), axis=1)
 
 
 def _among(pairs: IntArray, barred: Collection[tuple[int, int]], n_items: int) -> BoolArray:
