@@ -10,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.storable import storable
 from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
 from rankwise.graph.laplacian import GraphLaplacian, Root
 
@@ -17,6 +18,7 @@ BLOCK_PAIRS = 2048
 """Pairs whose differences are formed together."""
 
 
+@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Incidence:

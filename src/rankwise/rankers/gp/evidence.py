@@ -98,7 +98,7 @@ class Inference:
         )
 
     def _ends(self) -> tuple[FloatArray, FloatArray]:
-        return self.rows[self.comparisons.first], self.rows[self.comparisons.second]
+        return self.rows[self.comparisons.pairs.first], self.rows[self.comparisons.pairs.second]
 
 
 @final

@@ -17,8 +17,8 @@ def test_repeats_are_counted_and_keep_the_order_of_their_first_appearance():
 def test_positions_point_at_the_items():
     merged = Comparisons.from_pairs(PAIRS)
     assert merged.items.tolist() == [2, 3, 7, 9]
-    np.testing.assert_array_equal(merged.items[merged.first], merged.winner)
-    np.testing.assert_array_equal(merged.items[merged.second], merged.loser)
+    np.testing.assert_array_equal(merged.items[merged.pairs.first], merged.winner)
+    np.testing.assert_array_equal(merged.items[merged.pairs.second], merged.loser)
 
 
 def test_a_weight_counts_like_repeats():

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.storable import storable
+from rankwise.graph.edges import Incidence
 
 
 @storable
@@ -115,14 +116,10 @@ class Comparisons:
         return freeze(np.unique([self.winner, self.loser]))
 
     @cached_property
-    def first(self) -> IntArray:
-        """The winners as positions in ``items``."""
-        return freeze(np.searchsorted(self.items, self.winner))
-
-    @cached_property
-    def second(self) -> IntArray:
-        """The losers as positions in ``items``."""
-        return freeze(np.searchsorted(self.items, self.loser))
+    def pairs(self) -> Incidence:
+        """The winner and the loser of each comparison, as positions in ``items``."""
+        first, second = np.searchsorted(self.items, [self.winner, self.loser])
+        return Incidence(first, second, len(self.items))
 
     def __repr__(self) -> str:
         return (

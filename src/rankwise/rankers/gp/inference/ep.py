@@ -18,7 +18,6 @@ from rankwise.rankers.gp.inference.prior import (
     condition_on_sites,
     difference_means,
     difference_variances,
-    scatter,
 )
 from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
@@ -375,7 +374,7 @@ def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
 def _ep_posterior(
     prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
 ) -> Posterior:
-    alpha = scatter(prior, sweep.count * (sweep.nu - sweep.tau * sweep.mean))
+    alpha = prior.pairs.adjoint(sweep.count * (sweep.nu - sweep.tau * sweep.mean))
     gradient = likelihood.gradient(*sweep.cavity, prior.outcomes)
     return Posterior(
         prior=prior,

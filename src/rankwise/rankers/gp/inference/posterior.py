@@ -10,6 +10,7 @@ from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
+from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference.likelihoods import (
     AverageLikelihood,
     Likelihood,
@@ -21,12 +22,8 @@ from rankwise.rankers.gp.inference.prior import (
     condition_on_sites,
     difference_means,
     difference_variances,
-    item_gradient,
     laplacian_factor,
-    laplacian_matrix,
     pivoted_cholesky,
-    scatter,
-    signed_sums,
 )
 from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
@@ -102,8 +99,7 @@ class Posterior:
         weights = dtrsv(self.prior.root, self.w, lower=1, trans=1)
         if not self.prior.in_pair_space:
             return weights
-        winner, loser = self.prior.basis.T
-        return signed_sums(winner, loser, weights, len(self.items))
+        return Incidence.of(self.prior.basis, len(self.items)).adjoint(weights)
 
     def mean_at(self, K_cross: FloatArray) -> FloatArray:
         """Return the mean score of new items. O(n_basis) each."""
@@ -182,12 +178,15 @@ def evidence_gradient(posterior: Posterior) -> FloatArray:
     with few_threads(prior.rank):
         Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
         half = dsyrk(0.5, Y, trans=1, lower=1)
-    M = half + np.tril(half, -1).T - laplacian_matrix(prior, 0.5 * weight).toarray()
+    M = half + np.tril(half, -1).T - prior.pairs.laplacian(0.5 * weight).toarray()
     outer = 0.25 * np.outer(posterior.alpha, posterior.beta)
     M += outer + outer.T
     place = np.argsort(prior.rows)  # of the items or comparisons: leaves the row of zeros out
     M = M[np.ix_(place, place)]
-    return item_gradient(M, prior.comparisons) if prior.in_pair_space else M
+    if not prior.in_pair_space:
+        return M
+    compared = prior.comparisons.pairs  # from the preference kernel to that of the items
+    return compared.adjoint(compared.adjoint(M).T)
 
 
 def basis_evidence_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -208,7 +207,7 @@ def basis_evidence_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArra
     with few_threads(prior.rank):
         P = dtrsm(1.0, prior.root, prior.R.T, lower=1, trans_a=1)
         Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
-        G = 0.5 * (P @ Y.T) @ Y - (laplacian_matrix(prior, 0.5 * weight + g_variance) @ P.T).T
+        G = 0.5 * (P @ Y.T) @ Y - (prior.pairs.laplacian(0.5 * weight + g_variance) @ P.T).T
         G += 0.25 * np.outer(P @ posterior.alpha, posterior.beta)
         G += 0.25 * np.outer(P @ posterior.beta, posterior.alpha)
         return 2.0 * G, -G @ P.T, g_variance
@@ -316,7 +315,7 @@ def _laplace_posterior(
     prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep, n_iter: int, ending: Ending
 ) -> Posterior:
     count, mode, C = prior.comparisons.count, step.point, step.target.C
-    alpha = scatter(prior, count * mode.likelihood.slope)
+    alpha = prior.pairs.adjoint(count * mode.likelihood.slope)
     by_mode, shift, noise_gradient = _mode_gradients(prior, likelihood, step)
     return Posterior(
         prior=prior,
@@ -330,7 +329,7 @@ def _laplace_posterior(
         n_iter=n_iter,
         ending=ending,
         alpha=alpha,
-        beta=alpha + 2.0 * scatter(prior, by_mode - count * step.tau * shift),
+        beta=alpha + 2.0 * prior.pairs.adjoint(by_mode - count * step.tau * shift),
         n_clipped=0,
         noise_gradient=noise_gradient,
         parameter_gradient={"noise": float(noise_gradient.sum())},
@@ -351,7 +350,7 @@ def _mode_gradients(
     third = likelihood.third_derivative(s, prior.outcomes)
     variance = difference_variances(prior, C)
     by_mode = -0.5 * count * variance * third
-    u = dtrsv(C, dgemv(1.0, prior.R.T, scatter(prior, by_mode)), lower=1)
+    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(by_mode)), lower=1)
     shift = difference_means(prior, dtrsv(C, u, lower=1, trans=1))
     noise = likelihood.noise + prior.extra_noise
     curvature_by_noise = -(curvature + 0.5 * s * third) / noise

@@ -7,13 +7,13 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.linalg.blas import dgemm, dgemv, dtrmm, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
-from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
-from rankwise.rankers.gp.inference._kernels import laplacian_product, squared_distances
+from rankwise.graph.edges import Incidence
+from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihoods import Outcomes
 
@@ -33,7 +33,7 @@ class Prior:
     comparisons : Comparisons
     R : (n_rows, rank), C-contiguous
         The covariance of the rows is R R'.
-    first, second : (n_pairs,)
+    pairs : Incidence
         The rows of R whose difference is the comparison.
     rows : (n_rows,) or (n_pairs,)
         For each row of R the position of its item (or comparison) in ``comparisons``.
@@ -51,8 +51,7 @@ class Prior:
 
     comparisons: Comparisons
     R: FloatArray
-    first: IntArray
-    second: IntArray
+    pairs: Incidence
     rows: IntArray
     root: FloatArray
     basis: IntArray
@@ -130,12 +129,11 @@ def factorize_kernel(
     if space == "pairs" or (space == "auto" and fewer_pairs):
         return _factorize_pairs(K, comparisons, tol)
     R, root, pivots = pivoted_cholesky(K, tol)
-    rank, place = R.shape[1], np.argsort(pivots)
+    rank, place, compared = R.shape[1], np.argsort(pivots), comparisons.pairs
     return Prior(
         comparisons=comparisons,
         R=R,
-        first=place[comparisons.first],
-        second=place[comparisons.second],
+        pairs=Incidence(place[compared.first], place[compared.second], len(R)),
         rows=pivots,
         root=root,
         basis=np.arange(rank),
@@ -147,17 +145,15 @@ def factorize_kernel(
 
 def _factorize_pairs(K: FloatArray, comparisons: Comparisons, tol: float) -> Prior:
     """Factorize the preference kernel of the comparisons."""
-    first, second = comparisons.first, comparisons.second
-    D = K[first] - K[second]
-    R, root, pivots = pivoted_cholesky(D[:, first] - D[:, second], tol)
+    D = comparisons.pairs.differences(K)
+    R, root, pivots = pivoted_cholesky(comparisons.pairs.differences(D.T), tol)
     rank, n_rows = R.shape[1], len(R)
     ends = np.stack([comparisons.winner, comparisons.loser], axis=1)[pivots[:rank]]
     items, basis = np.unique(ends, return_inverse=True)
     return Prior(
         comparisons=comparisons,
         R=np.vstack([R, np.zeros(rank)]),
-        first=np.argsort(pivots),
-        second=np.full(n_rows, n_rows),
+        pairs=Incidence(np.argsort(pivots), np.full(n_rows, n_rows), n_rows + 1),
         rows=pivots,
         root=root,
         basis=basis.reshape(rank, 2),
@@ -199,14 +195,12 @@ def factorize_through_basis(
     _, root, pivots = pivoted_cholesky(K_basis, tol)
     rank = len(root)
     kept = pivots[:rank]
-    R = dtrsm(1.0, root, K_cross[kept], lower=1).T
-    first, second = comparisons.first, comparisons.second
-    explained = np.square(R[first] - R[second]).sum(axis=1)
+    R = np.ascontiguousarray(dtrsm(1.0, root, K_cross[kept], lower=1).T)
+    explained = np.square(comparisons.pairs.differences(R)).sum(axis=1)
     return Prior(
         comparisons=comparisons,
-        R=np.ascontiguousarray(R),
-        first=first,
-        second=second,
+        R=R,
+        pairs=comparisons.pairs,
         rows=np.arange(len(R)),
         root=root,
         basis=np.arange(rank),
@@ -290,7 +284,7 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
             "The posterior precision must be positive definite in double precision; it is not. "
             "Lower the kernel's amplitude."
         )
-    u = dtrsv(C, dgemv(1.0, prior.R.T, scatter(prior, count * nu)), lower=1)
+    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(count * nu)), lower=1)
     return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1))
 
 
@@ -308,52 +302,16 @@ def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
 
 
 def difference_means(prior: Prior, w: FloatArray) -> FloatArray:
-    """Return A R w, the mean of every comparison."""
-    f = dgemv(1.0, prior.R.T, w, trans=1)
-    return f[prior.first] - f[prior.second]
+    """Return the mean of every comparison."""
+    return prior.pairs.differences(dgemv(1.0, prior.R.T, w, trans=1))
 
 
 def difference_variances(prior: Prior, C: FloatArray) -> FloatArray:
     """Return the posterior variance of every comparison. O(n_rows rank^2 + n_pairs rank)."""
     V = dtrsm(1.0, C, prior.R.T, lower=1)
-    return squared_distances(V.T, prior.first, prior.second)
-
-
-# The incidence matrix A has a row e_first - e_second for every comparison. It is never formed for
-# the rows of R: the functions below apply A' and the Laplacian A' diag(weight) A.
-
-
-def scatter(prior: Prior, values: FloatArray) -> FloatArray:
-    """Return A'values over the rows of R."""
-    return signed_sums(prior.first, prior.second, values, len(prior.R))
-
-
-def signed_sums(first: IntArray, second: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
-    """Sum for each row the values of the pairs it is first in, less those it is second in."""
-    plus = np.bincount(first, weights=values, minlength=n_rows)
-    minus = np.bincount(second, weights=values, minlength=n_rows)
-    return np.asarray(plus - minus, dtype=np.float64)
+    return squared_distances(V.T, prior.pairs.first, prior.pairs.second)
 
 
 def laplacian_factor(prior: Prior, weight: FloatArray) -> FloatArray:
-    """Return L R, where L = A' diag(weight) A is the Laplacian of the weighted comparisons."""
-    tail = 1 if prior.triangular else prior.rank
-    return laplacian_product(prior.R, prior.first, prior.second, weight, tail)
-
-
-def laplacian_matrix(prior: Prior, weight: FloatArray) -> csr_array:
-    """Return L = A' diag(weight) A over the rows of R."""
-    i, j, n_rows = prior.first, prior.second, len(prior.R)
-    rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
-    values = np.concatenate([weight, weight, -weight, -weight])
-    return csr_array((values, (rows, columns)), shape=(n_rows, n_rows))
-
-
-def item_gradient(M: FloatArray, comparisons: Comparisons) -> FloatArray:
-    """Return A'MA: the gradient in the kernel of the items, from that in the preference kernel."""
-    n_pairs = comparisons.n_pairs
-    ends = np.concatenate([comparisons.first, comparisons.second])
-    signs = np.repeat([1.0, -1.0], n_pairs)
-    pairs = np.tile(np.arange(n_pairs), 2)
-    A = csr_array((signs, (ends, pairs)), shape=(len(comparisons.items), n_pairs))  # transposed
-    return np.asarray(A @ (A @ M).T)
+    """Return L R for the Laplacian L of the comparisons with these weights. O(n_pairs rank)."""
+    return prior.pairs.product(weight, prior.R, is_lower_triangular=prior.triangular)
