@@ -9,23 +9,21 @@ import pytest
 from scipy.sparse import csr_array, issparse
 
 import rankwise
+from laws.kernels import CASES
 from problems import problem
 from rankwise import (
     Concordance,
     Gaussian,
     InvalidInputError,
-    Laplacian,
     Linear,
     ModelFileError,
-    Polynomial,
-    Precomputed,
     RankRLS,
     RankRLSCV,
     SquaredExponential,
 )
 from rankwise.core.storable import STORABLE, storable
-from rankwise.features.covariances import Scaled
 from rankwise.features.maps import Expansion, Identity
+from rankwise.graph.edges import Incidence
 from rankwise.io.model_file import read_model, write_model
 from rankwise.rankers.storage import StateReader, StateWriter
 from rankwise.selection.path import Candidate, SelectionPath
@@ -43,13 +41,9 @@ PATH = SelectionPath(
 )
 ENDING = Ending("converged", "done")
 VALUES = [
-    Linear(),
-    Gaussian(0.5),
-    Laplacian(2.0),
-    Polynomial(),
-    Precomputed(),
+    *(case.kernel for case in CASES if case.is_storable),
     SquaredExponential(),
-    Scaled(SquaredExponential()),
+    Incidence.of(np.array([[0, 2], [3, 1]]), 5),
     Identity(),
     Expansion(Gaussian(1.0), P.X),
     Expansion(Linear(), csr_array(np.where(P.X > 0, P.X, 0))),
@@ -88,7 +82,7 @@ def test_every_value_comes_back(value, tmp_path):
 
 
 def test_every_storable_class_below_the_rankers_is_tested():
-    for package in ("features", "selection", "solve"):
+    for package in ("graph", "features", "selection", "solve"):
         home = import_module(f"rankwise.{package}")
         for module in walk_packages(home.__path__, f"{home.__name__}."):
             import_module(module.name)

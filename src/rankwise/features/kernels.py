@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
@@ -304,7 +304,7 @@ class Custom(Kernel):
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the function's matrix, checked."""
-        K = np.array(self.function(A, B), dtype=float, order="C")
+        K = np.array(dense_rows(self.function(A, B)), dtype=float, order="C")
         if K.shape != (A.shape[0], B.shape[0]):
             raise InvalidInputError(
                 "A kernel must return one row per row of its first argument and one column per "
