@@ -9,122 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+from laws.test_graphs import CONVENTIONS, QUERY_WEIGHTS
 from problems import problem
 from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph, Queries
 from rankwise.graph.grades import Grades
-
-CONVENTIONS = [
-    ("magnitude", "drop"),
-    ("magnitude", "keep"),
-    ("unit", "drop"),
-    ("relative", "drop"),
-]
-WEIGHTS = ["items", "pairs", "equal"]
 
 
 def dense(y, qid, cost, ties, query_weight, sample_weight=None):
     pairs = reference.score_pairs(y, qid, cost, ties, query_weight, sample_weight)
     return reference.laplacian(pairs, len(y))
-
-
-def graphs():
-    """Every convention on ties, no ties, single-item queries, one grade, zero weights."""
-    for cost, ties in CONVENTIONS:
-        for query_weight in WEIGHTS:
-            for grades in (None, 2, 4):
-                for weighted in (False, True):
-                    p = problem(seed=3, sizes=(6, 1, 5, 9, 2), grades=grades)
-                    weight = np.random.default_rng(1).integers(0, 4, len(p.y)) / 2.0
-                    s = weight if weighted else None
-                    label = f"{cost}-{ties}-{query_weight}-{grades}-{weighted}"
-                    yield pytest.param(p, cost, ties, query_weight, s, id=label)
-
-
-@pytest.mark.parametrize(("p", "cost", "ties", "query_weight", "s"), list(graphs()))
-class TestScoreGraph:
-    @pytest.fixture
-    def graph(self, p, cost, ties, query_weight, s):
-        return PreferenceGraph.from_scores(
-            p.y, p.qid, cost=cost, ties=ties, query_weight=query_weight, sample_weight=s
-        )
-
-    @pytest.fixture
-    def truth(self, p, cost, ties, query_weight, s):
-        return dense(p.y, p.qid, cost, ties, query_weight, s)
-
-    def test_operator_equals_the_sum_over_pairs(self, graph, truth):
-        np.testing.assert_allclose(graph @ np.eye(graph.n_items), truth[0], atol=1e-12)
-
-    def test_right_hand_side_equals_the_sum_over_pairs(self, graph, truth):
-        np.testing.assert_allclose(graph.rhs, truth[1], atol=1e-11)
-
-    def test_diagonal_is_the_degree(self, graph, truth):
-        np.testing.assert_allclose(graph.laplacian.diagonal(), np.diag(truth[0]), atol=1e-12)
-
-    def test_gram_equals_the_dense_product(self, graph, truth, p):
-        offset = p.X + 1e3
-        np.testing.assert_allclose(graph.laplacian.gram(offset), p.X.T @ truth[0] @ p.X, atol=1e-9)
-
-    def test_gram_of_sparse_rows_equals_dense(self, graph, p):
-        from scipy.sparse import csr_array
-
-        X = np.where(p.X > 0, p.X, 0.0)
-        G = graph.laplacian.gram(csr_array(X))
-        np.testing.assert_allclose(G, graph.laplacian.gram(X), atol=1e-12)
-
-    def test_root_times_its_transpose_is_the_laplacian(self, graph, truth):
-        root = graph.laplacian.root()
-        R = root.to_items(np.eye(root.rank))
-        np.testing.assert_allclose(R @ R.T, truth[0], atol=1e-11)
-        np.testing.assert_allclose(root.to_coordinates(np.eye(graph.n_items)), R.T, atol=1e-12)
-
-    def test_root_has_full_column_rank(self, graph, truth):
-        root = graph.laplacian.root()
-        assert root.rank == graph.laplacian.rank() == np.linalg.matrix_rank(truth[0])
-
-    def test_root_solves_for_the_right_hand_side(self, graph):
-        root = graph.laplacian.root()
-        c = root.solve(graph.rhs[:, None])
-        np.testing.assert_allclose(root.to_items(c)[:, 0], graph.rhs, atol=1e-10)
-
-    def test_coordinates_and_scores_are_inverse(self, graph):
-        root = graph.laplacian.root()
-        P = np.random.default_rng(0).normal(size=(root.rank, 2))
-        np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-11)
-
-    def test_coordinates_stay_inside_their_query(self, graph, p):
-        root = graph.laplacian.root()
-        R = root.to_items(np.eye(root.rank))
-        for column, component in zip(R.T, root.component, strict=True):
-            assert set(graph.queries.index[np.abs(column) > 1e-14]) == {component}
-
-
-def random_pairs(seed=0, n_items=12, n_pairs=30):
-    rng = np.random.default_rng(seed)
-    pairs = rng.integers(0, n_items - 2, size=(n_pairs, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    pairs = np.vstack([pairs, pairs[:3], pairs[:2, ::-1]])  # repeated and contradicting
-    return pairs, rng.normal(size=len(pairs)), rng.integers(0, 3, len(pairs)).astype(float)
-
-
-@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
-@pytest.mark.parametrize("n_pairs", [3, 8, 40])
-def test_pair_graph_equals_the_sum_over_pairs(n_pairs, cost):
-    pairs, margin, weight = random_pairs(n_pairs=n_pairs)
-    margin = margin + np.sign(margin)  # so that no relative weight is beyond all measure
-    graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12, cost=cost)
-    L, r = reference.laplacian(reference.compared_pairs(pairs, margin, weight, cost), 12)
-    root = graph.laplacian.root()
-    R = root.to_items(np.eye(root.rank))
-    X = np.random.default_rng(2).normal(size=(12, 4)) + 50
-    np.testing.assert_allclose(graph @ np.eye(12), L, atol=1e-13)
-    np.testing.assert_allclose(graph.rhs, r, atol=1e-13)
-    np.testing.assert_allclose(R @ R.T, L, atol=1e-12)
-    np.testing.assert_allclose(R @ root.solve(graph.rhs[:, None])[:, 0], r, atol=1e-12)
-    np.testing.assert_allclose(graph.laplacian.gram(X), X.T @ L @ X, atol=1e-9)
-    assert root.rank == np.linalg.matrix_rank(L)
-    P = np.random.default_rng(0).normal(size=(root.rank, 2))
-    np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-12)
 
 
 @pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
@@ -166,23 +59,12 @@ def test_kept_ties_survive_a_copy_of_the_grades(copied, keep_ties):
     np.testing.assert_array_equal(again.clique(omega) @ p.X, grades.clique(omega) @ p.X)
 
 
-@pytest.mark.parametrize("copied", COPIES)
-@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
-def test_a_copy_of_a_graph_is_the_same_graph(copied, cost, ties):
-    p = problem(seed=2)
-    graph = PreferenceGraph.from_scores(p.y, p.qid, cost=cost, ties=ties)
-    again = copied(graph)
-    np.testing.assert_array_equal(again @ p.X, graph @ p.X)
-    np.testing.assert_array_equal(again.rhs, graph.rhs)
-    assert again.n_ignored_queries == graph.n_ignored_queries
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     y=st.lists(st.integers(-2, 2), min_size=2, max_size=12),
     data=st.data(),
     convention=st.sampled_from(CONVENTIONS),
-    query_weight=st.sampled_from(WEIGHTS),
+    query_weight=st.sampled_from(QUERY_WEIGHTS),
 )
 def test_any_small_graph_equals_its_definition(y, data, convention, query_weight):
     qid = data.draw(st.lists(st.sampled_from("abc"), min_size=len(y), max_size=len(y)))
@@ -211,7 +93,10 @@ def test_given_query_weights_by_id_and_by_order():
 
 
 REPEATABLE = [  # not keep and equal: copies of an item form tied pairs, and these count then
-    (cost, ties, w) for cost, ties in CONVENTIONS for w in WEIGHTS if (ties, w) != ("keep", "equal")
+    (cost, ties, w)
+    for cost, ties in CONVENTIONS
+    for w in QUERY_WEIGHTS
+    if (ties, w) != ("keep", "equal")
 ]
 
 

@@ -1,6 +1,5 @@
 """What holds for every kernel, those of the Gaussian process among them."""
 
-import inspect
 import pickle
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwise
+from laws.implementations import implementations
 from laws.kernels import CASES, KERNELS, Case
 from problems import problem
 from rankwise import InvalidInputError, Kernel, RankRLS
@@ -28,16 +28,8 @@ def named(case):
 every_kernel = pytest.mark.parametrize("case", CASES, ids=named)
 
 
-def implementations(cls=Kernel):
-    """Yield every kernel of the package that is not abstract."""
-    for kernel in cls.__subclasses__():
-        yield from implementations(kernel)
-        if not inspect.isabstract(kernel) and kernel.__module__.startswith("rankwise."):
-            yield kernel
-
-
 def test_every_kernel_is_asked():
-    assert {type(kernel) for kernel in KERNELS} == set(implementations())
+    assert {type(kernel) for kernel in KERNELS} == implementations(Kernel)
 
 
 @every_kernel
