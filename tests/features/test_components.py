@@ -54,14 +54,6 @@ def test_training_rows_map_to_their_components(kernel):
     np.testing.assert_allclose(components.map(X), Z, atol=1e-10)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_folded_weights_score_like_weights_on_components(kernel):
-    components, _ = find_components(kernel, X, 3)
-    W = np.random.default_rng(1).normal(size=(3, 2))
-    scores = components.product(NEW, components.fold(W))
-    np.testing.assert_allclose(scores, components.map(NEW) @ W, atol=1e-10)
-
-
 @pytest.mark.parametrize("n_components", [1, 5, 20])
 def test_truncated_equals_full(n_components):
     full, Z = find_components(Gaussian(0.3), X, n_components, "full")

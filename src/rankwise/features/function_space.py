@@ -169,7 +169,8 @@ class KernelSpace(FunctionSpace):
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Return a weight for each row of X, 0 for those left out; of features where linear."""
         if not self.predictor.is_dual:
-            return moment(self.X, weights, np.zeros(len(weights), dtype=np.intp))
+            X = self.X if rows is None else self.X[rows]
+            return moment(X, weights, np.zeros(len(weights), dtype=np.intp))
         if rows is None:
             return weights
         folded = np.zeros((self.X.shape[0], *weights.shape[1:]))

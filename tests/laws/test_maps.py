@@ -1,0 +1,123 @@
+"""What holds for every feature map: folded weights score as weights of features do."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from laws.implementations import implementations
+from rankwise import Gaussian, Laplacian, Linear, Polynomial
+from rankwise.features.components import find_components
+from rankwise.features.maps import BLOCK_ROWS, Basis, Expansion, FeatureMap, Identity
+
+RNG = np.random.default_rng(0)
+TRAINING = RNG.normal(size=(14, 3)) + np.array([5.0, 0.0, -3.0])
+NEW = np.where(RNG.random((11, 3)) > 0.4, RNG.normal(size=(11, 3)), 0.0)
+REPEATED = TRAINING[[0, 1, 2, 0, 1]]
+
+MAPS = {
+    "rows": Identity(),
+    "expansion, linear": Expansion(Linear(), TRAINING),
+    "expansion, Gaussian": Expansion(Gaussian(0.3), TRAINING),
+    "expansion, Laplacian": Expansion(Laplacian(0.3), TRAINING),
+    "expansion over sparse rows": Expansion(Polynomial(2, 0.5, 1.0), csr_array(TRAINING)),
+    "basis": Basis.of(Gaussian(0.3), TRAINING[:6]),
+    "basis, dependent rows": Basis.of(Gaussian(0.3), REPEATED),
+    "basis, dependent features": Basis.of(Linear(), TRAINING),
+    "components": find_components(Gaussian(0.3), TRAINING, 4)[0],
+    "components, linear": find_components(Linear(), TRAINING, 2)[0],
+    "components of sparse rows": find_components(Linear(), csr_array(TRAINING), 2)[0],
+    "components, Laplacian": find_components(Laplacian(0.3), TRAINING, 3)[0],
+}
+DENSE_ONLY = {"expansion, Laplacian", "components, Laplacian"}
+"""The maps whose kernel takes dense rows only."""
+
+
+def weights_of(fmap, shape=()):
+    """Draw weights of the features of a map."""
+    n_features = fmap.map(NEW).shape[1]
+    return np.random.default_rng(1).normal(size=(n_features, *shape))
+
+
+every_map = pytest.mark.parametrize("fmap", MAPS.values(), ids=MAPS)
+
+
+def test_every_map_is_asked():
+    assert {type(fmap) for fmap in MAPS.values()} == implementations(FeatureMap)
+
+
+@every_map
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_folded_weights_score_as_weights_of_features(fmap, shape):
+    W = weights_of(fmap, shape)
+    scores = fmap.product(NEW, fmap.fold(W))
+    np.testing.assert_allclose(scores, fmap.map(NEW) @ W, atol=1e-9)
+
+
+@every_map
+def test_a_score_belongs_to_a_row(fmap):
+    """Blocks of rows, some or none: each row gets the score it has alone."""
+    weights = fmap.fold(weights_of(fmap, (2,)))
+    many = np.tile(NEW, (2 * BLOCK_ROWS // len(NEW) + 1, 1))
+    scores = fmap.product(many, weights)
+    expected = np.tile(fmap.product(NEW, weights), (len(many) // len(NEW), 1))
+    np.testing.assert_allclose(scores, expected, atol=1e-11)
+    assert fmap.product(NEW[:0], weights).shape == (0, 2)
+    assert fmap.product(NEW[:0], weights[:, 0]).shape == (0,)
+
+
+@every_map
+def test_features_belong_to_a_row(fmap):
+    Z = fmap.map(NEW)
+    np.testing.assert_allclose(fmap.map(NEW[[3, 0]]), Z[[3, 0]], atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if name not in DENSE_ONLY])
+def test_sparse_rows_equal_dense(name):
+    fmap = MAPS[name]
+    W = weights_of(fmap, (2,))
+    weights = fmap.fold(W)
+    scores = fmap.product(csr_array(NEW), weights)
+    np.testing.assert_allclose(scores, fmap.product(NEW, weights), atol=1e-10)
+    np.testing.assert_allclose(fmap.map(csr_array(NEW)) @ W, fmap.map(NEW) @ W, atol=1e-9)
+
+
+@every_map
+def test_single_precision_is_close_to_double(fmap):
+    single = NEW.astype(np.float32)
+    weights = fmap.fold(weights_of(fmap))
+    expected = fmap.product(single.astype(np.float64), weights)
+    scale = np.abs(weights).sum()
+    np.testing.assert_allclose(fmap.product(single, weights) / scale, expected / scale, atol=1e-5)
+
+
+@every_map
+def test_folded_weights_are_of_rows_or_of_features(fmap):
+    folded = fmap.fold(weights_of(fmap))
+    if not fmap.is_dual:
+        assert folded.shape == (NEW.shape[1],)
+        assert fmap.expansion_rows is None
+    elif fmap.expansion_rows is not None:
+        assert folded.shape == (fmap.expansion_rows.shape[0],)
+
+
+@every_map
+def test_a_pickled_map_is_the_map(fmap):
+    again = pickle.loads(pickle.dumps(fmap))
+    weights = fmap.fold(weights_of(fmap, (2,)))
+    np.testing.assert_array_equal(again.fold(weights_of(again, (2,))), weights)
+    np.testing.assert_array_equal(again.product(NEW, weights), fmap.product(NEW, weights))
+    assert again.is_dual == fmap.is_dual
+
+
+@every_map
+def test_rows_and_weights_are_left_alone(fmap):
+    X, W = NEW.copy(), weights_of(fmap, (2,))
+    folded = fmap.fold(W)
+    before = folded.copy()
+    fmap.product(X, folded)
+    fmap.map(X)
+    np.testing.assert_array_equal(X, NEW)
+    np.testing.assert_array_equal(W, weights_of(fmap, (2,)))
+    np.testing.assert_array_equal(folded, before)
