@@ -1,4 +1,9 @@
-"""What every ranker must do: scikit-learn's contract, routing, saving."""
+"""What every ranker must do: scikit-learn's contract, routing, saving; what makes no difference.
+
+A new ranker is one line in EXAMPLES, and one in each table below that it is an exception to.
+"""
+
+import pickle
 
 import numpy as np
 import pytest
@@ -24,6 +29,7 @@ from rankwise import (
     RankRLS,
     RankRLSCV,
     RankSVM,
+    SquaredExponential,
     make_ranking_scorer,
 )
 from rankwise.rankers.base import Ranker
@@ -159,3 +165,138 @@ def test_fit_leaves_parameters_alone(ranker):
     before = repr(ranker)
     ranker.fit(P.X, P.y, qid=P.qid)
     assert repr(ranker) == before
+
+
+# What makes no difference
+
+
+def scores_of(ranker, X=P.X, y=P.y, qid=P.qid, of=None, **options):
+    """Fit a copy and score all rows, up to the constant that means nothing, in units of scores."""
+    fitted = clone(ranker).fit(X, y, qid=qid, **options)
+    return comparable(fitted.predict(X if of is None else of))
+
+
+def comparable(scores):
+    scores = scores - scores.mean()
+    return scores / np.abs(scores).max()
+
+
+def assert_same_scores(a, b):
+    np.testing.assert_allclose(a, b, atol=1e-7)
+
+
+def within_queries(rng):
+    """Return an order of the rows in which every place still holds an item of its query."""
+    order = np.empty(len(P.qid), dtype=int)
+    for query in np.unique(P.qid):
+        rows = np.flatnonzero(P.qid == query)
+        order[rows] = rng.permutation(rows)
+    return order
+
+
+RANDOM_FOLDS = {"DORMCV"}
+"""Rankers that deal queries into random folds in the order in which they appear."""
+
+
+def test_the_order_of_rows_makes_no_difference(ranker):
+    rng = np.random.default_rng(9)
+    rows = within_queries(rng)
+    usual = scores_of(ranker)
+    assert_same_scores(scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual)
+    if type(ranker).__name__ not in RANDOM_FOLDS:
+        rows = rng.permutation(len(P.y))
+        assert_same_scores(scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual)
+
+
+@pytest.mark.parametrize(
+    "rename", [lambda q: 100 - q, lambda q: f"query {q}", lambda q: (int(q), "a")]
+)
+def test_the_names_of_queries_make_no_difference(ranker, rename):
+    qid = np.empty(len(P.qid), dtype=object)
+    qid[:] = [rename(q) for q in P.qid]
+    np.testing.assert_array_equal(scores_of(ranker, qid=qid), scores_of(ranker))
+
+
+MADE_UP_FOR = {
+    "DORM": lambda ranker, c: {} if ranker.C == "scale" else {"C": ranker.C / c},
+    "DORMCV": lambda ranker, c: {"Cs": [C / c for C in ranker.Cs]},
+    "KPCRank": lambda ranker, c: {"alpha": ranker.alpha * c},
+    "KPCRankCV": lambda ranker, c: {"alpha": ranker.alpha * c},
+    "LinearRankRLS": lambda ranker, c: {"alpha": ranker.alpha * c},
+    "RankRLS": lambda ranker, c: {"alpha": ranker.alpha * c},
+    "RankRLSCV": lambda ranker, c: {"alphas": tuple(alpha * c for alpha in ranker.alphas)},
+    "RankSVM": lambda ranker, c: {"C": ranker.C / c},
+}
+"""The regularisation that makes up for a loss that is c times as large.
+
+In the Gaussian process weights are numbers of answers, and more answers are more certain.
+"""
+
+
+def loss_times(ranker, factor):
+    """Return by what weights times a factor multiply the loss: pairs have products of weights."""
+    power = {"items": 1, "pairs": 2, "equal": 0}
+    return factor ** power[ranker.get_params().get("query_weight", "items")]
+
+
+def test_scaled_weights_are_another_regularisation(ranker):
+    weight = np.random.default_rng(3).integers(1, 4, len(P.y)).astype(float)
+    usual = scores_of(ranker, sample_weight=weight)
+    if type(ranker) is PreferenceGP:
+        more_answers = scores_of(ranker, sample_weight=2.0 * weight)
+        assert np.abs(more_answers - usual).max() > 1e-3
+        return
+    make_up_for = MADE_UP_FOR[type(ranker).__name__]
+    ranker.set_params(**make_up_for(ranker, loss_times(ranker, 4.0)))
+    assert_same_scores(scores_of(ranker, sample_weight=4.0 * weight), usual)
+
+
+BY_PAIRS = [ranker for ranker in EXAMPLES if "query_weight" in ranker.get_params()]
+
+
+@pytest.mark.parametrize("example", BY_PAIRS, ids=repr)
+def test_scaled_weights_make_no_difference_where_queries_count_the_same(example):
+    ranker = clone(example).set_params(query_weight="equal")
+    weight = np.random.default_rng(3).integers(1, 4, len(P.y)).astype(float)
+    usual = scores_of(ranker, sample_weight=weight)
+    assert_same_scores(scores_of(ranker, sample_weight=4.0 * weight), usual)
+
+
+def test_weights_of_one_are_no_weights(ranker):
+    usual = scores_of(ranker)
+    np.testing.assert_array_equal(scores_of(ranker, sample_weight=np.ones(len(P.y))), usual)
+
+
+def test_a_constant_feature_makes_no_difference(ranker):
+    """All examples have linear kernels, or such that see differences of rows only."""
+    if type(ranker) is PreferenceGP:  # what is usual for its own depends on the number of features
+        ranker.set_params(kernel=SquaredExponential())
+    usual = scores_of(ranker)
+    assert_same_scores(scores_of(ranker, np.column_stack([P.X, np.full(len(P.y), 3.7)])), usual)
+
+
+def test_an_offset_of_the_features_makes_no_difference(ranker):
+    moved = P.X + np.array([100.0, -30.0, 7.0])
+    assert_same_scores(scores_of(ranker, moved), scores_of(ranker))
+
+
+def test_single_precision_is_close_to_double(ranker):
+    single = scores_of(ranker, P.X.astype(np.float32))
+    np.testing.assert_allclose(single, scores_of(ranker), atol=1e-5)
+
+
+def test_a_pickled_ranker_is_the_ranker(ranker):
+    ranker.fit(P.X, P.y, qid=P.qid)
+    again = pickle.loads(pickle.dumps(ranker))
+    assert repr(again) == repr(ranker)
+    np.testing.assert_array_equal(again.predict(P.X), ranker.predict(P.X))
+    assert again.score(P.X, P.y, qid=P.qid) == ranker.score(P.X, P.y, qid=P.qid)
+
+
+def test_a_clone_keeps_the_parameters_and_fits_to_the_same_scores(ranker):
+    fitted = clone(ranker).fit(P.X, P.y, qid=P.qid)
+    again = clone(fitted)
+    assert repr(again.get_params()) == repr(ranker.get_params())
+    assert not [name for name in vars(again) if name.endswith("_")]
+    scores = again.fit(P.X, P.y, qid=P.qid).predict(P.X)
+    np.testing.assert_array_equal(scores, fitted.predict(P.X))
