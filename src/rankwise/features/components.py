@@ -51,8 +51,8 @@ class Components(FeatureMap):
 
     Notes
     -----
-    [TH10] (3) and the centring of Sect. 6.1; the columns of V sum to zero, so that centring the
-    columns of a test kernel changes nothing.
+    [TH10] (1) to (3) and the centring of Sect. 6.1; the columns of V sum to zero, so that centring
+    the columns of a test kernel changes nothing.
     """
 
     base: FeatureMap
@@ -75,7 +75,7 @@ class Components(FeatureMap):
         rows = self.base.map(X)
         if sparse.issparse(rows):
             return rows @ self.directions - self.centre @ self.directions
-        return (rows - self.centre) @ self.directions
+        return (rows - self.centre) @ self.directions  # [TH10] eq. (2), (3)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return weights of the base: one per training row, or one per feature."""
@@ -122,7 +122,7 @@ def find_components(
     centre = _centre(K, s)
     if not kernel.is_trusted:
         _refuse_indefinite(K)
-    values, vectors = _leading(K, min(n_components, len(K) - 1), solver)
+    values, vectors = _leading(K, min(n_components, len(K) - 1), solver)  # [TH10] eq. (1)
     n_kept = _n_resolved(values)
     values, vectors = values[:n_kept], vectors[:, :n_kept]
     root, scale = np.sqrt(s)[:, None], np.sqrt(values)

@@ -63,14 +63,19 @@ class Identity(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights``."""
-        return X @ weights
+        return X @ weights  # [PTAB07] eq. (10), [PTA09] eq. (27)
 
 
 @storable
 @final
 @dataclass(frozen=True, eq=False)
 class Expansion(FeatureMap):
-    """The full kernel: scores are ``k(X, rows) @ weights``, one weight per training row."""
+    """The full kernel: scores are ``k(X, rows) @ weights``, one weight per training row.
+
+    Notes
+    -----
+    [PTAB07] (2); [PTA09] (6) to (8), with the norm (9).
+    """
 
     kernel: Kernel
     rows: Matrix
@@ -83,7 +88,7 @@ class Expansion(FeatureMap):
 
     def map(self, X: Matrix) -> Matrix:
         """Return the kernel of X with every row."""
-        return self.kernel(X, self.rows)
+        return self.kernel(X, self.rows)  # [PTA09] eq. (7)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -92,7 +97,7 @@ class Expansion(FeatureMap):
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
         parts = [
-            self.kernel(X[start : start + BLOCK_ROWS], self.rows) @ weights
+            self.kernel(X[start : start + BLOCK_ROWS], self.rows) @ weights  # [PTA09] eq. (8)
             for start in range(0, X.shape[0], BLOCK_ROWS)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
@@ -108,7 +113,7 @@ class Basis(FeatureMap):
 
     Notes
     -----
-    [PTA09] Sect. 3.5, (41)-(42).
+    [PTA09] Sect. 3.5: functions (40), in whose features (28) is (41) and (42) is (31).
     """
 
     expansion: Expansion
@@ -151,7 +156,7 @@ class Basis(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, basis) @ weights``."""
-        return self.expansion.product(X, weights)
+        return self.expansion.product(X, weights)  # [PTA09] eq. (40)
 
 
 def _eigen_whitening(K: FloatArray) -> FloatArray:

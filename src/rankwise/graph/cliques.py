@@ -43,6 +43,13 @@ class CliqueLaplacian(GraphLaplacian):
         The factor d of each group.
     label : (n_groups,)
         The name under which each group appears as a component.
+
+    Notes
+    -----
+    For all weights 1 and a group for each query, L is D - P P' of [PTAB07] (12) and [PTA09] (25)
+    with the numbers of items as degrees, and I - P P' of [APS10] (4) with degrees 1. L y for scores
+    y is M N by [PTA09] (23), and the cost is the quadratic form (24): by [APS10] (5) least squares
+    after centring.
     """
 
     group: IntArray
@@ -123,6 +130,7 @@ class CliqueLaplacian(GraphLaplacian):
     def __matmul__(self, V: FloatArray) -> FloatArray:
         columns = V.reshape(self.n_items, -1)
         means = self.means(columns)
+        # [PTA09] eq. (25), [APS10] eq. (4)
         return centred_rows(columns, means, self.group, self.edge_weight).reshape(V.shape)
 
     def diagonal(self) -> FloatArray:

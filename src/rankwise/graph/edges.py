@@ -37,7 +37,8 @@ class Incidence:
 
     Notes
     -----
-    The matrix M of [PTA09] (12) is :math:`D^\top \mathrm{diag}(\sqrt{w})`.
+    The matrix M of [PTA09] (12) is :math:`D^\top \mathrm{diag}(\sqrt{w})`; with the targets N of
+    (13) it gives the cost (14). [APS10] (9), Sect. 3.5, has weights and targets of 1.
     """
 
     first: IntArray
@@ -71,6 +72,7 @@ class Incidence:
 
     def laplacian(self, weight: FloatArray) -> sparse.csr_array:
         """Return ``D.T @ diag(weight) @ D``, in which repeated pairs add up."""
+        # [PTA09] eq. (14): M M'
         i, j = self.first, self.second
         entries = np.concatenate([weight, weight, -weight, -weight])
         rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])

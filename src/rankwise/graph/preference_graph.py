@@ -34,6 +34,10 @@ class PreferenceGraph:
     ``graph @ F`` applies L, ``graph.rhs`` is r. L is never built as a dense matrix. Build graphs
     with `from_scores` or `from_pairs`.
 
+    Notes
+    -----
+    The cost is [PTA09] (11), where the weights are squares; for scores [TH10] (5), in matrices (7).
+
     Examples
     --------
     >>> import numpy as np

@@ -107,6 +107,10 @@ class RRMeasure(HitMeasure):
     empty : {"skip", "zero", "one"}
         What an undefined query counts.
 
+    Notes
+    -----
+    [LS08] eq. (10), which has one relevant item; of several the first in the ranking counts.
+
     Examples
     --------
     >>> from rankwise import RR, Queries

@@ -85,6 +85,10 @@ class DCGMeasure(DiscountedGain):
     empty : {"skip", "zero", "one"}
         Has no effect here.
 
+    Notes
+    -----
+    [LS08] eq. (11) with exponential gain and logarithms to base 2.
+
     Examples
     --------
     >>> from rankwise import DCG, Queries

@@ -101,7 +101,8 @@ class DisagreementMeasure(PairMeasure):
 
     Notes
     -----
-    [APS10] eq. (1) with the default parameters; [PTA09] eq. (1) with ``ties="one"``, pooled.
+    [APS10] eq. (1) with the default parameters; pooled and up to a factor, [PTAB07] eq. (3) and
+    [TH10] eq. (4). [PTA09] eq. (1), whose sum alone is (10), with ``ties="one"``, pooled.
 
     Examples
     --------
@@ -147,7 +148,7 @@ class ConcordanceMeasure(PairMeasure):
 
     Notes
     -----
-    One minus [APS10] eq. (1).
+    One minus [APS10] eq. (1); (2), for comparisons, counts pairs in the right order as printed.
 
     Examples
     --------

@@ -360,7 +360,8 @@ def multishift_cg(
 
     Notes
     -----
-    Conjugate gradients on [APS10] (8); with ``patience`` regularisation by iteration, Sect. 3.4.
+    Conjugate gradients on [APS10] (8), Sect. 3.3; with ``patience`` regularisation by iteration,
+    Sect. 3.4.
     All shifts of one matrix share their Krylov space, and their residuals are multiples of one
     another, which gives each of them a short recurrence of its own
     (docs/theory/large-scale.rst, eq. cg-shift).

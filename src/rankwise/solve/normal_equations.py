@@ -43,7 +43,12 @@ class System(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class Primal(System):
-    """Features as unknowns: ``(Z'LZ + alpha I) w = Z'r``, [PTA09] (28)."""
+    """Features as unknowns: ``(Z'LZ + alpha I) w = Z'r``.
+
+    Notes
+    -----
+    [PTAB07] (11) for the function (10), [PTA09] (28) for the function (27), [APS10] (6).
+    """
 
     graph: PreferenceGraph
     Z: Matrix
@@ -56,7 +61,7 @@ class Primal(System):
 
     def matrix(self) -> FloatArray:
         """Return ``Z' L Z``."""
-        return self.graph.laplacian.gram(self.Z)
+        return self.graph.laplacian.gram(self.Z)  # [PTA09] eq. (28): H M M' H'
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -70,6 +75,10 @@ class Dual(System):
 
     The dual coefficients are ``a = R c``, which solves [PTA09] (17) without ever inverting K or L
     and without the null space of L that makes (17) lose digits as alpha falls.
+
+    Notes
+    -----
+    [PTAB07] (8) is (17) for scores; [APS10] (7) is symmetric too, of the order of the items.
     """
 
     reduced: FloatArray
@@ -91,4 +100,4 @@ class Dual(System):
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
-        return self.root.to_items(C)
+        return self.root.to_items(C)  # [PTA09] eq. (17)

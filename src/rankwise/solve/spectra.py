@@ -58,8 +58,9 @@ class Spectrum:
         return self.vectors @ ((self.vectors.T @ B) / (self.values + alpha)[:, None])
 
     def path(self, B: FloatArray, alphas: FloatArray) -> FloatArray:
-        """Return the solutions for every alpha, shape (n_alphas, order, k)."""  # [PTA09] (31)
+        """Return the solutions for every alpha, shape (n_alphas, order, k)."""
         projected = self.vectors.T @ B
+        # [PTA09] eq. (31), [PTAB07] Sect. 2.4
         scaled = projected[None] / (self.values + alphas[:, None])[:, :, None]
         return _back(scaled, lambda stacked: self.vectors @ stacked)
 

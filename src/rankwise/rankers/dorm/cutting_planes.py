@@ -75,8 +75,9 @@ def solve(
 
     Notes
     -----
-    The problem is [LS08] eq. (27), its dual (28). In place of solving (28) over all planes whenever
-    one is found, as Algorithm 2 does, a visit improves the block of one query; both ascend the same
+    The problem is [LS08] eq. (27), its dual (28): structured estimation, (5) with the solution (6)
+    and the dual (7), whose oracle is (8). In place of solving (28) over all planes whenever one is
+    found, as Algorithms 1 and 2 do, a visit improves the block of one query; both ascend the same
     dual.
     """
     rule, rng = rule or StoppingRule(), rng or np.random.default_rng(0)

@@ -233,10 +233,15 @@ class OracleTargets(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def cut(targets: OracleTargets, q: int, positions: IntArray, beta: FloatArray) -> float:
-    """Fill the items' coefficients in the plane of a ranking and return the ranking's loss."""
+    """Fill the items' coefficients in the plane of a ranking and return the ranking's loss.
+
+    The score of a ranking is [LS08] eq. (18), or (21) with the features (20): the coefficients are
+    those of the target less those of the ranking.
+    """
     plan, first = targets.plan, targets.plan.starts[q]
     loss = targets.ideal[q]  # [LS08] eq. (17)
     for i in range(len(positions)):
+        # [LS08] eq. (20): c of the target less c of the ranking
         beta[i] = targets.target[first + i] - plan.decay[first + positions[i]]
         loss -= plan.discounts[first + positions[i]] * plan.gains[first + i]
     return loss

@@ -61,9 +61,9 @@ class KPCRank(ClosedFormRanker):
 
     Notes
     -----
-    [TH10] Theorem 1, (6) and (8), in the form of Sect. 4.2 without its eigenvalue shortcut. A
-    component that is constant inside every query, or that the components before it determine on
-    the training pairs, gets the weight 0.
+    [TH10] Theorem 1, (6) and (8), in the form of Sect. 4.2 without its eigenvalue shortcut; scores
+    are (9). A component that is constant inside every query, or that the components before it
+    determine on the training pairs, gets the weight 0.
 
     Kernel principal component regression, the baseline KPCR of [TH10], is the same on one global
     ranking with ties kept: ``KPCRank(p, ties="keep").fit(X, y)``, without `qid`.

@@ -131,7 +131,8 @@ def _complete(
 
     Notes
     -----
-    [PTA09] Sect. 3.4, (38), by one 2 x 2 solve per pair in place of the paper's longer form.
+    [PTA09] Sect. 3.4: the problem (34) with the graph (35), solved by (36). One 2 x 2 solve per
+    pair takes the place of the rank-3 update (37), (38) and of its precomputed matrices (39).
     """
     tie = TIE * np.abs(Y).max(axis=0)
     inverse = _inverse_of(space, weight)

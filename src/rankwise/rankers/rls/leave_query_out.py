@@ -73,7 +73,7 @@ def leave_query_out(
 
     Notes
     -----
-    [PTA09] Sect. 3.3, (33), in the symmetric form of the reduced problem.
+    [PTA09] Sect. 3.3: the scores (32) by (33), in the symmetric form of the reduced problem.
     """
     of_component = folds.of_components(graph.laplacian.component)
     if len(np.unique(of_component[of_component >= 0])) < 2:

@@ -64,8 +64,9 @@ def plan_assignments(
 
     Notes
     -----
-    [LS08] eq. (24), which the paper solves by a general assignment algorithm in cubic time. With a
-    affine in c it is a sort, as the paper says below (24) for a = c.
+    [LS08] eq. (24), which maximises (22) or, without its constant, (23). The paper solves it by a
+    general assignment algorithm in cubic time. With a affine in c it is a sort, as the paper says
+    below (24) for a = c.
     """
     b, a, c = (np.ascontiguousarray(v, dtype=np.float64) for v in (gains, discounts, decay))
     bounds = np.array([0, len(b)] if starts is None else starts, dtype=np.intp)
@@ -144,7 +145,7 @@ def assign_by_value(V: FloatArray) -> IntArray:
 
     Notes
     -----
-    [LS08] eq. (25).
+    [LS08] eq. (25), whose dual is (26).
     """
     items, columns = linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
     positions = np.full(len(V), -1, dtype=np.intp)

@@ -139,8 +139,9 @@ def assign_diverse(
 
     Notes
     -----
-    [LS08] eq. (33) assigns the first positions only: its constraints, one for each position and one
-    for each source, are totally unimodular, so that its linear programme has an integral solution.
+    [LS08] eq. (33) assigns the first positions only, as (30) does: its constraints, (31) for each
+    position and (32) for each source, are totally unimodular, so that its linear programme has an
+    integral solution.
     Here the positions behind the head count too, since the score of a ranking is a sum over all of
     them. This needs one more constraint for each item, and the constraints are no longer totally
     unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 there is a minor of 2.

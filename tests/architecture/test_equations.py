@@ -1,0 +1,62 @@
+"""Every printed equation that docs/theory/where.rst lists is cited in the file it names."""
+
+import re
+
+import pytest
+
+from architecture.source_tree import ROOT, SOURCE, none_of
+
+PAPERS = ("PTAB07", "PTA09", "APS10", "LS08", "TH10")
+PLACE = r"(?:Sect\.|Alg\.|Fig\.|Theorem) \d+(?:\.\d+)*"
+RANGE = re.compile(r"\((\d+)\)\s*(?:--?|to)\s*\((\d+)\)")
+CITATION = re.compile(r"\[(\w+)\]_?((?:(?!\n\s*\n|\n\s*[-=]{3}|\[\w+\]|\"\"\").){1,300})", re.S)
+
+
+def named(text):
+    """Return the equations, sections, algorithms and figures that a text names."""
+    text = re.sub(r"\s*\n\s*(?:# )?", " ", text)
+    text = re.sub(r"Algorithms?", "Alg.", text)
+    found = set(re.findall(PLACE, text))
+    found |= {f"({number})" for number in re.findall(r"\((\d+)\)", text)}
+    for first, last in RANGE.findall(text):
+        found |= {f"({number})" for number in range(int(first), int(last) + 1)}
+    for kind, more in re.findall(rf"(Sect\.|Alg\.) \d[\d.]*((?:(?:,| and) \d[\d.]*\b)+)", text):
+        found |= {f"{kind} {number}" for number in re.findall(r"\d+(?:\.\d+)*", more)}
+    return found
+
+
+def listed():
+    """Yield (paper, what, file) of every row of the tables."""
+    text = (ROOT / "docs" / "theory" / "where.rst").read_text(encoding="utf-8")
+    for paper in PAPERS:
+        section = text.partition(f"\n{paper}\n---")[2]
+        section = re.split(r"\n\w[^\n]*\n-{3,}\n", section)[0]
+        for row in re.split(r"\n   \* - ", section)[2:]:
+            cells = re.split(r"\n     -", row)
+            yield paper, cells[0], cells[-1].strip().strip("`")
+
+
+def cited(path, paper):
+    """Return what the source of a file names of a paper."""
+    text = path.read_text(encoding="utf-8")
+    return set().union(*(named(rest) for key, rest in CITATION.findall(text) if key == paper))
+
+
+ROWS = list(listed())
+
+
+def test_the_tables_are_read():
+    assert {paper for paper, _, _ in ROWS} == set(PAPERS)
+    assert len(ROWS) > 45
+    assert named("(1), (5)--(7), Sect. 6.3, 6.4") == {
+        *("(1)", "(5)", "(6)", "(7)"),
+        *("Sect. 6.3", "Sect. 6.4"),
+    }
+
+
+@pytest.mark.parametrize(("paper", "what", "file"), ROWS)
+def test_every_equation_is_cited_in_its_file(paper, what, file):
+    path = SOURCE / "rankwise" / file
+    expected = named(what)
+    assert expected, what
+    none_of(f"{file}: no [{paper}] {one}" for one in expected - cited(path, paper))
