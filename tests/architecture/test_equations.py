@@ -20,7 +20,7 @@ def named(text):
     found |= {f"({number})" for number in re.findall(r"\((\d+)\)", text)}
     for first, last in RANGE.findall(text):
         found |= {f"({number})" for number in range(int(first), int(last) + 1)}
-    for kind, more in re.findall(rf"(Sect\.|Alg\.) \d[\d.]*((?:(?:,| and) \d[\d.]*\b)+)", text):
+    for kind, more in re.findall(r"(Sect\.|Alg\.) \d[\d.]*((?:(?:,| and) \d[\d.]*\b)+)", text):
         found |= {f"{kind} {number}" for number in re.findall(r"\d+(?:\.\d+)*", more)}
     return found
 
