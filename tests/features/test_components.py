@@ -64,15 +64,27 @@ def test_truncated_equals_full(n_components):
     np.testing.assert_allclose(other.map(NEW) * sign, full.map(NEW), atol=1e-9)
 
 
-def test_a_few_components_of_many_items_are_found_by_lanczos(monkeypatch):
-    monkeypatch.setattr(module, "MANY_ITEMS", 20)
-    monkeypatch.setattr(module, "ITEMS_PER_COMPONENT", 10)
+def test_a_few_components_of_many_items_are_found_by_lanczos():
+    many, per_component = module.MANY_ITEMS, module.ITEMS_PER_COMPONENT
+    assert module.truncating_pays(many, many // per_component)
+    assert not module.truncating_pays(many, many // per_component + 1)
+    assert not module.truncating_pays(many - 1, 1)
+    assert module.truncating_pays(4 * many, 2 * many // per_component)
+
+
+def test_the_solver_is_chosen_by_what_pays(monkeypatch):
     calls = []
-    monkeypatch.setattr(module, "eigsh", lambda K, **_: calls.append(len(K)) or np.linalg.eigh(K))
-    find_components(Gaussian(0.3), X, 4)
-    assert calls == []
+
+    def counted(K, k, **_):
+        calls.append(len(K))
+        return np.ones(k), np.eye(len(K), k)
+
+    monkeypatch.setattr(module, "eigsh", counted)
     find_components(Gaussian(0.3), X, 3)
-    assert calls == [30]
+    assert calls == []
+    many = np.random.default_rng(2).normal(size=(module.MANY_ITEMS, 2))
+    find_components(Gaussian(0.3), many, 1)
+    assert calls == [module.MANY_ITEMS]
 
 
 def test_lanczos_without_convergence_gives_way_to_the_full_solver(monkeypatch):

@@ -138,6 +138,11 @@ def find_components(
     return components, Z
 
 
+def truncating_pays(n_items: int, n_components: int) -> bool:
+    """Tell whether Lanczos iterations are faster than the full solver, by experience."""
+    return n_items >= max(MANY_ITEMS, ITEMS_PER_COMPONENT * n_components)
+
+
 def _of_features(X: FloatArray, n_components: int, weight: FloatArray) -> Components:
     """Find the components of a linear kernel among the features: no kernel matrix is formed."""
     centre = weight @ X.astype(float, copy=False) / weight.sum()
@@ -163,8 +168,7 @@ def _centre(K: FloatArray, weight: FloatArray) -> FloatArray:
 def _leading(K: FloatArray, n_components: int, solver: Solver) -> tuple[FloatArray, FloatArray]:
     """Return the largest eigenvalues in falling order with their vectors; K is overwritten."""
     n_items = len(K)
-    few = n_items >= max(MANY_ITEMS, ITEMS_PER_COMPONENT * n_components)
-    if solver == "truncated" or (solver == "auto" and few):
+    if solver == "truncated" or (solver == "auto" and truncating_pays(n_items, n_components)):
         start = np.random.default_rng(0).normal(size=n_items)  # the answer does not depend on it
         try:
             values, vectors = eigsh(K, k=n_components, which="LA", v0=start)

@@ -331,11 +331,11 @@ def test_runs_follow_the_generator():
     assert np.any(run(0) != run(1))
 
 
-def test_users_come_out_the_same_however_they_are_shared_out(monkeypatch):
+def test_users_come_out_the_same_however_they_are_shared_out():
     problem = many(7)
     together = fold_in(problem.ratings, 3.0, problem.factors)
-    monkeypatch.setattr(alternating, "_RATINGS_PER_PART", 50)
-    np.testing.assert_array_equal(fold_in(problem.ratings, 3.0, problem.factors), together)
+    shared = fold_in(problem.ratings, 3.0, problem.factors, ratings_per_part=(50, 50_000))
+    np.testing.assert_array_equal(shared, together)
 
 
 def test_a_run_can_be_stopped_by_its_callback():
@@ -400,9 +400,7 @@ def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch)
         fit_users(*arguments)
 
     monkeypatch.setattr(alternating.kernels, "fit_users", pressed)
-    monkeypatch.setattr(alternating, "_RATINGS_PER_PART", 20)
-    monkeypatch.setattr(alternating, "_MAX_RATINGS_PER_PART", 20)
-    found = factorize(problem.ratings, 3.0, problem.factors, LONG)
+    found = factorize(problem.ratings, 3.0, problem.factors, LONG, ratings_per_part=(20, 20))
     assert found.ending.reason == "interrupted"
     assert len(calls) < 12  # of 24 parts
     assert len(found.objectives) == 2

@@ -7,7 +7,6 @@ import pytest
 
 import reference
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.dorm.oracles import assignment
 from rankwise.rankers.dorm.oracles.assignment import (
     assign,
     assign_by_value,
@@ -124,13 +123,12 @@ def test_two_grades_leave_the_first_band():
         assert_best(instances, "two grades")
 
 
-def test_threads_change_nothing(monkeypatch):
+def test_threads_change_nothing():
     instances = draw(np.random.default_rng(8), 200, (1, 12))
     plan = instances.plan()
     alone = assign(plan, instances.scores)
-    monkeypatch.setattr(assignment, "_ITEMS_PER_THREAD", 1)
-    monkeypatch.setattr(assignment, "n_threads", lambda: 7)
-    np.testing.assert_array_equal(assign(plan, instances.scores), alone)
+    for n_parts in (2, 7, 500):
+        np.testing.assert_array_equal(assign(plan, instances.scores, n_parts), alone)
 
 
 def test_discounts_that_rise_are_solved():

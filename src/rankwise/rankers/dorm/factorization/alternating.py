@@ -33,8 +33,8 @@ DEFAULT_RULE = StoppingRule(tol=1e-3, max_iter=50)
 REMEDY = "Raise max_iter or tol, or lower C."
 
 _MAX_VISITS = 500  # of a user in one half-step
-_RATINGS_PER_PART = 5_000  # of the work that threads share, at least
-_MAX_RATINGS_PER_PART = 50_000  # and at most, so that Ctrl-C is noticed soon
+RATINGS_PER_PART = (5_000, 50_000)
+"""Fewest and most ratings that a thread takes at a time; few, so that Ctrl-C is noticed soon."""
 
 
 @final
@@ -238,6 +238,7 @@ def factorize(
     on_step: StepCallback | None = None,
     rng: np.random.Generator | None = None,
     half_step_tol: float = HALF_STEP_TOL,
+    ratings_per_part: tuple[int, int] = RATINGS_PER_PART,
 ) -> Factorization:
     """Minimise ``C * sum_u slack_u + 1/2 |U|^2 + 1/2 |V|^2 + 1/2 |bias|^2``.
 
@@ -264,6 +265,8 @@ def factorize(
         Draws the order in which the users are visited for the items.
     half_step_tol
         The duality gap at which a half-step counts as solved, as a share of its objective.
+    ratings_per_part
+        Fewest and most ratings that a thread takes at a time.
 
     Notes
     -----
@@ -272,7 +275,7 @@ def factorize(
     rule, rng = rule or DEFAULT_RULE, rng or np.random.default_rng(0)
     reason: Reason = "max_iter"
     with deferred_interrupts() as interrupts:
-        run = _Alternation(ratings, C, half_step_tol, start, interrupts)
+        run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part, interrupts)
         objectives, step = [run.objective], Step(0, np.inf, run.objective)
         for step in run.sweeps(rule.max_iter, rng):
             objectives.append(step.objective)
@@ -295,18 +298,19 @@ def fold_in(
     start: Factors,
     rule: StoppingRule | None = None,
     half_step_tol: float = HALF_STEP_TOL,
+    ratings_per_part: tuple[int, int] = RATINGS_PER_PART,
 ) -> FloatArray:
     """Return the factors of users for factors of the items that stay as they are.
 
     Parameters
     ----------
-    ratings, C, rule, half_step_tol
+    ratings, C, rule, half_step_tol, ratings_per_part
         As for ``factorize``.
     start
         The factors of the items, and those of the users whose ranking is the first target.
     """
     rule = rule or DEFAULT_RULE
-    run = _Alternation(ratings, C, half_step_tol, start)
+    run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
     for _ in range(rule.max_iter):
         before = run.objective
         run.move_users()
@@ -324,6 +328,7 @@ class _Alternation:
     C: float
     half_step_tol: float
     factors: Factors
+    ratings_per_part: tuple[int, int]
     interrupts: Interrupts = field(default_factory=Interrupts)
 
     def __post_init__(self) -> None:
@@ -351,8 +356,9 @@ class _Alternation:
         """Improve the factors of all users, several users at a time, until interrupted."""
         targets, items = self.loss.targets(self.C), self.ratings.items
         given, U = (items, self.factors.bias, self.factors.V), self.factors.U.copy()
-        n_parts = max(8 * n_threads(), len(items) // _MAX_RATINGS_PER_PART)
-        n_parts = max(1, min(n_parts, len(items) // _RATINGS_PER_PART))
+        fewest, most = self.ratings_per_part
+        n_parts = max(8 * n_threads(), len(items) // most)
+        n_parts = max(1, min(n_parts, len(items) // fewest))
         edges = np.searchsorted(
             self.ratings.plan.starts, np.linspace(0, len(items), n_parts + 1)
         ).tolist()

@@ -100,7 +100,7 @@ def plan_assignments(
     )
 
 
-def assign(plan: OraclePlan, scores: ArrayLike) -> IntArray:
+def assign(plan: OraclePlan, scores: ArrayLike, n_parts: int | None = None) -> IntArray:
     """Return the best position of each item, counted from 0 inside its query.
 
     Costs little more than one sort of each query. Many queries are shared out among threads.
@@ -111,6 +111,8 @@ def assign(plan: OraclePlan, scores: ArrayLike) -> IntArray:
         From ``plan_assignments``.
     scores : (n_items,)
         g, query by query; finite.
+    n_parts
+        Number of parts that threads share; by the number of items when left out.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)
     if g.shape != plan.gains.shape:
@@ -119,7 +121,7 @@ def assign(plan: OraclePlan, scores: ArrayLike) -> IntArray:
             f"scores has shape {g.shape}."
         )
     positions = np.empty(len(g), dtype=np.intp)
-    n_parts = min(n_threads(), 1 + len(g) // _ITEMS_PER_THREAD)
+    n_parts = n_parts or min(n_threads(), 1 + len(g) // _ITEMS_PER_THREAD)
     edges = np.linspace(0, len(plan.methods), n_parts + 1).astype(int).tolist()
 
     def task(part: int) -> None:
