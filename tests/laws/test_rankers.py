@@ -181,8 +181,12 @@ def comparable(scores):
     return scores / np.abs(scores).max()
 
 
-def assert_same_scores(a, b):
-    np.testing.assert_allclose(a, b, atol=1e-7)
+def assert_same_scores(ranker, a, b):
+    np.testing.assert_allclose(a, b, atol=ITERATED.get(type(ranker).__name__, 1e-11))
+
+
+ITERATED = {"DORM": 1e-7, "DORMCV": 1e-7}
+"""What rounding becomes where a search ends at a gap: another path leads to another point."""
 
 
 def within_queries(rng):
@@ -202,10 +206,12 @@ def test_the_order_of_rows_makes_no_difference(ranker):
     rng = np.random.default_rng(9)
     rows = within_queries(rng)
     usual = scores_of(ranker)
-    assert_same_scores(scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual)
+    assert_same_scores(ranker, scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual)
     if type(ranker).__name__ not in RANDOM_FOLDS:
         rows = rng.permutation(len(P.y))
-        assert_same_scores(scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual)
+        assert_same_scores(
+            ranker, scores_of(ranker, P.X[rows], P.y[rows], P.qid[rows], of=P.X), usual
+        )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +254,7 @@ def test_scaled_weights_are_another_regularisation(ranker):
         return
     make_up_for = MADE_UP_FOR[type(ranker).__name__]
     ranker.set_params(**make_up_for(ranker, loss_times(ranker, 4.0)))
-    assert_same_scores(scores_of(ranker, sample_weight=4.0 * weight), usual)
+    assert_same_scores(ranker, scores_of(ranker, sample_weight=4.0 * weight), usual)
 
 
 BY_PAIRS = [ranker for ranker in EXAMPLES if "query_weight" in ranker.get_params()]
@@ -259,7 +265,7 @@ def test_scaled_weights_make_no_difference_where_queries_count_the_same(example)
     ranker = clone(example).set_params(query_weight="equal")
     weight = np.random.default_rng(3).integers(1, 4, len(P.y)).astype(float)
     usual = scores_of(ranker, sample_weight=weight)
-    assert_same_scores(scores_of(ranker, sample_weight=4.0 * weight), usual)
+    assert_same_scores(ranker, scores_of(ranker, sample_weight=4.0 * weight), usual)
 
 
 def test_weights_of_one_are_no_weights(ranker):
@@ -272,17 +278,21 @@ def test_a_constant_feature_makes_no_difference(ranker):
     if type(ranker) is PreferenceGP:  # what is usual for its own depends on the number of features
         ranker.set_params(kernel=SquaredExponential())
     usual = scores_of(ranker)
-    assert_same_scores(scores_of(ranker, np.column_stack([P.X, np.full(len(P.y), 3.7)])), usual)
+    assert_same_scores(
+        ranker, scores_of(ranker, np.column_stack([P.X, np.full(len(P.y), 3.7)])), usual
+    )
 
 
 def test_an_offset_of_the_features_makes_no_difference(ranker):
     moved = P.X + np.array([100.0, -30.0, 7.0])
-    assert_same_scores(scores_of(ranker, moved), scores_of(ranker))
+    assert_same_scores(ranker, scores_of(ranker, moved), scores_of(ranker))
 
 
 def test_single_precision_is_close_to_double(ranker):
-    single = scores_of(ranker, P.X.astype(np.float32))
-    np.testing.assert_allclose(single, scores_of(ranker), atol=1e-5)
+    rows = P.X.astype(np.float32)
+    double = scores_of(ranker, rows.astype(np.float64))
+    np.testing.assert_allclose(scores_of(ranker, rows), double, atol=1e-6)
+    np.testing.assert_allclose(double, scores_of(ranker), atol=1e-5)
 
 
 def test_a_pickled_ranker_is_the_ranker(ranker):

@@ -250,12 +250,6 @@ def test_queries_without_a_preference_change_nothing():
     assert more.n_ignored_queries_ == 2
 
 
-def test_the_order_of_rows_does_not_matter():
-    rows = np.random.default_rng(2).permutation(len(P.y))
-    other = DORM(tol=1e-8, max_iter=20_000).fit(P.X[rows], P.y[rows], qid=P.qid[rows])
-    np.testing.assert_allclose(other.coef_, fitted(tol=1e-8).coef_, atol=1e-4)
-
-
 def test_scores_do_not_depend_on_the_scale_or_origin_of_features():
     plain = fitted(tol=1e-8).predict(P.X)
     scaled = DORM(tol=1e-8, max_iter=20_000).fit(1e4 * P.X + 5e4, P.y, qid=P.qid)
