@@ -228,7 +228,7 @@ Ranking factors are trained for the measure named, with 10 factors and c = (i + 
 the paper. For the tables of new users the methods learn from the other users, and only then see
 N ratings of each new one.
 
-* The paper's rows are for 100 users of EachMovie, which is no longer available, so the figures do not
+* The paper's rows are for 100 users of EachMovie, which is withdrawn, so the figures do not
   compare. Its DORM there uses the kernels of earlier work on that set, not the factorisation of
   its Sect. 5.2, for which it gives no figures. Its Table 3 has ERU 75.3 and 76.2 for JRank, 76.5
   and 76.7 for DORM, with features of users and of films beside the ratings.
