@@ -22,8 +22,9 @@ from architecture.source_tree import (
 )
 
 MOST_FILES = 15
-MOST_LINES = 600
-"""Two modules of one idea make one file up to so many lines."""
+MOST_JOINED_LINES = 500
+"""A module and the only one that imports it, in one folder, are one file up to so many lines."""
+
 MOST_LINES = 60
 OPEN_BASES = ("NamedTuple", "TypedDict", "Protocol", "Enum", "Exception", "Error", "Warning")
 """What the name of a base ends with whose classes need not be marked final or abstract."""
@@ -48,12 +49,19 @@ def test_no_module_serves_a_single_other_module():
         f"{module.where}: imported by {', '.join(served[name]) or 'nothing'} only"
         for name, module in MODULES.items()
         if len(served[name]) < 2
-        and _lines(name) + sum(map(_lines, served[name])) <= MOST_LINES
+        and _could_join(name, served[name])
         and name not in exempt
         and not module.is_package
         and not module.path.stem.endswith("_kernels")
         and module.path.stem != "__main__"
     )
+
+
+def _could_join(name, importers):
+    neighbours = [i for i in importers if MODULES[i].path.parent == MODULES[name].path.parent]
+    if len(neighbours) < len(importers):
+        return False
+    return _lines(name) + sum(map(_lines, neighbours)) <= MOST_JOINED_LINES
 
 
 def _lines(name):
