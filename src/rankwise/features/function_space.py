@@ -162,7 +162,7 @@ class KernelSpace(FunctionSpace):
 
     def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
         """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
-        if rows is None:
+        if rows is None or _are_all(rows, self.X.shape[0]):
             return self.kernel(self.X, self.X)
         return self._matrix[np.ix_(rows, rows)]
 

@@ -170,6 +170,18 @@ class PairsHeldOut:
         """Share of pairs in the right order, (n_alphas, n_outputs)."""
         return self.right.sum(axis=1) / self.total.sum(axis=1)
 
+    def spread(self, rows: IntArray, n_items: int) -> Self:
+        """Return the same counts among more items, of which these are the given rows."""
+        shape = (len(self.error), n_items, self.right.shape[2])
+        right, total = np.zeros((2, *shape))
+        right[:, rows], total[:, rows] = self.right, self.total
+        return type(self)(right, total, self.error)
+
+    def plus(self, other: Self) -> Self:
+        """Return the counts of different pairs of the same items together."""
+        error = np.maximum(self.error, other.error)
+        return type(self)(self.right + other.right, self.total + other.total, error)
+
     def join_outputs(self, others: list[Self]) -> Self:
         """Return the outputs of several results together."""
         every: list[Self] = [self, *others]

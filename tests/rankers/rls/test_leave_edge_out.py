@@ -43,3 +43,19 @@ def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost):
     scale = np.abs(expected).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found.differences / scale, expected / scale, atol=1e-8)
     assert found.error.max() < 1e-5
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("n_features", [2, 30])
+def test_a_huge_alpha_scales_the_differences_of_a_large_one(kernel, n_features):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, n_features))
+    pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(25)])
+    graph = PreferenceGraph.from_pairs(pairs, n_items=12)
+    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    alphas = np.array([1e10, 1e14, 1e18, 1e100])
+    found = leave_edge_out(space, TrainingData.of(12, pairs=pairs), alphas)
+    scaled = found.differences * alphas[:, None]
+    size = np.abs(scaled).max()
+    np.testing.assert_allclose(scaled[1:] - scaled[0], 0.0, atol=1e-6 * size)
+    assert found.error.max() < 1e-10

@@ -196,3 +196,51 @@ def test_scores_with_a_few_ties_among_very_many_are_refused():
     y = np.r_[0.0, np.arange(1499)]
     with pytest.raises(InvalidInputError, match="would take too long"):
         found(y[:, None], y, Linear())
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize(
+    ("grades", "cost", "ties", "weighted"),
+    [
+        (None, "magnitude", "keep", False),
+        (3, "magnitude", "keep", True),
+        (2, "magnitude", "drop", False),
+        (4, "unit", "drop", False),
+        (4, "relative", "drop", False),
+    ],
+)
+def test_a_huge_alpha_gives_the_order_of_a_large_one(kernel, grades, cost, ties, weighted):
+    X, y = data(10, grades=grades)
+    s = np.linspace(1, 2, len(y)) if weighted else None
+    options = {"cost": cost, "ties": ties, "sample_weight": s}
+    result = found(X, y, kernel, np.array([1e8, 1e12, 1e16, 1e40, 1e200]), **options)
+    assert result.error.max() < 1e-6
+    assert 0.5 < result.concordance[0, 0] < 1
+    np.testing.assert_array_equal(result.right, np.broadcast_to(result.right[:1], (5, 10, 1)))
+
+
+@pytest.mark.parametrize("others", [[1.0], [1.0, 2.0]])
+@pytest.mark.parametrize("alpha", [1.0, 1e20])
+def test_pairs_that_leave_equal_scores_do_not_count(others, alpha):
+    X, _ = data(11)
+    y = np.zeros(10)
+    y[: len(others)] = others
+    if len(others) == 1:
+        with pytest.raises(InvalidInputError, match="two items of each of two grades"):
+            found(X, y, Gaussian(0.5), np.array([alpha]), ties="keep")
+        return
+    result = found(X, y, Gaussian(0.5), np.array([alpha]), ties="keep")
+    right, total = refitted(X, y, np.array([alpha]), Gaussian(0.5), ties="keep")
+    assert total[0, 0] == 8  # not with the only other item of another score
+    np.testing.assert_array_equal(result.total[..., 0], total)
+    if alpha == 1.0:
+        np.testing.assert_array_equal(result.right[..., 0], right)
+
+
+def test_items_of_weight_zero_are_not_judged_unless_asked_for():
+    X, y = data(12)
+    s = np.r_[0.0, np.ones(9)]
+    result = found(X, y, Gaussian(0.5), ties="keep", sample_weight=s)
+    without = found(X[1:], y[1:], Gaussian(0.5), ties="keep")
+    np.testing.assert_array_equal(result.right[:, 1:], without.right)
+    assert not result.total[:, 0].any()

@@ -7,12 +7,15 @@ from scipy import stats
 from problems import problem
 from rankwise import (
     InvalidInputError,
+    NothingToLearnError,
+    NumericalError,
     RankRLS,
     RankRLSCV,
     evaluate,
     leave_pair_out_auc,
     permutation_test,
 )
+from rankwise.features.kernels import as_kernel
 
 
 def sample(seed, n_items=16, n_features=3, signal=1.0):
@@ -134,3 +137,67 @@ def test_labels_are_shuffled_inside_queries(measure):
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call(*sample(0))
+
+
+@pytest.mark.parametrize(
+    ("y", "qid"),
+    [
+        (np.zeros(20), None),
+        (np.repeat([0, 1, 2, 3], 5), np.repeat([0, 1, 2, 3], 5)),
+        (np.arange(20), np.arange(20)),
+    ],
+)
+def test_labels_that_cannot_be_shuffled_are_refused(y, qid):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(NothingToLearnError, match="`y` must hold different labels"):
+        permutation_test(X, y, qid, n_permutations=9)
+
+
+def test_one_item_is_refused():
+    with pytest.raises(NothingToLearnError, match="`y` must hold different labels"):
+        permutation_test([[1.0]], [1.0], n_permutations=9)
+
+
+@pytest.mark.parametrize("qid", [None, np.arange(16) // 4])
+def test_nothing_is_significant_where_rounding_has_taken_over(qid):
+    X, y = sample(6)
+    y = y * np.arange(16)
+    X = np.hstack([X] * 16)
+    with pytest.raises(NumericalError, match="must be known for some alpha"):
+        permutation_test(X, y, qid, alphas=[1e-30, 1e-28], n_permutations=9)
+    both = permutation_test(X, y, qid, alphas=[1e-30, 1.0], n_permutations=9, random_state=0)
+    alone = permutation_test(X, y, qid, alphas=1.0, n_permutations=9, random_state=0)
+    assert (both.value, both.pvalue) == (alone.value, alone.pvalue)
+
+
+def test_one_class_is_refused_as_such():
+    X, _ = sample(0)
+    with pytest.raises(NothingToLearnError, match="at least two classes"):
+        leave_pair_out_auc(X, np.ones(16))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+@pytest.mark.parametrize("ties", ["keep", "drop"])
+def test_auc_with_items_of_weight_zero_equals_refit(seed, kernel, ties):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(9, 2)), rng.integers(0, 2 + seed % 2, 9)
+    y[:4] = [0, 0, 1, 1]
+    weight = rng.choice([0.0, 1.0, 1.0, 2.0], 9)
+    weight[:4] = 1.0
+    weight[8] = 0.0
+    fixed = as_kernel(kernel).fitted_to(X)
+    credits = []
+    for i in range(9):
+        for j in range(i):
+            rest = np.delete(np.arange(9), [i, j])
+            if y[i] == y[j]:
+                continue
+            ranker = RankRLS(0.5, kernel=fixed, ties=ties)
+            ranker.fit(X[rest], y[rest], sample_weight=weight[rest])
+            credits.append(np.subtract(*ranker.predict(X[[i, j]])) * (y[i] - y[j]) > 0)
+    found = leave_pair_out_auc(
+        X, y, alpha=0.5, kernel=kernel, ties=ties, sample_weight=weight
+    )
+    assert found.n_pairs == len(credits)
+    assert found.value == pytest.approx(np.mean(credits))

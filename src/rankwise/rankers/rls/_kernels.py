@@ -258,13 +258,15 @@ def complete_pairs(
     A: FloatArray,
     Y: FloatArray,
     tie: FloatArray,
+    decisive: IntArray,
     rows: IntArray,
     right: FloatArray,
     total: FloatArray,
 ) -> float:
     """Count, for each item and output, its pairs and how many come out right when left out.
 
-    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items.
+    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items, except those
+    that hold the one or two ``decisive`` items of an output: they leave nothing to learn from.
 
     With r = B_UU^-1 a_U the residuals of the pair U = {i, j}, the held-out difference is
     ``(y_i - y_j) - (r_i - r_j)``; it is judged after multiplication by the determinant of B_UU.
@@ -282,6 +284,9 @@ def complete_pairs(
             for k in range(n_outputs):
                 gap = Y[i, k] - Y[j, k]
                 if gap == 0.0:
+                    continue
+                first, second = decisive[k, 0], decisive[k, 1]
+                if first in (i, j) and (second < 0 or second in (i, j)):
                     continue
                 turn = (b_jj + b_ij) * A[i, k] - (b_ii + b_ij) * A[j, k]
                 difference = gap * det - turn

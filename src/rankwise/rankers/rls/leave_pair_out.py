@@ -1,16 +1,16 @@
 """Leave out pairs, for every alpha: two items of one global ranking, or one comparison."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from scipy.linalg import solve
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
-from rankwise.core.arrays import FloatArray, IntArray, as_columns, dense_rows
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.core.training_data import TrainingData
@@ -43,6 +43,10 @@ TOO_FEW_ITEMS = (
     "learn from. Give more items."
 )
 
+TOO_FEW_OF_A_GRADE = (
+    "Leaving out pairs needs at least two items of each of two grades, so that something is left "
+    "to learn from. Give more items."
+)
 
 def leave_pair_out(
     space: FunctionSpace,
@@ -52,6 +56,7 @@ def leave_pair_out(
     cost: Cost,
     ties: Ties,
     query_weight: str,
+    unweighted: Literal["skip", "judge"] = "skip",
 ) -> PairsHeldOut:
     """Leave out all pairs of items of different score, for every alpha and output.
 
@@ -60,11 +65,14 @@ def leave_pair_out(
     space : FunctionSpace
         Where the problem is solved.
     data : TrainingData
-        Scored items of one query, of weights above 0.
+        Scored items of one query.
     alphas : (n_alphas,)
         The values of alpha.
     cost, ties, query_weight
         As in `RankRLS`.
+    unweighted : {"skip", "judge"}
+        Whether pairs with an item of weight 0, which no model learns from, are counted too; that
+        takes a fit per item of weight above 0.
 
     Notes
     -----
@@ -72,19 +80,43 @@ def leave_pair_out(
     are understood by the former with query_weight "items" only. Anything else is refitted without
     each pair, which is exact as well but takes O(n^2) fits.
     """
-    if data.n_items < 4:
+    rows = np.flatnonzero(data.weight > 0)
+    if len(rows) < 4:
         raise InvalidInputError(TOO_FEW_ITEMS)
+    options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    if len(rows) == data.n_items:
+        return _weighted(space, data, rows, alphas, **options)
+    counted = _weighted(space, data.take(rows), rows, alphas, **options).spread(rows, data.n_items)
+    if unweighted == "skip":
+        return counted
+    Y = as_columns(data.scores)
+    parts = [_unweighted(space, replace(data, y=y), rows, alphas, options) for y in Y.T]
+    return counted.plus(parts[0].join_outputs(parts[1:]))
+
+
+def _weighted(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    *,
+    cost: Cost,
+    ties: Ties,
+    query_weight: str,
+) -> PairsHeldOut:
+    """Leave out pairs of items of weights above 0, which are some rows of the space."""
     Y, weight = as_columns(data.scores), data.weight
     equal = bool(np.all(weight == weight[0]))
     untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
     if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
-        return _complete(space, Y, weight, alphas / _complete_degree(query_weight, weight))
+        mus = alphas / _complete_degree(query_weight, weight)
+        return _complete(space, rows, Y, weight, mus)
     if cost != "relative" and ties == "drop" and equal and not untied:
         w = float(weight[0])
-        parts = [_graded(space, y, w, alphas, cost, query_weight) for y in Y.T]
+        parts = [_graded(space, rows, y, w, alphas, cost, query_weight) for y in Y.T]
     else:
         options = {"cost": cost, "ties": ties, "query_weight": query_weight}
-        parts = [_refitted(space, replace(data, y=y), alphas, **options) for y in Y.T]
+        parts = [_refitted(space, replace(data, y=y), rows, alphas, **options) for y in Y.T]
     return parts[0].join_outputs(parts[1:])
 
 
@@ -110,7 +142,7 @@ def _complete_degree(query_weight: str, weight: FloatArray) -> float:
 
 
 def _complete(
-    space: FunctionSpace, Y: FloatArray, weight: FloatArray, mus: FloatArray
+    space: FunctionSpace, rows: IntArray, Y: FloatArray, weight: FloatArray, mus: FloatArray
 ) -> PairsHeldOut:
     """Leave out all pairs where every two items are joined, ties kept or absent.
 
@@ -122,6 +154,8 @@ def _complete(
     ----------
     space : FunctionSpace
         Where the problem is solved.
+    rows : (n_items,)
+        The rows of the space that the items are.
     Y : (n_items, n_outputs)
         Scores.
     weight : (n_items,)
@@ -134,27 +168,57 @@ def _complete(
     [PTA09] Sect. 3.4: the problem (34) with the graph (35), solved by (36). One 2 x 2 solve per
     pair takes the place of the rank-3 update (37), (38) and of its precomputed matrices (39).
     """
-    tie = TIE * np.abs(Y).max(axis=0)
-    inverse = _inverse_of(space, weight)
+    tie, decisive = TIE * np.abs(Y).max(axis=0), _decisive_items(Y)
+    inverse = _inverse_of(space, rows, weight)
     parts = []
     for mu in mus:
         B, error = inverse(float(mu))
         A = dsymm(1.0, B.T, Y, lower=False)
-        right, total, worst = _count(B, A, Y, tie)  # [PTA09] (38)
+        if mu > inverse.largest:
+            parts.append((*_count_directly(inverse, B, A, Y, decisive), error))
+            continue
+        right, total, worst = _count(B, A, Y, tie, decisive)  # [PTA09] (38)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
-    return PairsHeldOut.stack(parts)
+    held_out = PairsHeldOut.stack(parts)
+    if not held_out.total.any(axis=(0, 1)).all():
+        raise NothingToLearnError(TOO_FEW_OF_A_GRADE)
+    return held_out
+
+
+def _decisive_items(Y: FloatArray) -> IntArray:
+    """Return for each output the one or two items without which all scores are equal, else -1.
+
+    A pair that holds all of them leaves nothing to learn from.
+    """
+    decisive = np.full((Y.shape[1], 2), -1)
+    for k, y in enumerate(Y.T):
+        values, counts = np.unique(y, return_counts=True)
+        others = np.flatnonzero(y != values[np.argmax(counts)])
+        if 1 <= len(others) <= 2:
+            decisive[k, : len(others)] = others
+    return decisive
+
+
+def _leaves_nothing(n_items: int, decisive: IntArray) -> BoolArray:
+    """Return which pairs hold all decisive items of an output, (n_items, n_items)."""
+    if decisive[0] < 0:
+        return np.zeros((n_items, n_items), dtype=bool)
+    first, second = np.arange(n_items) == decisive[0], np.arange(n_items) == decisive[1]
+    if decisive[1] < 0:
+        return first[:, None] | first
+    return (first[:, None] & second) | (second[:, None] & first)
 
 
 def _inverse_of(
-    space: FunctionSpace, weight: FloatArray
-) -> Callable[[float], tuple[FloatArray, float]]:
+    space: FunctionSpace, rows: IntArray, weight: FloatArray
+) -> "_KernelInverse | _FeatureInverse":
     if space.is_explicit:
-        return _FeatureInverse.of(dense_rows(space.features()), weight)
-    return _KernelInverse.of(space.kernel_matrix(), weight)
+        return _FeatureInverse.of(dense_rows(space.features(rows)), weight)
+    return _KernelInverse.of(space.kernel_matrix(rows), weight)
 
 
 def _count(
-    B: FloatArray, A: FloatArray, Y: FloatArray, tie: FloatArray
+    B: FloatArray, A: FloatArray, Y: FloatArray, tie: FloatArray, decisive: IntArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """Count all pairs, every thread taking rows that lie evenly apart."""
     n_tasks = n_threads()
@@ -163,10 +227,53 @@ def _count(
 
     def count(k: int) -> None:
         rows = np.arange(k, len(Y), n_tasks)
-        worst[k] = complete_pairs(B, A, Y, tie, rows, right[k], total[k])
+        worst[k] = complete_pairs(B, A, Y, tie, decisive, rows, right[k], total[k])
 
     in_threads(count, n_tasks)
     return right.sum(axis=0), total.sum(axis=0), float(worst.min())
+
+
+def _count_directly(
+    inverse: "_KernelInverse | _FeatureInverse",
+    B: FloatArray,
+    A: FloatArray,
+    Y: FloatArray,
+    decisive: IntArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Count all pairs where mu is above the kernel and scores are far below the residuals."""
+    B = np.tril(B) + np.tril(B, -1).T
+    KB, KA = inverse.kernel_times(B), inverse.kernel_times(A)
+    right, total = np.zeros((2, *Y.shape))
+    for k, y in enumerate(Y.T):
+        credit = _credit(*_held_out_differences(B, A[:, k], KB, KA[:, k]), y)
+        judged = (y[:, None] != y) & ~_leaves_nothing(len(y), decisive[k])
+        right[:, k], total[:, k] = np.where(judged, credit, 0.0).sum(axis=1), judged.sum(axis=1)
+    return right, total
+
+
+def _held_out_differences(
+    B: FloatArray, x: FloatArray, KB: FloatArray, Kx: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return f_i - f_j of every pair {i, j} = U left out, scaled, and the size of its terms.
+
+    Without U the weights are ``x - B_:U r`` with ``r = B_UU^-1 x_U``, and f is the kernel times
+    these. Nothing is subtracted from the scores, so that a large alpha costs no digits.
+    """
+    unit = np.abs(np.diagonal(B)).max()  # 1 / alpha, whose square may be below all doubles
+    B, x, KB, Kx = B / unit, x / unit, KB / unit, Kx / unit
+    b = np.diagonal(B)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the diagonal, which is no pair
+        r = (b * x[:, None] - B * x) / (b[:, None] * b - B**2)
+    own, across = np.diagonal(KB)[:, None] - KB.T, KB - np.diagonal(KB)
+    terms = (Kx[:, None] - Kx, -own * r, -across * r.T)
+    size = np.abs(Kx)[:, None] + np.abs(Kx) + np.abs(terms[1]) + np.abs(terms[2])
+    return terms[0] + terms[1] + terms[2], size
+
+
+def _credit(difference: FloatArray, size: FloatArray, y: FloatArray) -> FloatArray:
+    """Return 1 for pairs in the right order, one half for ties."""
+    right = (difference > 0) == (y[:, None] > y)
+    return np.where(np.abs(difference) <= TIE * size, 0.5, right)
 
 
 @final
@@ -181,6 +288,15 @@ class _KernelInverse:
     weight: FloatArray
     scale: float
     """Mean of the diagonal of K."""
+
+    @property
+    def largest(self) -> float:
+        """A bound of the eigenvalues of the weighted kernel."""
+        return self.scale * len(self.K) * float(self.weight.max())
+
+    def kernel_times(self, V: FloatArray) -> FloatArray:
+        """Return ``K @ V``."""
+        return self.K @ V
 
     @classmethod
     def of(cls, K: FloatArray, weight: FloatArray) -> Self:
@@ -224,6 +340,16 @@ class _FeatureInverse:
         spectrum = Spectrum.of(centred.T @ centred)
         return cls(centred @ spectrum.vectors, weight, spectrum)
 
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue of the weighted kernel."""
+        return float(self.spectrum.values[-1])
+
+    def kernel_times(self, V: FloatArray) -> FloatArray:
+        """Return the kernel of the centred features times V."""
+        Z = self.Z / np.sqrt(self.weight)[:, None]
+        return Z @ (Z.T @ V)
+
     def __call__(self, mu: float) -> tuple[FloatArray, float]:
         """Return mu B and its relative rounding error."""
         root = np.sqrt(self.weight)
@@ -249,6 +375,7 @@ def _largest_row_sum(M: FloatArray) -> float:
 
 def _graded(
     space: FunctionSpace,
+    rows: IntArray,
     y: FloatArray,
     weight: float,
     alphas: FloatArray,
@@ -269,7 +396,8 @@ def _graded(
     targets = np.sign(gaps) if cost == "unit" else gaps  # [PTA09] (20), (21)
     counts = np.bincount(grade).astype(float)
     _refuse_endless(len(counts) ** 2 / 2 * float(len(y)) ** 3)
-    K, tie = space.kernel_matrix(), TIE * float(np.abs(targets).max())
+    K, tie = space.kernel_matrix(rows), TIE * float(np.abs(targets).max())
+    largest = float(np.trace(K)) * len(y)
     right, total = np.zeros((2, len(alphas), len(y), 1))
     error = np.zeros(len(alphas))
     for g, h in combinations(range(len(counts)), 2):
@@ -280,17 +408,17 @@ def _graded(
         low, high = np.flatnonzero(grade == g), np.flatnonzero(grade == h)
         for a, strength in enumerate(alphas / _pair_weight(query_weight, weight * rest, weight)):
             system = _GradeSystem.of(K, grade, rest, targets, float(strength))
-            found = system.right_pairs(low, high, g, h, tie)
+            if strength > largest:
+                found = system.right_pairs_directly(K, low, high, y)
+            else:
+                found = system.right_pairs(low, high, g, h, tie)
             error[a] = max(error[a], system.error)
             right[a, low, 0] += found.sum(axis=1)
             right[a, high, 0] += found.sum(axis=0)
             total[a, low, 0] += len(high)
             total[a, high, 0] += len(low)
     if not total.any():
-        raise InvalidInputError(
-            "Leaving out pairs needs at least two items of each of two grades, so that something "
-            "is left to learn from. Give more items."
-        )
+        raise NothingToLearnError(TOO_FEW_OF_A_GRADE)
     return PairsHeldOut(right, total, error)
 
 
@@ -368,54 +496,123 @@ class _GradeSystem:
         )
 
 
+    def right_pairs_directly(
+        self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray
+    ) -> FloatArray:
+        """Return the same where alpha is above the kernel: scores are far below the targets."""
+        pairs = np.r_[low, high]
+        B = np.tril(self.B) + np.tril(self.B, -1).T
+        within = np.ix_(pairs, pairs)
+        KB, Kx = K[pairs] @ B[:, pairs], K[pairs] @ self.x
+        credit = _credit(*_held_out_differences(B[within], self.x[pairs], KB, Kx), y[pairs])
+        return credit[: len(low), len(low) :]
+
+
 def _refitted(
-    space: FunctionSpace, data: TrainingData, alphas: FloatArray, **options: Any
+    space: FunctionSpace, data: TrainingData, rows: IntArray, alphas: FloatArray, **options: Any
 ) -> PairsHeldOut:
     """Leave out all pairs of different score by fitting what remains: exact, O(n^2) fits.
 
     Parameters
     ----------
-    space, data, alphas
-        As in `leave_pair_out`, with a single output.
+    space, data, rows, alphas
+        As in `_weighted`, with a single output.
     **options
         Cost, ties and query weight of the graph.
     """
     y, n_items = data.scores, data.n_items
-    order = min(n_items, space.features().shape[1]) if space.is_explicit else n_items
-    _refuse_endless(n_items**3 / 2 * float(order) ** 2)
+    _refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
     right, total = np.zeros((2, len(alphas), n_items, 1))
     for i, j in combinations(range(n_items), 2):
         if y[i] == y[j]:
             continue
-        difference = _difference(space, data, np.array([i, j]), alphas, options)
-        if difference is None:
+        pair = np.array([i, j])
+        rest = np.delete(np.arange(n_items), pair)
+        scores = _scores_without(space, data, rest, rows[rest], rows[pair], alphas, options)
+        if scores is None:
             continue
-        tied = np.abs(difference) <= TIE * np.abs(y).max()
-        credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
+        difference, size = scores[:, 0] - scores[:, 1], np.abs(scores).max(axis=1)
+        credit = np.where(np.abs(difference) <= TIE * size, 0.5, (difference > 0) == (y[i] > y[j]))
         right[:, [i, j], 0] += credit[:, None]
         total[:, [i, j], 0] += 1.0
     if not total.any():
-        raise InvalidInputError(TOO_FEW_ITEMS)
-    whole = normal_equations(space, PreferenceGraph.of(data, **options)).spectrum()
-    return PairsHeldOut(right, total, EPS / np.maximum(whole.rcond(alphas), TINY))
+        raise NothingToLearnError(TOO_FEW_ITEMS)
+    return PairsHeldOut(right, total, _rounding(space, data, rows, alphas, options))
 
 
-def _difference(
+def _operations_of_a_fit(space: FunctionSpace, n_items: int) -> float:
+    order = min(n_items, space.features().shape[1]) if space.is_explicit else n_items
+    return n_items * float(order) ** 2
+
+
+def _rounding(
     space: FunctionSpace,
     data: TrainingData,
-    pair: IntArray,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> FloatArray:
+    """Estimate the relative error of refits by the condition of the fit to all items."""
+    whole = normal_equations(space, PreferenceGraph.of(data, **options), rows).spectrum()
+    return EPS / np.maximum(whole.rcond(alphas), TINY)
+
+
+def _scores_without(
+    space: FunctionSpace,
+    data: TrainingData,
+    rest: IntArray,
+    rest_rows: IntArray,
+    of: IntArray,
     alphas: FloatArray,
     options: dict[str, Any],
 ) -> FloatArray | None:
-    """Return f_i - f_j for every alpha without the pair, None if nothing is left to learn."""
-    rest = np.delete(np.arange(data.n_items), pair)
+    """Return the scores of some rows for every alpha by a fit to the items ``rest`` only.
+
+    None if nothing is left to learn.
+    """
     try:
         graph = PreferenceGraph.of(data.take(rest), **options)
     except NothingToLearnError:
         return None
-    solutions = normal_equations(space, graph, rest).path(alphas)[:, :, 0]
-    scores = space.scores(solutions, rest, pair)
-    return scores[:, 0] - scores[:, 1]
+    solutions = normal_equations(space, graph, rest_rows).path(alphas)[:, :, 0]
+    return space.scores(solutions, rest_rows, of)
+
+
+def _unweighted(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> PairsHeldOut:
+    """Count the pairs with an item of weight 0, on which the model without the pair depends not.
+
+    A fit without each item of weight above 0 scores its pairs; one fit to all scores the pairs of
+    two items of weight 0.
+    """
+    y, zero = data.scores, np.setdiff1d(np.arange(data.n_items), rows)
+    _refuse_endless(len(rows) * _operations_of_a_fit(space, len(rows)))
+    right, total = np.zeros((2, len(alphas), data.n_items, 1))
+
+    def count(left_out: IntArray) -> None:
+        rest = np.setdiff1d(rows, left_out)
+        of = np.r_[left_out, zero]
+        scores = _scores_without(space, data, rest, rest, of, alphas, options)
+        if scores is None:
+            return
+        among = np.ones((len(of), len(of)), dtype=bool)
+        if len(left_out):  # pairs of this item only
+            among[1:, 1:] = False
+        among &= y[of][:, None] != y[of]
+        for a, f in enumerate(scores):
+            credit = _credit(f[:, None] - f, np.maximum(np.abs(f)[:, None], np.abs(f)), y[of])
+            right[a, of, 0] += np.where(among, credit, 0.0).sum(axis=1)
+            total[a, of, 0] += among.sum(axis=1)
+
+    count(zero[:0])
+    for row in rows:
+        count(np.array([row]))
+    return PairsHeldOut(right, total, _rounding(space, data.take(rows), rows, alphas, options))
 
 
 def leave_edge_out(
@@ -449,8 +646,8 @@ def leave_edge_out(
     D = dense_rows(Z[pairs[:, 0]] - Z[pairs[:, 1]]) @ spectrum.vectors
     inverse = 1.0 / (spectrum.values[:, None] + alphas)
     predicted = D @ (inverse * (spectrum.vectors.T @ primal.rhs))
-    spare = 1.0 - weight[:, None] * (D**2 @ inverse)
-    return _without_edges(spectrum, alphas, margin, predicted, spare)
+    leverage = weight[:, None] * (D**2 @ inverse)
+    return _without_edges(spectrum, alphas, margin, predicted, leverage, 1.0 - leverage)
 
 
 def _in_coordinates(
@@ -465,15 +662,16 @@ def _in_coordinates(
     n_pairs, n_items = len(pairs), system.root.to_items(np.zeros((system.root.rank, 1))).shape[0]
     inverse = 1.0 / (spectrum.values[:, None] + alphas)
     coef = spectrum.values[:, None] * inverse * (spectrum.vectors.T @ system.rhs)
-    predicted, spare = np.empty((2, n_pairs, len(alphas)))
+    predicted, leverage, spare = np.empty((3, n_pairs, len(alphas)))
     for start in range(0, n_pairs, BLOCK_PAIRS):
         block = slice(start, start + BLOCK_PAIRS)
         T = spectrum.vectors.T @ system.root.solve(_incidence(pairs[block], n_items))
         w = weight[block, None]
         free = np.maximum(1.0 - w[:, 0] * np.einsum("ij,ij->j", T, T), 0.0)
-        spare[block] = free[:, None] + w * alphas * ((T**2).T @ inverse)
+        spare[block] = free[:, None] + w * ((T**2).T @ (alphas * inverse))
+        leverage[block] = w * ((T**2).T @ (spectrum.values[:, None] * inverse))
         predicted[block] = T.T @ coef
-    return _without_edges(spectrum, alphas, margin, predicted, spare)
+    return _without_edges(spectrum, alphas, margin, predicted, leverage, spare)
 
 
 def _incidence(pairs: IntArray, n_items: int) -> FloatArray:
@@ -488,9 +686,18 @@ def _without_edges(
     alphas: FloatArray,
     margin: FloatArray,
     predicted: FloatArray,
+    leverage: FloatArray,
     spare: FloatArray,
 ) -> EdgesHeldOut:
-    """Turn predictions with each comparison into those without it; ``spare`` is 1 - leverage."""
-    residual = (margin[:, None] - predicted) / np.maximum(spare, TINY)
+    """Turn predictions with each comparison into those without it; ``spare`` is 1 - leverage.
+
+    For alpha above the largest eigenvalue predictions are far below the margins, and the share of
+    the comparison itself is taken out of them rather than out of the margin.
+    """
+    spare = np.maximum(spare, TINY)
+    residual = (margin[:, None] - predicted) / spare
+    without = (predicted - leverage * margin[:, None]) / spare
+    is_large = alphas > spectrum.values[-1]
+    differences = np.where(is_large, without, margin[:, None] - residual)
     error = EPS / np.maximum(np.minimum(spectrum.rcond(alphas), spare.min(axis=0)), TINY)
-    return EdgesHeldOut((margin[:, None] - residual).T, error)
+    return EdgesHeldOut(differences.T, error)

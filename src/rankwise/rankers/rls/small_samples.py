@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count, check_positive
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
@@ -24,7 +24,7 @@ from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
-from rankwise.selection.path import check_alphas
+from rankwise.selection.path import TRUSTED, check_alphas
 
 BATCH = 64
 """Permutations that are cross-validated together."""
@@ -91,7 +91,8 @@ def leave_pair_out_auc(
         As in `RankRLS`; here ties are kept by default, which makes the model ridge regression on
         the scores.
     sample_weight : (n_items,), optional
-        Weights of the items in training.
+        Weights of the items in training. An item of weight 0 is not learned from; its pairs are
+        judged like all others.
     confidence : float
         Of the interval, between 0 and 1.
 
@@ -121,7 +122,7 @@ def leave_pair_out_auc(
     check_positive("alpha", alpha, "Choose it before looking at this data.")
     rows = _check_rows(X)
     data = TrainingData.of(rows.shape[0], y, sample_weight=sample_weight)
-    data.single_output("Estimate one output at a time.")
+    _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_pair_out(
         _space(rows, kernel, data),
         data,
@@ -129,6 +130,7 @@ def leave_pair_out_auc(
         cost="magnitude",
         ties=ties,
         query_weight="items",
+        unweighted="judge",
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
@@ -219,6 +221,13 @@ def permutation_test(
     random_state : int, RandomState or None
         Draws the shuffles.
 
+    Raises
+    ------
+    NothingToLearnError
+        If no two labels of a query differ: there is nothing to shuffle.
+    NumericalError
+        If rounding spoils the held-out value at every alpha.
+
     Examples
     --------
     >>> import numpy as np
@@ -234,6 +243,7 @@ def permutation_test(
     grid, judged, rows = check_alphas(alphas), as_measure(measure), _check_rows(X)
     data = TrainingData.of(rows.shape[0], y, qid)
     scores = data.single_output("Test one output at a time.")
+    _refuse_equal_labels(scores, data.queries)
     if not data.has_qid:
         refuse_listwise(judged, "leave_pair_out")
     space = _space(rows, kernel, data)
@@ -242,8 +252,14 @@ def permutation_test(
         [_best_values(space, replace(data, y=batch), grid, judged) for batch in batches]
     )
     value, null = float(values[0]), values[1:]
+    if np.isnan(value):
+        raise NumericalError(
+            "The held-out value must be known for some alpha: the measure is undefined for "
+            "everything held out, or rounding spoils it. Regularise more, or scale the features."
+        )
     sign = 1 if judged.greater_is_better else -1
-    as_good = int(np.count_nonzero(sign * null >= sign * value))
+    worse = int(np.count_nonzero(sign * null < sign * value))  # what is unknown may be as good
+    as_good = n_permutations - worse
     return PermutationTest(value, (1 + as_good) / (1 + n_permutations), null, judged)
 
 
@@ -252,8 +268,10 @@ def _best_values(
 ) -> FloatArray:
     """Return the held-out value of each output at its best alpha."""
     by_alpha = _values_of_queries if data.has_qid else _values_of_pairs
-    pick = np.nanmax if measure.greater_is_better else np.nanmin
-    return pick(by_alpha(space, data, alphas, measure), axis=0)
+    sign = 1.0 if measure.greater_is_better else -1.0
+    goodness = sign * by_alpha(space, data, alphas, measure)
+    best = np.where(np.isnan(goodness), -np.inf, goodness).max(axis=0)
+    return np.where(np.isinf(best), np.nan, sign * best)
 
 
 def _values_of_pairs(
@@ -263,7 +281,7 @@ def _values_of_pairs(
     held_out = leave_pair_out(
         space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
     )
-    shares = held_out.concordance
+    shares = np.where(held_out.error[:, None] <= TRUSTED, held_out.concordance, np.nan)
     return shares if measure.greater_is_better else 1 - shares
 
 
@@ -295,6 +313,15 @@ def _shuffles(
         if len(columns) == BATCH or number == n_permutations - 1:
             yield np.column_stack(columns)
             columns = []
+
+
+def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
+    """Refuse labels that are equal inside every query: there is no pair to put in order."""
+    if not np.any(scores != scores[queries.order[queries.starts[:-1]]][queries.index]):
+        raise NothingToLearnError(
+            "`y` must hold different labels, inside a query where there are queries: all that "
+            "could be compared are equal. Give items of at least two classes or scores."
+        )
 
 
 def _check_rows(X: Any) -> Matrix:
