@@ -1,5 +1,6 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
+from fractions import Fraction
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -446,3 +447,28 @@ def factorization_objective(U, V, bias, C, users):
         planes = all_planes(*columns, nearest_ideal(scores, *columns))
         value += C * max(loss - beta @ scores for beta, loss in planes)
     return value
+
+
+def fit_exactly(X, y, kernel, alpha):
+    """Return RankRLS's scores of all items minus that of the first, in rational numbers.
+
+    One query of untied scores, cost "magnitude": (L K + alpha I) a = L y with L = I - 11'/n.
+    """
+    n = len(y)
+    K = [[kernel(a, b) for b in X] for a in X]
+    share = Fraction(1, n)
+    M = [
+        [K[i][j] - share * sum(K[p][j] for p in range(n)) + (alpha if i == j else 0)
+         for j in range(n)] + [y[i] - share * sum(y)]
+        for i in range(n)
+    ]  # fmt: skip
+    for i in range(n):
+        pivot = next(p for p in range(i, n) if M[p][i] != 0)
+        M[i], M[pivot] = M[pivot], M[i]
+        M[i] = [v / M[i][i] for v in M[i]]
+        for p in range(n):
+            if p != i and M[p][i] != 0:
+                factor = M[p][i]
+                M[p] = [v - factor * w for v, w in zip(M[p], M[i], strict=True)]
+    f = [sum(K[i][j] * M[j][n] for j in range(n)) for i in range(n)]
+    return np.array([float(v - f[0]) for v in f])

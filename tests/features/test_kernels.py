@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
 
-from rankwise import Gaussian, InvalidInputError, Laplacian, Linear, Polynomial, Precomputed
-from rankwise.features.kernels import Custom, as_kernel
+from rankwise import (
+    Gaussian,
+    InvalidInputError,
+    Laplacian,
+    Linear,
+    NumericalError,
+    Polynomial,
+    Precomputed,
+)
+from rankwise.features.kernels import Custom, as_kernel, finite_kernel
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(7, 3)), RNG.normal(size=(5, 3))
@@ -56,3 +65,31 @@ def test_scale_follows_the_data():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e8])
+@pytest.mark.parametrize("pattern", ["full", "half"])
+def test_an_offset_costs_sparse_rows_no_digits(offset, pattern):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3)) + offset
+    if pattern == "half":
+        rows[rng.uniform(size=rows.shape) < 0.5] = 0.0
+    some, others = rows[:40], rows[30:]
+    for gamma in (0.1, "scale"):
+        kernel = Gaussian(gamma).fitted_to(rows)
+        sparse_kernel = Gaussian(gamma).fitted_to(csr_array(rows))
+        assert sparse_kernel.gamma == pytest.approx(kernel.gamma, rel=1e-6)
+        exact = np.exp(-kernel.gamma * cdist(some, others, "sqeuclidean"))
+        found = kernel(csr_array(some), csr_array(others))
+        np.testing.assert_allclose(found, exact, atol=1e-9)
+        square = csr_array(some)
+        whole = kernel(square, square)
+        np.testing.assert_allclose(
+            whole, np.exp(-kernel.gamma * cdist(some, some, "sqeuclidean")), atol=1e-9
+        )
+        assert np.linalg.eigvalsh(whole)[0] > -1e-8
+
+
+def test_kernels_beyond_all_doubles_are_refused():
+    with pytest.raises(NumericalError, match="must be finite.*lower its degree"):
+        finite_kernel(Polynomial(1000, gamma=1.0), 10 * A, 10 * A)

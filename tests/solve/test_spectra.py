@@ -42,14 +42,28 @@ def test_alpha_below_rounding_errors_still_gives_an_answer(route):
     A -= 1e-9 * np.eye(30) * np.abs(A).max() * 1e-3  # slightly indefinite
     B = semidefinite(30, 3) @ np.ones((30, 1))
     x = route(A.copy(), B, 1e-12)
-    assert np.isfinite(x).all()
+    np.testing.assert_allclose(A @ x, B, atol=1e-6 * np.abs(B).max())
 
 
 def test_truly_indefinite_matrices_are_refused():
     A = semidefinite(6, 6) - 2 * np.eye(6)
-    for call in (Spectrum.of, Tridiagonal.of, refuse_indefinite_matrix):
+    routes = (
+        Spectrum.of,
+        lambda A: Tridiagonal.of(A).path(np.ones((6, 1)), [1e-3]),
+        lambda A: solve_once(A, np.ones((6, 1)), 1e-3),
+        refuse_indefinite_matrix,
+    )
+    for call in routes:
         with pytest.raises(InvalidInputError, match="positive semidefinite"):
             call(A.copy())
+
+
+def test_an_alpha_that_makes_a_matrix_definite_is_solved_by_every_route():
+    A = semidefinite(6, 6) - 2 * np.eye(6)
+    B = np.ones((6, 1))
+    expected = np.linalg.solve(A + 3 * np.eye(6), B)
+    np.testing.assert_allclose(solve_once(A.copy(), B, 3.0), expected)
+    np.testing.assert_allclose(Tridiagonal.of(A.copy()).path(B, [3.0])[0], expected)
 
 
 def test_rounding_errors_below_zero_are_set_to_zero():

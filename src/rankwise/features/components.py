@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.kernels import Kernel, refuse_sparse
+from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 from rankwise.features.maps import Expansion, FeatureMap, Identity
 
 Solver: TypeAlias = Literal["auto", "full", "truncated"]
@@ -118,7 +118,7 @@ def find_components(
     if kernel.is_linear and not sparse.issparse(X):
         components = _of_features(X, n_components, s)
         return components, components.map(X)
-    K = np.asarray(kernel(X, X), dtype=float)
+    K = np.asarray(finite_kernel(kernel, X, X), dtype=float)
     centre = _centre(K, s)
     if not kernel.is_trusted:
         _refuse_indefinite(K)

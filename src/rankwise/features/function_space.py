@@ -11,7 +11,7 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.kernels import Kernel, Precomputed, refuse_sparse
+from rankwise.features.kernels import Kernel, Precomputed, finite_kernel, refuse_sparse
 from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
 from rankwise.graph.laplacian import moment
 
@@ -150,7 +150,7 @@ class KernelSpace(FunctionSpace):
 
     @cached_property
     def _matrix(self) -> FloatArray:
-        return self.kernel(self.X, self.X)
+        return finite_kernel(self.kernel, self.X, self.X)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
@@ -163,7 +163,7 @@ class KernelSpace(FunctionSpace):
     def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
         """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
         if rows is None or _are_all(rows, self.X.shape[0]):
-            return self.kernel(self.X, self.X)
+            return finite_kernel(self.kernel, self.X, self.X)
         return self._matrix[np.ix_(rows, rows)]
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:

@@ -11,13 +11,21 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 
 Gamma: TypeAlias = float | Literal["scale"]
 
 EXP_ROWS = 64
 """Rows whose exponentials are taken together, so that they stay in cache."""
+
+EPS = float(np.finfo(float).eps)
+
+LOST = 1e-10
+"""Largest error of an exponent that computing distances from products may make."""
+
+DENSE_ENTRIES = 1 << 22
+"""Entries of sparse rows that are made dense together."""
 
 
 KERNELS: dict[str, "type[Kernel]"] = {}
@@ -130,8 +138,10 @@ class Gaussian(Kernel):
         gamma = _number(self.gamma)
         same = A is B
         A, B = _centred(A, B)
-        K = _products(A, B)
         a, b = gamma * _squared_norms(A), gamma * _squared_norms(B)
+        if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
+            return np.exp(-gamma * _squared_distances(A, B))
+        K = _products(A, B)
         for start in range(0, len(K), EXP_ROWS):
             block = K[start : start + EXP_ROWS]
             block *= 2 * gamma
@@ -247,7 +257,8 @@ class Polynomial(Kernel):
     def _power(self, products: FloatArray) -> FloatArray:
         products *= _number(self.gamma)
         products += self.coef0
-        return np.power(products, self.degree, out=products)
+        with np.errstate(over="ignore"):  # `finite_kernel` refuses it
+            return np.power(products, self.degree, out=products)
 
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with a numeric gamma."""
@@ -360,12 +371,59 @@ def _squared_norms(A: Matrix) -> FloatArray:
 
 
 def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
-    """Move both sets of dense rows by the mean of B, so that an offset costs no digits."""
+    """Move both sets of rows, so that an offset costs no digits: dense ones by the mean of B.
+
+    Of sparse rows only columns without zeros move: the others would become dense.
+    """
     if sparse.issparse(A) or sparse.issparse(B):
-        return A, B
+        return _centred_sparse(A, B)
     shift = B.mean(axis=0, dtype=float)
     moved = A - shift
     return moved, moved if A is B else B - shift
+
+
+def _centred_sparse(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
+    same = A is B
+    A = sparse.csr_array(A, dtype=float)
+    B = A if same else sparse.csr_array(B, dtype=float)
+    full = (A.count_nonzero(axis=0) == A.shape[0]) & (B.count_nonzero(axis=0) == B.shape[0])
+    if not full.any():
+        return A, B
+    shift = np.where(full, np.asarray(B.mean(axis=0)).ravel(), 0.0)
+    moved = _moved(A, shift)
+    return moved, moved if same else _moved(B, shift)
+
+
+def _moved(A: Any, shift: FloatArray) -> Any:
+    """Subtract a shift from the stored entries of sparse rows."""
+    values = A.data - shift[A.indices]
+    return sparse.csr_array((values, A.indices, A.indptr), shape=A.shape)
+
+
+def _squared_distances(A: Any, B: Any) -> FloatArray:
+    """Return the squared distances of sparse rows from differences, in dense blocks."""
+    used = np.union1d(A.indices, B.indices)
+    A, B = A[:, used], B[:, used]
+    size = max(1, DENSE_ENTRIES // max(len(used), 1))
+    out = np.empty((A.shape[0], B.shape[0]))
+    for j in range(0, B.shape[0], size):
+        columns = B[j : j + size].toarray()
+        for i in range(0, A.shape[0], size):
+            out[i : i + size, j : j + size] = cdist(
+                A[i : i + size].toarray(), columns, "sqeuclidean"
+            )
+    return out
+
+
+def finite_kernel(kernel: Kernel, A: Matrix, B: Matrix) -> FloatArray:
+    """Return the kernel of two sets of rows; refuse one beyond the range of double precision."""
+    K = kernel(A, B)
+    if not np.isfinite(K).all():
+        raise NumericalError(
+            f"The kernel {kernel!r} must be finite: its values exceed the range of double "
+            "precision. Scale the features, or lower its degree."
+        )
+    return K
 
 
 def _check_gamma(gamma: object) -> None:
@@ -377,7 +435,10 @@ def _fit_gamma(gamma: Gamma, X: Matrix) -> float:
     if gamma != "scale":
         return float(gamma)
     if sparse.issparse(X):
-        variance = float(X.multiply(X).mean() - X.mean() ** 2)
+        n_entries = X.shape[0] * X.shape[1]
+        mean = float(np.sum(X.data, dtype=float)) / n_entries
+        squares = float(np.sum((X.data.astype(float) - mean) ** 2))
+        variance = (squares + (n_entries - X.nnz) * mean**2) / n_entries
     else:
         variance = float(np.var(X, dtype=float))
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

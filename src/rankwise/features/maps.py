@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
-from rankwise.features.kernels import Kernel
+from rankwise.features.kernels import Kernel, finite_kernel
 
 BLOCK_ROWS = 2048
 """Rows whose kernel values are formed together when predicting."""
@@ -124,7 +124,7 @@ class Basis(FeatureMap):
     @classmethod
     def of(cls, kernel: Kernel, rows: Matrix) -> Self:
         """Build from a kernel and basis rows, which may be nearly dependent."""
-        K = kernel(rows, rows)
+        K = finite_kernel(kernel, rows, rows)
         expansion = Expansion(kernel, rows)
         try:
             C = cholesky(K, lower=True)

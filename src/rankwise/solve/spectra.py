@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh_tridiagonal
+from scipy.linalg import eigh
 from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dptsv, dsytrd
 
 from rankwise.core.arrays import FloatArray
@@ -29,20 +29,24 @@ class Spectrum:
         Eigenvalues in rising order, rounding errors below 0 set to 0.
     vectors : (order, order)
         Eigenvectors as columns.
+    size : float
+        The largest number that A was computed from, where it is known: rounding errors of A are a
+        share of it.
     """
 
     values: FloatArray
     vectors: FloatArray
+    size: float = 0.0
 
     @classmethod
-    def of(cls, A: FloatArray) -> Self:
-        """Decompose a symmetric matrix, which is overwritten."""
+    def of(cls, A: FloatArray, size: float = 0.0) -> Self:
+        """Decompose a symmetric matrix, which is overwritten; its upper triangle is read."""
         if len(A) == 0:
             return cls(np.zeros(0), np.zeros((0, 0)))
         # LAPACK works on columns: the transpose of a symmetric matrix is decomposed without a copy
         values, vectors = eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
-        refuse_indefinite(values[0], values[-1])
-        return cls(np.maximum(values, 0.0), vectors)
+        refuse_indefinite(values[0], max(values[-1], size))
+        return cls(np.maximum(values, 0.0), vectors, size)
 
     @property
     def order(self) -> int:
@@ -51,7 +55,7 @@ class Spectrum:
 
     def rcond(self, alphas: FloatArray) -> FloatArray:
         """Return the reciprocal condition number of ``A + alpha I`` for every alpha."""
-        return (self.values[0] + alphas) / (self.values[-1] + alphas)
+        return (self.values[0] + alphas) / (max(self.values[-1], self.size) + alphas)
 
     def solve(self, B: FloatArray, alpha: float) -> FloatArray:
         """Return ``(A + alpha I)^-1 B``."""
@@ -78,21 +82,25 @@ class Tridiagonal:
         The diagonal of T.
     off_diagonal : (order - 1,)
         Its neighbour.
+    size : float
+        As in `Spectrum`.
     """
 
     reflectors: FloatArray
     tau: FloatArray
     diagonal: FloatArray
     off_diagonal: FloatArray
+    size: float = 0.0
 
     @classmethod
-    def of(cls, A: FloatArray) -> Self:
-        """Reduce a symmetric matrix, which is overwritten."""
+    def of(cls, A: FloatArray, size: float = 0.0) -> Self:
+        """Reduce a symmetric matrix, which is overwritten.
+
+        Whether it is positive semidefinite shows for an alpha that does not make it definite.
+        """
         order = len(A)
         c, d, e, tau, _ = dsytrd(A.T, lower=True, lwork=BLOCK * order, overwrite_a=True)
-        lowest, highest = eigvalsh_tridiagonal(d, e)[[0, -1]] if order > 1 else (d[0], d[0])
-        refuse_indefinite(lowest, highest)
-        return cls(c, tau, d, e)
+        return cls(c, tau, d, e, size)
 
     def path(self, B: FloatArray, alphas: FloatArray) -> FloatArray:
         """Return the solutions for every alpha, shape (n_alphas, order, k)."""
@@ -105,8 +113,8 @@ class Tridiagonal:
             return B / (self.diagonal + alpha)
         _, _, x, info = dptsv(self.diagonal + alpha, self.off_diagonal, B)
         if info != 0:  # alpha is lost in the rounding errors of T
-            dense = np.diag(self.diagonal) + np.diag(self.off_diagonal, -1)
-            return Spectrum.of(dense).solve(B, alpha)
+            dense = np.diag(self.diagonal) + np.diag(self.off_diagonal, 1)
+            return Spectrum.of(dense, self.size).solve(B, alpha)
         return x
 
     def _turn(self, B: FloatArray, trans: str) -> FloatArray:
@@ -125,10 +133,11 @@ def _back(solutions: FloatArray, turn: Callable[[FloatArray], FloatArray]) -> Fl
     return turn(stacked).reshape(order, n_alphas, k).transpose(1, 0, 2)
 
 
-def solve_once(A: FloatArray, B: FloatArray, alpha: float) -> FloatArray:
+def solve_once(A: FloatArray, B: FloatArray, alpha: float, size: float = 0.0) -> FloatArray:
     """Return ``(A + alpha I)^-1 B`` by one Cholesky factorisation; A is overwritten.
 
-    Where alpha is lost in the rounding errors of A, the eigendecomposition takes over.
+    Where alpha is lost in the rounding errors of A, the eigendecomposition takes over; ``size`` is
+    that of `Spectrum`.
     """
     if len(A) == 0:
         return np.zeros_like(B)
@@ -137,9 +146,9 @@ def solve_once(A: FloatArray, B: FloatArray, alpha: float) -> FloatArray:
     factor, info = dpotrf(A.T, lower=False, clean=False, overwrite_a=True)
     if info == 0:
         return dpotrs(factor, B, lower=False)[0]
-    A = np.triu(A, 1).T  # the factor filled the lower triangle; the upper one is untouched
+    A = np.triu(A, 1)  # the factor filled the lower triangle; `Spectrum.of` reads the upper one
     A.flat[:: len(A) + 1] = diagonal
-    return Spectrum.of(A).solve(B, alpha)
+    return Spectrum.of(A, size).solve(B, alpha)
 
 
 def refuse_indefinite(lowest: float, highest: float) -> None:

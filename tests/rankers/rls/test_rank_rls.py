@@ -1,5 +1,7 @@
 """RankRLS minimises its cost, in whatever space it is solved."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -12,6 +14,7 @@ from rankwise import (
     Laplacian,
     Linear,
     NothingToLearnError,
+    NumericalError,
     Polynomial,
     PreferenceGraph,
     RankRLS,
@@ -308,3 +311,48 @@ def test_the_graph_of_the_estimator_is_the_public_one():
     graph = PreferenceGraph.from_scores(P.y, P.qid)
     w = np.linalg.solve(P.X.T @ (graph @ P.X) + np.eye(3), P.X.T @ graph.rhs)
     np.testing.assert_allclose(RankRLS().fit(P.X, P.y, P.qid).coef_, w, atol=1e-13)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e3, 1e4, 1e6])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0, 1e3])
+def test_scores_are_right_or_refused(degree, offset, alpha):
+    """Against whole numbers of any size: K, L and alpha are rational."""
+    rng = np.random.default_rng(int(offset) + degree)
+    X = rng.integers(-8, 9, size=(8, 2)) / 4 + offset
+    y = rng.permutation(8) / 2
+    kernel = Polynomial(degree, gamma=0.5)
+    expected = reference.fit_exactly(
+        [[Fraction(v) for v in row] for row in X.tolist()],
+        [Fraction(v) for v in y.tolist()],
+        lambda a, b: (sum(u * v for u, v in zip(a, b, strict=True)) / 2 + 1) ** degree,
+        Fraction(alpha),
+    )
+    ranker = RankRLS(alpha, kernel=kernel)
+    for fit in (ranker.fit, lambda X, y: ranker.fit_path(X, y, alphas=[alpha])[0]):
+        try:
+            scores = fit(X, y).predict(X)
+        except NumericalError as error:
+            assert "stand above rounding errors" in str(error)  # noqa: PT017
+            assert offset >= 1e3 or alpha < 1e-3
+            continue
+        np.testing.assert_allclose(scores - scores[0], expected, atol=1e-2 * np.ptp(y))
+
+
+def test_solutions_that_are_not_finite_are_refused():
+    p = problem(seed=20)
+    with pytest.raises(NumericalError, match="kernel .* must be finite"):
+        RankRLS(kernel=Polynomial(1000)).fit(1e3 * p.X, p.y, p.qid)
+    with pytest.raises(NumericalError, match="normal equations must be finite"):
+        RankRLS().fit(p.X.astype(float) * 1e139, p.y * 1e300, p.qid)
+
+
+def test_fit_path_solves_what_fit_solves():
+    """A kernel that rounding makes indefinite far below alpha is no invalid kernel."""
+    p = problem(seed=21)
+    kernel = Polynomial(2, gamma=1.0)
+    path = RankRLS(kernel=kernel).fit_path(p.X + 1e4, p.y, p.qid, alphas=[1e6, 1e8])
+    for ranker in path:
+        alone = RankRLS(ranker.alpha, kernel=kernel).fit(p.X + 1e4, p.y, p.qid)
+        difference = ranker.predict(p.X + 1e4) - alone.predict(p.X + 1e4)
+        np.testing.assert_allclose(centred(difference, p.qid), 0.0, atol=1e-2)
