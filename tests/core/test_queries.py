@@ -1,6 +1,9 @@
 """Queries group items whatever the ids are and whatever their order."""
 
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +77,46 @@ def test_a_missing_id_is_named(qid):
 def test_ids_must_be_one_dimensional():
     with pytest.raises(InvalidInputError, match=r"one-dimensional.*\(2, 2\)"):
         Queries.from_qid(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pd.NA,
+        pd.NaT,
+        np.float32("nan"),
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        np.datetime64("NaT"),
+        None,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("container", [list, lambda v: np.array(v, dtype=object)])
+def test_missing_ids_of_every_kind_are_named(missing, container):
+    with pytest.raises(InvalidInputError, match="row 2 has none"):
+        Queries.from_qid(container([1, 2, missing, 1]))
+
+
+def test_missing_ids_of_pandas_columns_are_named():
+    for values, dtype in [([1, None], "Int64"), (["a", None], "string")]:
+        with pytest.raises(InvalidInputError, match="row 1 has none"):
+            Queries.from_qid(pd.Series(values, dtype=dtype))
+
+
+def test_large_integers_stay_distinct():
+    ids = [-1, 2**63, 2**63 + 1, 2**63]
+    queries = Queries.from_qid(ids)
+    assert queries.ids.tolist() == ids[:3]
+    assert queries.index.tolist() == [0, 1, 2, 1]
+
+
+def test_no_ids_are_no_queries():
+    assert Queries.from_qid([]).n_queries == 0
+    with pytest.raises(InvalidInputError, match="X has 3 rows, qid has 0"):
+        Queries.of([], 3)
+
+
+def test_ids_must_be_hashable():
+    with pytest.raises(InvalidInputError, match="can be hashed.*unhashable type: 'dict'"):
+        Queries.from_qid([{}, {}])

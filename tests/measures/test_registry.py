@@ -158,3 +158,32 @@ def test_only_disagreement_is_better_when_lower():
     assert [m for m in MEASURES if not m.greater_is_better] == [Disagreement]
     assert AUC.takes_weights
     assert not WTA.takes_weights
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 5000 + "NDCG" + ")" * 5000,
+        "NDCG" + "(" * 50_000,
+        "NDCG(gain=" + "-" * 50_000 + "1)",
+        "NDCG(gain=" + "(" * 30 + ")" * 30 + ")",
+        "x" * 400_000,
+        "NDCG" + " " * 150_000 + "x",
+        "NDCG @ " + "9" * 4000,
+        "NDCG @ 1 @ 2",
+        "NDCG() x",
+        "NDCG)",
+        "NDCG(gain=1\0)",
+        f"NDCG(gain=({10**400},))",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_deep_and_long_texts_are_refused_in_short(text):
+    with pytest.raises(InvalidInputError, match="easure|Parameters|`cutoff`|`gain`") as caught:
+        parse_measure(text)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_long_table_is_read():
+    gains = tuple(float(grade) for grade in range(2000))
+    assert parse_measure(repr(NDCG(gain=gains))) == NDCG(gain=gains)

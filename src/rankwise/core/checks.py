@@ -1,5 +1,6 @@
 """Checks of what comes in from outside, with errors that say what to do."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,64 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
     )
 
 
+LARGEST = 1e140
+"""Features above this have squares, or sums of squares, beyond the range of double precision."""
+
+
+def refuse_masked(name: str, values: object) -> None:
+    """Refuse masked arrays with masked entries: what is under a mask is no data."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInputError(
+            f"`{name}` must not have masked entries: {int(np.ma.count_masked(values))} are. Fill "
+            "them in with `filled`, or leave these rows out."
+        )
+
+
+def as_floats(name: str, values: Any, what: str = "numbers") -> FloatArray:
+    """Return real numbers as an array; refuse anything that is not, or loses something."""
+    refuse_masked(name, values)
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind in "cmM":
+            raise TypeError(f"got {given.dtype}")
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"`{name}` must hold {what}: {error}.") from error
+
+
+def refuse_unusable_rows(X: object, name: str = "X") -> None:
+    """Refuse what no table of numbers can be made of, with what to do instead."""
+    refuse_masked(name, X)
+    remedy = None
+    if X is None or isinstance(X, Mapping | str | bytes | set | frozenset | Iterator):
+        remedy = "Give an array, a data frame or a sparse matrix"
+    elif isinstance(X, np.matrix):
+        remedy = "Use np.asarray(X)"
+    elif callable(getattr(X, "collect", None)) and getattr(X, "__array__", None) is None:
+        remedy = "Call X.collect() first"
+    elif np.dtype(getattr(X, "dtype", None) if isinstance(X, np.ndarray) else float).kind in "mM":
+        remedy = "Turn dates into numbers"
+    if remedy is not None:
+        raise InvalidInputError(
+            f"`{name}` must be a table of numbers, one row per item: got {type(X).__name__}. "
+            f"{remedy}."
+        )
+
+
+def refuse_huge_rows(X: Any, name: str = "X") -> None:
+    """Refuse dense or sparse rows whose squares double precision cannot hold."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if largest > LARGEST:
+        raise InvalidInputError(
+            f"`{name}` must hold numbers up to {LARGEST:.0e} in magnitude to be learned from: got "
+            f"{largest:.3g}. Scale the features."
+        )
+
+
 def check_scores(y: ArrayLike, name: str = "y") -> FloatArray:
     """Return scores as floats of shape (n_items,) or (n_items, n_outputs)."""
-    try:
-        values = np.asarray(y, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`{name}` must hold numbers, a score for each item: {error}."
-        ) from error
+    values = as_floats(name, y, "numbers, a score for each item")
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] == 0):
         raise InvalidInputError(
             f"`{name}` must have shape (n_items,) or (n_items, n_outputs): got {values.shape}."
@@ -49,7 +100,7 @@ def check_weight(name: str, weight: ArrayLike | None, length: int, of: str) -> F
     """Return non-negative finite weights, ones when none are given."""
     if weight is None:
         return np.ones(length)
-    values = np.asarray(weight, dtype=float)
+    values = as_floats(name, weight)
     if values.ndim == 0:
         values = np.full(length, float(values))
     if values.shape != (length,):
@@ -68,7 +119,11 @@ def check_weight(name: str, weight: ArrayLike | None, length: int, of: str) -> F
 
 def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
     """Return comparisons as an integer array (n_pairs, 2), winner first, checked for bounds."""
-    values = np.asarray(pairs)
+    refuse_masked("pairs", pairs)
+    try:
+        values = np.asarray(pairs)
+    except ValueError as error:
+        raise InvalidInputError(f"`pairs` must have shape (n_pairs, 2): {error}.") from error
     if values.ndim != 2 or values.shape[1] != 2 or len(values) == 0:
         raise InvalidInputError(
             "`pairs` must have shape (n_pairs, 2) with at least one row, the winner's index first: "
@@ -104,12 +159,15 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 def check_positive(name: str, value: object, remedy: str) -> float:
     """Return a finite number above zero."""
-    number = value if isinstance(value, int | float | np.number) else float("nan")
+    try:
+        number = float(value) if isinstance(value, int | float | np.number) else float("nan")
+    except (OverflowError, TypeError):  # beyond all doubles, or complex
+        number = float("nan")
     if isinstance(value, bool) or not np.isfinite(number) or number <= 0:
         raise InvalidInputError(
             f"`{name}` must be a finite number above 0: got {value!r}. {remedy}"
         )
-    return float(number)
+    return number
 
 
 def check_count(name: str, value: object) -> int:

@@ -1,5 +1,16 @@
 """The exceptions and warnings rankwise raises, all derived from standard ones."""
 
+BEGINNING, END = 600, 240
+"""Characters of a message that are kept where something long was given."""
+
+
+def _cut(message: str) -> str:
+    """Leave out the middle of a very long message: what was given, not what to do about it."""
+    left_out = len(message) - BEGINNING - END
+    if left_out <= 0:
+        return message
+    return f"{message[:BEGINNING]} ... ({left_out} characters) ... {message[-END:]}"
+
 
 class RankwiseError(Exception):
     """Mark every error that rankwise raises on purpose.
@@ -13,6 +24,9 @@ class RankwiseError(Exception):
     ...     print(error)
     `alpha` must be a finite number above 0: got -1.0. Choose a positive value...
     """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(_cut(a) if isinstance(a, str) else a for a in arguments))
 
 
 class InvalidInputError(RankwiseError, ValueError):

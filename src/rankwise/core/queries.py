@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
-from rankwise.core.checks import check_length
+from rankwise.core.checks import check_length, refuse_masked
 from rankwise.core.errors import InvalidInputError
 
 
@@ -69,6 +69,8 @@ class Queries:
         values = _as_id_vector(qid)
         if values.dtype == object:
             return cls._from_hashables(values)
+        if len(values) == 0:
+            return cls(freeze(values), freeze(np.zeros(0, dtype=np.intp)))
         runs = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
         ids, first, inverse = np.unique(values[runs], return_index=True, return_inverse=True)
         by_appearance = np.argsort(first, kind="stable")
@@ -80,10 +82,13 @@ class Queries:
     @classmethod
     def _from_hashables(cls, values: NDArray[Any]) -> Self:
         numbers: dict[Hashable, int] = {}
-        index = np.fromiter((numbers.setdefault(v, len(numbers)) for v in values), dtype=np.intp)
-        ids = np.empty(len(numbers), dtype=object)
-        ids[:] = list(numbers)
-        return cls(freeze(ids), freeze(index))
+        try:
+            index = np.fromiter((numbers.setdefault(v, len(numbers)) for v in values), np.intp)
+        except TypeError as error:
+            raise InvalidInputError(
+                f"`qid` must hold ids that can be hashed, such as numbers or text: {error}."
+            ) from error
+        return cls(freeze(_as_objects(list(numbers))), freeze(index))
 
     @classmethod
     def single(cls, n_items: int) -> Self:
@@ -155,13 +160,17 @@ class Queries:
 
 def _as_id_vector(qid: Any) -> NDArray[Any]:
     """Return the ids as a vector; an object vector when NumPy has no common type for them."""
+    refuse_masked("qid", qid)
     mixed = isinstance(qid, list | tuple) and len({type(v) for v in qid}) > 1
     nested = isinstance(qid, list | tuple) and any(isinstance(v, list | tuple) for v in qid)
+    values: NDArray[Any]
     if mixed or nested:  # NumPy would turn [1, "a"] into strings and tuples into a matrix
-        values: NDArray[Any] = np.empty(len(qid), dtype=object)
-        values[:] = [tuple(v) if isinstance(v, list) else v for v in qid]
+        values = _as_objects([tuple(v) if isinstance(v, list) else v for v in qid])
     else:
         values = np.asarray(qid)
+        whole = isinstance(qid, list | tuple) and len(qid) > 0 and isinstance(qid[0], int)
+        if values.dtype.kind == "f" and whole:
+            values = _as_objects(qid)  # integers beyond 64 bits, which floats would merge
     if values.ndim != 1:
         raise InvalidInputError(
             f"`qid` must be one-dimensional, one id per row of `X`: got shape {values.shape}."
@@ -170,9 +179,15 @@ def _as_id_vector(qid: Any) -> NDArray[Any]:
     return values
 
 
+def _as_objects(ids: Sequence[Any]) -> NDArray[Any]:
+    values = np.empty(len(ids), dtype=object)
+    values[:] = ids
+    return values
+
+
 def _refuse_missing(values: NDArray[Any]) -> None:
     if values.dtype == object:
-        missing = np.array([v is None or (isinstance(v, float) and v != v) for v in values])
+        missing = np.array([_is_missing(v) for v in values], dtype=bool)
     elif values.dtype.kind in "fmM":
         missing = np.isnan(values)
     else:
@@ -182,3 +197,11 @@ def _refuse_missing(values: NDArray[Any]) -> None:
             f"`qid` must name a query for every row: row {int(np.argmax(missing))} has none "
             "(NaN or None). Give these rows an id or leave them out."
         )
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether an id is None or not equal to itself: any kind of NaN, NaT or NA."""
+    try:
+        return value is None or not bool(value == value)
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA, arrays, signalling NaN
+        return not isinstance(value, np.ndarray)

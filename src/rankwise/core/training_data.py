@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import (
+    as_floats,
     check_finite,
     check_length,
     check_pairs,
@@ -157,7 +158,7 @@ def one_output(y: ArrayLike, name: str, remedy: str) -> FloatArray:
 def _margins(margin: ArrayLike | None, n_pairs: int) -> FloatArray:
     if margin is None:
         return np.ones(n_pairs)
-    values = np.asarray(margin, dtype=float)
+    values = as_floats("pair_margin", margin)
     if values.shape != (n_pairs,):
         raise InvalidInputError(
             f"`pair_margin` must have one entry per pair: there are {n_pairs}, "

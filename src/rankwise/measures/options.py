@@ -18,11 +18,18 @@ from rankwise.core.errors import InvalidInputError
 ParameterRule: TypeAlias = Callable[[str, Any], Any]
 """Takes the name and the value of a parameter; returns the value in its one form or refuses it."""
 
+LARGEST = int(np.finfo(float).max)
+LARGEST_CUTOFF = int(np.iinfo(np.int64).max)
+
+LONGEST_NAME = 100
+"""Characters of a name that is compared with known ones."""
+
 
 def finite(name: str, value: Any) -> float:
     """Accept any finite number."""
     plain = isinstance(value, int | float | np.integer | np.floating)
-    if isinstance(value, bool) or not plain or not np.isfinite(float(value)):
+    too_large = isinstance(value, int) and abs(value) > LARGEST
+    if isinstance(value, bool) or not plain or too_large or not np.isfinite(float(value)):
         raise InvalidInputError(f"`{name}` must be a finite number: got {value!r}.")
     return float(value)
 
@@ -36,7 +43,8 @@ def above_one(name: str, value: Any) -> float:
 
 def positive_integer(name: str, value: Any) -> int:
     """Accept 1, 2, 3, ..."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= LARGEST_CUTOFF:
         raise InvalidInputError(f"`{name}` must be a positive integer: got {value!r}.")
     return int(value)
 
@@ -142,5 +150,7 @@ def listed(names: Iterable[str]) -> str:
 def hint(value: Any, names: Iterable[str]) -> str:
     """Suggest the closest known name, if one is close."""
     known = {name.lower(): name for name in names}
+    if isinstance(value, str) and len(value) > LONGEST_NAME:
+        return ""
     close = get_close_matches(str(value).lower(), known, n=1)
     return f" Did you mean {known[close[0]]!r}?" if close else ""

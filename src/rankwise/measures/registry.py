@@ -1,7 +1,6 @@
 """All measures by name: reading them from text, with the conventions of other tools as presets."""
 
 import ast
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -56,9 +55,12 @@ ALIASES: dict[str, Measure] = {"MAP": AP, "P": Precision, "MRR": RR}
 
 _NAMES = {measure.name: measure for measure in MEASURES} | ALIASES
 _BY_NAME = {name.lower(): measure for name, measure in _NAMES.items()}
-_FORM = re.compile(
-    r"\s*(?P<name>[^()@]*?)\s*(?:\((?P<inside>.*)\))?\s*(?:@\s*(?P<cutoff>[^()@]*?))?\s*", re.DOTALL
-)
+
+LONGEST = 200_000
+"""Characters of the longest text that is read as a measure: a table of ten thousand discounts."""
+
+DEEPEST = 20
+"""Brackets inside each other, at most."""
 
 
 def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
@@ -108,32 +110,62 @@ def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> tuple[M
 
 
 def _read(text: str) -> tuple[Measure, dict[str, Any]]:
-    match = _FORM.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise InvalidInputError(
-            f"A measure must read like 'NDCG(gain=exponential) @ 10': got {text!r}."
-        )
-    name = match["name"]
+    name, inside, cutoff = _parts(text)
     if name.lower() not in _BY_NAME:
         raise InvalidInputError(
             f"Unknown measure {name!r}. Choose one of {listed(_NAMES)}.{hint(name, _NAMES)}"
         )
-    measure, parameters = _BY_NAME[name.lower()], _parameters(match["inside"] or "", text)
-    if match["cutoff"] is None:
+    measure, parameters = _BY_NAME[name.lower()], _parameters(inside, text)
+    if cutoff is None:
         return measure, parameters
     if "cutoff" in parameters:
         raise InvalidInputError(f"The cut-off must be given once: got {text!r}.")
-    return measure @ _literal(match["cutoff"]), parameters
+    return measure @ _literal(cutoff), parameters
+
+
+def _parts(text: str) -> tuple[str, str, str | None]:
+    """Split ``name(inside) @ cutoff``, of which all but the name may be left out."""
+    if not isinstance(text, str) or len(text) > LONGEST or _depth(text) > DEEPEST:
+        raise _unreadable(text)
+    name, bracket, rest = text.partition("(")
+    inside, closed = "", ""
+    if bracket:
+        inside, closed, rest = rest.rpartition(")")
+    else:
+        name, at, cutoff = text.partition("@")
+        rest = at + cutoff
+    before, at, cutoff = rest.partition("@")
+    if bool(bracket) != bool(closed) or before.strip() or any(c in name + cutoff for c in "()@"):
+        raise _unreadable(text)
+    return name.strip(), inside, cutoff.strip() if at else None
+
+
+def _unreadable(text: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"A measure must read like 'NDCG(gain=exponential) @ 10': got {text!r}."
+    )
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets lie inside each other."""
+    depth = deepest = 0
+    for character in text:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+    return deepest
 
 
 def _parameters(inside: str, text: str) -> dict[str, Any]:
     """Read ``name=value, ...`` without running any of it."""
     try:
         call = ast.parse(f"f({inside})", mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         call = None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
-        values = {entry.arg: _literal(ast.unparse(entry.value)) for entry in call.keywords}
+        values = {entry.arg: _value(entry.value) for entry in call.keywords}
         named = {name: value for name, value in values.items() if name is not None}
         if len(named) == len(call.keywords):
             return named
@@ -147,8 +179,16 @@ def _literal(text: str) -> Any:
     """Return the number, string or tuple that ``text`` spells, or else the text as it is."""
     try:
         return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return text
+
+
+def _value(node: ast.expr) -> Any:
+    """Return the number, string or tuple that an expression spells, or else its text."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError):
+        return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:

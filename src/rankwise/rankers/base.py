@@ -11,8 +11,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import check_length, check_scores
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.checks import (
+    check_length,
+    check_scores,
+    refuse_huge_rows,
+    refuse_unusable_rows,
+)
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
@@ -152,19 +157,33 @@ class PointRanker(Ranker, ABC):
         scores : (n_items,) or (n_items, n_outputs)
         """
         check_is_fitted(self)
-        return self._scores(self._check_rows(X, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores(self._check_rows(X, reset=False))
+        if not np.isfinite(scores).all():
+            raise NumericalError(
+                "The scores of these rows exceed the range of double precision. Scale them as the "
+                "rows that were learned from."
+            )
+        return scores
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
         """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C" if reset else None,
-            ensure_min_samples=2 if reset else 1,
-        )
+        refuse_unusable_rows(X)
+        try:
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C" if reset else None,
+                ensure_min_samples=2 if reset else 1,
+            )
+        except OverflowError as error:
+            raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
+        if reset:
+            refuse_huge_rows(rows)
+        return rows
 
     def _keep(
         self, predictor: FeatureMap, weights: FloatArray, data: TrainingData, n_ignored_queries: int
@@ -186,6 +205,11 @@ class PointRanker(Ranker, ABC):
         return self._keep_queries(data.queries.n_queries, n_ignored_queries, has_qid=data.has_qid)
 
     def _keep_weights(self, predictor: FeatureMap, weights: FloatArray) -> None:
+        if not np.isfinite(weights).all():
+            raise NumericalError(
+                "The weights must be finite: this problem cannot be solved in double precision. "
+                "Regularise more, or scale the features."
+            )
         self.predictor_ = predictor
         if predictor.is_dual:
             self.dual_coef_ = weights

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice
+from rankwise.core.checks import as_floats, check_choice
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.measures.value import Measure
@@ -139,11 +139,15 @@ def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
     return int(np.argmax(goodness))
 
 
-def as_settings(value: Any) -> list[Any]:
+def as_settings(value: Any, name: str = "a list of settings") -> list[Any]:
     """Return the settings to try: the entries of a list, or a single value.
 
     Only a list means several: a tuple is a value, such as discounts or a decay by position.
     """
+    if isinstance(value, list) and not value:
+        raise InvalidInputError(
+            f"`{name}` must name at least one setting to try: got an empty list."
+        )
     return list(value) if isinstance(value, list) else [value]
 
 
@@ -158,7 +162,7 @@ def new_axes() -> Any:
 
 def check_alphas(alphas: Any) -> FloatArray:
     """Return a grid of alphas, each finite and above 0."""
-    grid = np.atleast_1d(np.asarray(alphas, dtype=float))
+    grid = np.atleast_1d(as_floats("alphas", alphas))
     if grid.ndim != 1 or len(grid) == 0 or not (np.isfinite(grid).all() and (grid > 0).all()):
         raise InvalidInputError(
             f"`alphas` must be a list of finite numbers above 0: got {alphas!r}."

@@ -336,3 +336,19 @@ def test_queries_of_any_kind_and_order():
     other = RankRLSCV(ALPHAS).fit(P.X[order], P.y[order], names[order])
     np.testing.assert_allclose(first.path_.values, other.path_.values)
     assert Queries.from_qid(names).n_queries == other.n_queries_
+
+
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+def test_features_constant_inside_queries_tie_everything(kernel):
+    p = problem(seed=30, sizes=(4, 5, 3))
+    X = (p.qid[:, None] * [1.0, 0.5]).astype(float)
+    ranker = RankRLSCV([0.1, 1.0], kernel=kernel).fit(X, p.y, p.qid)
+    assert ranker.held_out_value_ == 0.5
+    np.testing.assert_array_equal(ranker.path_.values, 0.5)
+
+
+@pytest.mark.parametrize("parameter", ["kernel", "cost", "ties"])
+def test_an_empty_search_is_refused(parameter):
+    p = problem(seed=31)
+    with pytest.raises(InvalidInputError, match=f"`{parameter}` must name at least one setting"):
+        RankRLSCV(**{parameter: []}).fit(p.X, p.y, p.qid)

@@ -196,8 +196,6 @@ def test_auc_with_items_of_weight_zero_equals_refit(seed, kernel, ties):
             ranker = RankRLS(0.5, kernel=fixed, ties=ties)
             ranker.fit(X[rest], y[rest], sample_weight=weight[rest])
             credits.append(np.subtract(*ranker.predict(X[[i, j]])) * (y[i] - y[j]) > 0)
-    found = leave_pair_out_auc(
-        X, y, alpha=0.5, kernel=kernel, ties=ties, sample_weight=weight
-    )
+    found = leave_pair_out_auc(X, y, alpha=0.5, kernel=kernel, ties=ties, sample_weight=weight)
     assert found.n_pairs == len(credits)
     assert found.value == pytest.approx(np.mean(credits))

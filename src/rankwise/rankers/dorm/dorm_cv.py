@@ -358,11 +358,13 @@ class DORMCV(DirectRanker):
         rng: np.random.Generator,
     ) -> Problems:
         """Yield every setting with its problem; those of one kernel share a space."""
-        for kernel in as_settings(self.kernel):
+        for kernel in as_settings(self.kernel, "kernel"):
             fitted = as_kernel(kernel).fitted_to(X)
             space = function_space(X, fitted, self.basis, rng)
             refuse_indefinite_kernel(space, data.n_items)
-            for objective, decay in product(as_settings(self.objective), as_settings(self.decay)):
+            for objective, decay in product(
+                as_settings(self.objective, "objective"), as_settings(self.decay, "decay")
+            ):
                 options = LossOptions.of(data.n_items, objective, decay, preliminary)
                 settings = {"objective": objective, "kernel": fitted, "decay": decay}
                 yield settings, RankingProblem.of(data, space, options)
@@ -370,7 +372,7 @@ class DORMCV(DirectRanker):
     def _measure(self) -> Measure:
         if self.measure is not None:
             return parse_measure(self.measure)
-        return default_measure(as_settings(self.objective)[0])
+        return default_measure(as_settings(self.objective, "objective")[0])
 
     def _solution(self, chosen: JudgedGrid, solver: GridSolver) -> CertifiedSolution:
         """Return the solution for all data at the chosen C."""

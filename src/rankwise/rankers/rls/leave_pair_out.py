@@ -48,6 +48,7 @@ TOO_FEW_OF_A_GRADE = (
     "to learn from. Give more items."
 )
 
+
 def leave_pair_out(
     space: FunctionSpace,
     data: TrainingData,
@@ -494,7 +495,6 @@ class _GradeSystem:
             high,
             tie,
         )
-
 
     def right_pairs_directly(
         self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray

@@ -91,6 +91,10 @@ def leave_query_out(
     varied = _varied(H, Z)
     if not varied.all():
         H, Z = np.ascontiguousarray(H[:, varied]), np.ascontiguousarray(Z[:, varied])
+    if H.shape[1] == 0:  # nothing varies inside queries: every model is 0
+        held_out = folds.fold[None, :, None] >= 0
+        zeros = np.zeros((len(alphas), len(Z), C.shape[1]))
+        return HeldOut(np.where(held_out, zeros, np.nan), np.zeros(len(alphas)))
     if form == "auto":
         form = _cheaper_form(H.shape[1], np.diff(starts), len(alphas))
     leave_out = _refit_folds if form == "refit" else _update_folds

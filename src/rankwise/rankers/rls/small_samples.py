@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.utils import check_array
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_count, check_positive
+from rankwise.core.checks import check_count, check_positive, refuse_unusable_rows
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -325,6 +325,7 @@ def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
 
 
 def _check_rows(X: Any) -> Matrix:
+    refuse_unusable_rows(X)
     return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
 
 
