@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
+CASES ?= 1000000
 
-.PHONY: help demo test test-browser check format lint types imports docs bench experiments experiment clean
+.PHONY: help demo test test-browser fuzz check format lint types imports docs bench experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -43,6 +44,9 @@ test-browser: $(VENV)/.test  ## run the tests in a real Chromium; it is installe
 		&& apt-get install -y -qq chromium chromium-driver >/dev/null 2>&1) \
 		|| echo "chromium and chromium-driver cannot be installed here: the tests will be skipped"
 	$(BIN)/python -m pytest -q tests/browser
+
+fuzz: $(VENV)/.test  ## try a million crafted model files: make fuzz CASES=1000000
+	RANKWISE_FUZZ=$(CASES) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz
 
 check: format lint types imports docs test  ## everything that must be green on main
 

@@ -223,3 +223,134 @@ def test_a_foreign_file_is_refused(tmp_path):
     (tmp_path / "m").write_text("## Coordinate Ascent\n1:0.3 2:-0.5\n")
     with pytest.raises(ModelFileError, match="expected a model saved by rankwise"):
         rankwise.load(tmp_path / "m")
+
+
+def changed(path, ranker, change):
+    """Save a ranker with a changed document, and a checksum that fits it."""
+    ranker.save(path)
+    metadata, arrays = read_model(path)
+    change(metadata, arrays)
+    write_model(path, metadata, arrays)
+    return path
+
+
+def csr_node(metadata):
+    return dict(metadata["state"]["dict"])["predictor_"]["fields"]["rows"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data, indices, indptr: (data, np.full_like(indices, 10**6), indptr),
+        lambda data, indices, indptr: (data, np.full_like(indices, -1), indptr),
+        lambda data, indices, indptr: (data, indices, np.full_like(indptr, 2**30)),
+        lambda data, indices, indptr: (data, indices, indptr[::-1].copy()),
+        lambda data, indices, indptr: (data, indices[:-1], indptr),
+        lambda data, indices, indptr: (data[:-1], indices, indptr),
+        lambda data, indices, indptr: (data, indices, indptr[:-1]),
+        lambda data, indices, indptr: (data, indices.astype(float), indptr),
+        lambda data, indices, indptr: (data[None], indices, indptr),
+    ],
+)
+def test_sparse_rows_with_indices_out_of_range_are_refused(change, tmp_path):
+    ranker = RankRLS(kernel="gaussian").fit(csr_array(np.where(P.X > 0, P.X, 0)), P.y)
+
+    def break_rows(metadata, arrays):
+        names = [part["array"] for part in csr_node(metadata)["csr"]]
+        new = change(*(arrays[name] for name in names))
+        arrays.update(dict(zip(names, new, strict=True)))
+
+    with pytest.raises(ModelFileError, match=r"indices lie inside .* state.predictor_.rows"):
+        rankwise.load(changed(tmp_path / "m", ranker, break_rows))
+
+
+@pytest.mark.parametrize("shape", [[1, 2, 3], [10**12, 3], [-1, 3], "x", [2.5, 3], [23, 2]])
+def test_sparse_rows_of_another_shape_are_refused(shape, tmp_path):
+    ranker = RankRLS(kernel="gaussian").fit(csr_array(np.where(P.X > 0, P.X, 0)), P.y)
+
+    def reshape(metadata, arrays):
+        csr_node(metadata)["shape"] = shape
+
+    with pytest.raises(ModelFileError, match=r"field state.predictor_"):
+        rankwise.load(changed(tmp_path / "m", ranker, reshape))
+
+
+def nested(depth):
+    return 1 if depth == 0 else {"list": [nested(depth - 1)], "tuple": False}
+
+
+def set_state(name, value):
+    def change(metadata, arrays):
+        entries = dict(metadata["state"]["dict"]) | {name: value}
+        metadata["state"]["dict"] = [[key, entry] for key, entry in entries.items()]
+
+    return change
+
+
+def set_param(name, value):
+    def change(metadata, arrays):
+        entries = dict(metadata["params"]["dict"]) | {name: value}
+        metadata["params"]["dict"] = [[key, entry] for key, entry in entries.items()]
+
+    return change
+
+
+def set_array(name, value):
+    return lambda _, arrays: arrays.update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_state("n_features_in_", 10**12), r"number of columns of the probe .*n_features_in_"),
+        (set_state("n_features_in_", "3"), r"field state.n_features_in_"),
+        (set_state("coef_", "x"), r"field state.coef_, got 'x'"),
+        (set_state("coef_", {"array": "array/9"}), r"name of an array .* field state.coef_"),
+        (set_state("predictor_", None), r"field state.predictor_"),
+        (set_state("predict", 1), r"names of fitted attributes"),
+        (set_state("_private_", 1), r"names of fitted attributes"),
+        (set_state("extra_", nested(40)), r"at most 32 values inside each other"),
+        (set_state("extra_", {"list": 3, "tuple": 1}), r"a value as rankwise saves it .*extra_"),
+        (set_state("extra_", {"dict": [["a"]]}), r"pairs of a key and a value .*extra_"),
+        (set_state("extra_", {"dict": [[nested(1), 1]]}), r"every key once .*extra_"),
+        (set_state("extra_", {"measure": "NDGC"}), r"field state.extra_ cannot, Unknown measure"),
+        (set_param("alpha", "x"), r"what RankRLS takes in field params.alpha, got 'x'"),
+        (set_param("cost", "free"), r"field params.cost, got 'free'"),
+        (
+            set_param("kernel", {"value": "Gaussian", "fields": {"gamma": -1.0}}),
+            r"params.kernel cannot, `gamma` must",
+        ),
+        (
+            set_param("kernel", {"value": "Polynomial", "fields": {"degree": "2"}}),
+            r"what a Polynomial holds there in field params.kernel.degree",
+        ),
+        (
+            set_param("kernel", {"value": "Expansion", "fields": {}}),
+            r"a Expansion with 'kernel' in field params.kernel",
+        ),
+        (set_array("probe/rows", np.ones((2, 5))), r"number of columns of the probe"),
+        (set_array("probe/scores", np.ones(7)), r"must give the scores"),
+        (set_array("array/0", np.ones(7)), r"a shape that fits .* state.coef_"),
+        (set_array("array/0", np.full(3, np.nan)), r"field state.coef_"),
+        (lambda metadata, _: metadata.pop("params"), r"parameters by name in field params"),
+        (lambda metadata, _: metadata.pop("state"), r"by name in field state"),
+        (lambda _, arrays: arrays.pop("probe/rows"), r"name of an array .* field probe"),
+    ],
+)
+def test_fields_that_do_not_fit_are_named(change, message, tmp_path):
+    ranker = RankRLS().fit(P.X, P.y, P.qid)
+    with pytest.raises(ModelFileError, match=message):
+        rankwise.load(changed(tmp_path / "m", ranker, change))
+
+
+def test_a_ranker_that_cannot_score_is_refused(tmp_path):
+    ranker = RankRLS(kernel=Laplacian(1.0)).fit(P.X, P.y, P.qid)
+    rows = {"csr": [{"array": f"csr/{k}"} for k in range(3)], "shape": [len(P.X), 3]}
+
+    def make_sparse(metadata, arrays):
+        dict(metadata["state"]["dict"])["predictor_"]["fields"]["rows"] = rows
+        parts = (np.ones(0), np.zeros(0, np.int32), np.zeros(len(P.X) + 1, np.int32))
+        arrays.update({f"csr/{k}": part for k, part in enumerate(parts)})
+
+    with pytest.raises(ModelFileError, match="a ranker that can score rows"):
+        rankwise.load(changed(tmp_path / "m", ranker, make_sparse))

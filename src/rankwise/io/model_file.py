@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ FORMAT = "rankwise-model"  # the only key of the safetensors metadata: several h
 FORMAT_VERSION = 1
 
 _KINDS = "biufU"  # booleans, integers, floats, strings
+_DTYPE = re.compile(r"[<|][biufU]\d{1,9}")
 _LAST_CODE_POINT = 0x10FFFF
 _HEADER_START = 8  # safetensors: the length of the header, then its opening brace
 
@@ -110,13 +112,24 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         checksum = document.pop("sha256")
         if checksum != _checksum(document, tensors):
             raise _damaged(path, "its checksum differs")
-        dtypes = document["dtypes"]
-        arrays = {name: _decode(tensors[name], np.dtype(dtypes[name])) for name in dtypes}
-        return document["metadata"], arrays
+        dtypes, metadata = document["dtypes"], document["metadata"]
+        if set(dtypes) != set(tensors) or not isinstance(metadata, dict):
+            raise _damaged(path, "`dtypes` or `metadata` is not what it must be")
+        arrays = {name: _decode(tensors[name], _dtype(dtypes[name])) for name in dtypes}
+        return metadata, arrays
     except ModelFileError:
         raise
+    except RecursionError as error:
+        raise _damaged(path, "too many values inside each other") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, repr(error)) from error
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return the type of an array; raise ValueError for one that is never written."""
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+        raise ValueError(f"the type {name!r}")
+    return np.dtype(name)
 
 
 def _load(path: str | os.PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
@@ -138,6 +151,8 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
 
 def _refuse_later_format(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
     version = document["format_version"]
+    if type(version) is not int:
+        raise TypeError(f"the format {version!r}")
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"{os.fspath(path)}: expected a model of format {FORMAT_VERSION} or earlier, got "

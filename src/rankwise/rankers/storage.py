@@ -1,25 +1,48 @@
 """Save fitted rankers as plain metadata and arrays, and load them again, without pickle."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
 from inspect import signature
 from os import PathLike
-from typing import Any, final
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
 import rankwise
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError, ModelFileError
 from rankwise.core.storable import STORABLE
+from rankwise.features.kernels import Kernel
+from rankwise.features.maps import FeatureMap
 from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.selection.path import SelectionPath
+from rankwise.solve.iteration import CertifiedSolution
 
 PROBE_ROWS = 2
 PROBE_TOLERANCE = 1e-9
+
+DEEPEST = 32
+"""Values inside each other, at most; nothing that is saved comes near."""
+
+LONGEST_SHOWN = 60
+N_CSR_PARTS = 3
 
 
 def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
@@ -39,13 +62,20 @@ def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str]) -> Any:
     """Load a saved ranker: same class, same parameters, same scores.
 
-    No code from the file is run. The file holds two rows with their scores; they are scored again,
-    and a file that does not give the same scores, or is damaged or foreign, is refused.
+    No code from the file is run, and everything in it is checked against what the classes take
+    before anything is built: names, types, shapes that fit together, indices in range. The file
+    holds two rows with their scores; they are scored again, and a file that does not give the same
+    scores, or is damaged or foreign, is refused.
 
     Parameters
     ----------
     path : path
         The file.
+
+    Raises
+    ------
+    ModelFileError
+        For anything but a whole model; the message names the field.
 
     Examples
     --------
@@ -57,25 +87,66 @@ def load(path: str | PathLike[str]) -> Any:
     >>> rankwise.load(path)
     RankRLS(alpha=0.5)
     """
-    metadata, arrays = read_model(path)
+    return restore(path, *read_model(path))
+
+
+def restore(
+    path: str | PathLike[str], metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Any:
+    """Build the ranker that the document and the arrays of a file describe."""
     reader = StateReader(path, arrays)
     cls = _ranker_class(path, metadata.get("class"))
-    ranker = reader.build(cls, reader.decode(metadata["params"]))
-    for key, value in reader.decode(metadata["state"]).items():
+    params = reader.decode(metadata.get("params"), "params")
+    state = reader.decode(metadata.get("state"), "state")
+    _check_params(reader, cls, params)
+    check_state(reader, cls, state)
+    ranker = reader.build(cls, params, "params")
+    for key, value in state.items():
         setattr(ranker, key, value)
-    _check_probe(path, ranker, arrays)
+    _check_probe(reader, ranker)
     return ranker
 
 
 def _ranker_class(path: str | PathLike[str], name: Any) -> Any:
     """Return a public estimator by its name; nothing else can be named by a file."""
-    cls = getattr(rankwise, name) if name in rankwise.__all__ else None
+    known = isinstance(name, str) and name in rankwise.__all__
+    cls = getattr(rankwise, name) if known else None
     if isinstance(cls, type) and issubclass(cls, BaseEstimator):
         return cls
     raise ModelFileError(
         f"{path} must hold a ranker that this version of rankwise knows: it holds {name!r}. Load "
         "it with the version that saved it."
     )
+
+
+def _check_params(reader: "StateReader", cls: Any, params: Any) -> None:
+    """Refuse parameters that are not named, or of a type that the constructor does not take."""
+    if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
+        raise reader.bad("params", "parameters by name", params)
+    reader.refuse_unknown(cls, params, "params")
+    types = get_type_hints(cls.__init__)
+    for name, value in params.items():
+        if not _may_be(value, types.get(name, Any)):
+            raise reader.bad(f"params.{name}", f"what {cls.__name__} takes", value)
+
+
+def _may_be(value: Any, annotation: Any) -> bool:
+    """Return whether a stored value may stand for a parameter; only plain types are told apart."""
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    if not all(get_origin(c) is Literal or c in (bool, int, float, str, NoneType) for c in choices):
+        return True
+    for choice in choices:
+        if get_origin(choice) is Literal and _is_one_of(value, get_args(choice)):
+            return True
+        if choice in (bool, int, float) and isinstance(value, bool | int | float):
+            return True
+        if choice in (str, NoneType) and isinstance(value, choice):
+            return True
+    return False
+
+
+def _is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
+    return isinstance(value, bool | int | float | str) and value in choices
 
 
 def _probe_rows(ranker: Any) -> FloatArray:
@@ -87,14 +158,22 @@ def _probe_scores(ranker: Any, rows: FloatArray) -> FloatArray:
     return ranker._scores(rows)
 
 
-def _check_probe(path: str | PathLike[str], ranker: Any, arrays: dict[str, Any]) -> None:
-    expected = arrays["probe/scores"]
-    scores = _probe_scores(ranker, arrays["probe/rows"])
-    if not np.allclose(scores, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE):
-        error = float(np.max(np.abs(scores - expected)))
+def _check_probe(reader: "StateReader", ranker: Any) -> None:
+    rows, expected = reader.array("probe/rows", "probe"), reader.array("probe/scores", "probe")
+    try:
+        with np.errstate(all="ignore"):
+            scores = _probe_scores(ranker, rows)
+    except Exception as error:
         raise ModelFileError(
-            f"{path} must give the scores it was saved with: they differ by up to {error:.3g}. "
-            "The file or the installation is damaged; save the model again."
+            f"{reader.path} must hold a ranker that can score rows: {type(error).__name__}, "
+            f"{error}. The file is damaged; save the model again."
+        ) from error
+    same = np.shape(scores) == expected.shape and expected.dtype.kind == "f"
+    if not (same and np.allclose(scores, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE)):
+        error = float(np.max(np.abs(scores - expected))) if same else float("nan")
+        raise ModelFileError(
+            f"{reader.path} must give the scores it was saved with: they differ by up to "
+            f"{error:.3g}. The file or the installation is damaged; save the model again."
         )
 
 
@@ -155,41 +234,267 @@ class StateReader:
         self.path = path
         self.arrays = arrays
 
-    def decode(self, value: Any) -> Any:
-        """Return the value that was encoded."""
-        if not isinstance(value, dict):
+    def decode(self, value: Any, field: str = "value", depth: int = 0) -> Any:
+        """Return the value that was encoded; ``field`` is where it stands in the document."""
+        if depth > DEEPEST:
+            raise self.bad(field, f"at most {DEEPEST} values inside each other", "more")
+        if value is None or isinstance(value, bool | int | float | str):
             return value
-        if "array" in value:
-            return self.arrays[value["array"]]
-        if "csr" in value:
-            parts = tuple(self.decode(part) for part in value["csr"])
-            return sparse.csr_array(parts, shape=tuple(value["shape"]))
-        if "list" in value:
-            items = [self.decode(v) for v in value["list"]]
+        keys = set(value) if isinstance(value, dict) else set()
+        if keys == {"array"}:
+            return self.array(value["array"], field)
+        if keys == {"csr", "shape"}:
+            return self._csr(value, field)
+        if keys == {"list", "tuple"} and isinstance(value["list"], list):
+            items = [
+                self.decode(v, f"{field}[{i}]", depth + 1) for i, v in enumerate(value["list"])
+            ]
             return tuple(items) if value["tuple"] else items
-        if "dict" in value:
-            return {self.decode(k): self.decode(v) for k, v in value["dict"]}
-        if "measure" in value:
-            return parse_measure(value["measure"])
-        return self._value(value)
+        if keys == {"dict"} and isinstance(value["dict"], list):
+            return self._dict(value["dict"], field, depth)
+        if keys == {"measure"} and isinstance(value["measure"], str):
+            return self._built(lambda: parse_measure(value["measure"]), field)
+        if keys == {"value", "fields"} and isinstance(value["fields"], dict):
+            return self._value(value, field, depth)
+        raise self.bad(field, "a value as rankwise saves it", value)
 
-    def _value(self, value: dict[str, Any]) -> Any:
-        name = value.get("value")
-        if name not in STORABLE:
+    def array(self, name: Any, field: str) -> NDArray[Any]:
+        """Return an array by its name."""
+        if not isinstance(name, str) or name not in self.arrays:
+            raise self.bad(field, "the name of an array of the file", name)
+        array: NDArray[Any] = self.arrays[name]
+        return array
+
+    def _csr(self, value: dict[str, Any], field: str) -> Any:
+        """Return sparse rows, after a full check: their use does not check anything."""
+        parts = value["csr"] if isinstance(value["csr"], list) else []
+        names = [part.get("array") if isinstance(part, dict) else None for part in parts]
+        if len(names) != N_CSR_PARTS:
+            raise self.bad(field, "three arrays of sparse rows", value["csr"])
+        data, indices, indptr = (self.array(name, field) for name in names)
+        shape = value["shape"]
+        if not _is_shape(shape) or not _is_csr(data, indices, indptr, *shape):
+            raise self.bad(field, "sparse rows whose indices lie inside their shape", shape)
+        return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+
+    def _dict(self, pairs: list[Any], field: str, depth: int) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for pair in pairs:
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise self.bad(field, "pairs of a key and a value", pair)
+            key = self.decode(pair[0], f"{field}, a key", depth + 1)
+            inner = self.decode(pair[1], f"{field}.{key}", depth + 1)
+            try:
+                is_new = key not in found
+            except TypeError:
+                is_new = False
+            if not is_new:
+                raise self.bad(field, "every key once", key)
+            found[key] = inner
+        return found
+
+    def _value(self, value: dict[str, Any], field: str, depth: int) -> Any:
+        name = value["value"]
+        if not isinstance(name, str) or name not in STORABLE:
             raise ModelFileError(
                 f"{self.path} must hold values that this version of rankwise knows: it holds a "
-                f"{name!r}. Load it with the version that saved it."
+                f"{name!r} (field {field}). Load it with the version that saved it."
             )
-        return self.build(STORABLE[name], self.decode({"dict": list(value["fields"].items())}))
+        given = value["fields"]
+        content = {k: self.decode(v, f"{field}.{k}", depth + 1) for k, v in given.items()}
+        self.refuse_unknown(STORABLE[name], content, field)
+        self._check_fields(STORABLE[name], content, field)
+        return self.build(STORABLE[name], content, field)
 
-    def build(self, cls: Any, arguments: Mapping[str, Any]) -> Any:
-        """Make an instance; refuse arguments that this version of the class does not take."""
-        known = set(signature(cls).parameters)
-        unknown = sorted(set(arguments) - known)
+    def _check_fields(self, cls: type[Any], content: dict[str, Any], field: str) -> None:
+        """Refuse fields of a type other than their annotation, and indices that are negative."""
+        types = get_type_hints(cls)
+        for entry in fields(cls):
+            if entry.name not in content:
+                if entry.default is MISSING and entry.default_factory is MISSING:
+                    raise self.bad(field, f"a {cls.__name__} with {entry.name!r}", "none")
+                continue
+            inner = content[entry.name]
+            if not _fits(inner, types[entry.name]):
+                where = f"{field}.{entry.name}"
+                raise self.bad(where, f"what a {cls.__name__} holds there", inner)
+        for name, rows in INDICES.get(cls.__name__, {}).items():
+            index, of = content.get(name), content.get(rows)
+            if index is not None and of is not None and index.max(initial=-1) >= len(of):
+                raise self.bad(f"{field}.{name}", f"positions in {rows}", "some beyond it")
+
+    def refuse_unknown(self, cls: Any, arguments: Mapping[str, Any], field: str) -> None:
+        """Refuse arguments that this version of a class does not take."""
+        unknown = sorted(set(arguments) - set(signature(cls).parameters))
         if unknown:
             raise ModelFileError(
                 f"{self.path} must hold parameters that this version of rankwise knows: its "
-                f"{cls.__name__} has {', '.join(map(repr, unknown))}. Load it with the version "
-                "that saved it."
+                f"{cls.__name__} has {', '.join(map(repr, unknown))} (field {field}). Load it with "
+                "the version that saved it."
             )
-        return cls(**arguments)
+
+    def build(self, cls: Any, arguments: Mapping[str, Any], field: str) -> Any:
+        """Make an instance of a class from arguments that were checked."""
+        return self._built(lambda: cls(**arguments), field)
+
+    def _built(self, make: Callable[[], Any], field: str) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            raise ModelFileError(
+                f"{self.path} must hold values that can be built: field {field} cannot, {error}"
+            ) from error
+
+    def bad(self, field: str, expected: str, got: object) -> ModelFileError:
+        """Return the error of a field that does not hold what it must."""
+        plain = isinstance(got, bool | int | float | str | tuple)
+        shown = repr(got) if plain else type(got).__name__
+        return ModelFileError(
+            f"{self.path}: expected {expected} in field {field}, got {shown[:LONGEST_SHOWN]}. The "
+            "file is damaged, or of another version of rankwise: save the model again, or load it "
+            "with the version that saved it."
+        )
+
+
+def _is_shape(shape: Any) -> bool:
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    return whole and len(shape) == 2
+
+
+def _is_csr(
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    n_rows: int,
+    n_columns: int,
+) -> bool:
+    """Return whether arrays are sparse rows of this shape: what SciPy takes on trust."""
+    if any(part.ndim != 1 for part in (data, indices, indptr)) or data.dtype.kind not in "biuf":
+        return False
+    if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or len(indptr) != n_rows + 1:
+        return False
+    ends_fit = indptr[0] == 0 and indptr[-1] == len(data) == len(indices)
+    rising = bool(np.all(indptr[1:] >= indptr[:-1]))
+    inside = len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < n_columns)
+    return bool(ends_fit) and rising and inside
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Return whether a stored value is of an annotated type; types unknown here are taken."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is Any or isinstance(annotation, TypeVar | str):
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, choice) for choice in inner)
+    if origin is Literal:
+        return _is_one_of(value, inner)
+    if origin is Annotated:
+        return _fits(value, inner[0])
+    if origin is np.ndarray:
+        kinds = ARRAY_KINDS.get(get_args(inner[1])[0] if get_args(inner[1]) else Any, "biufU")
+        array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
+        return array and not (kinds == "iu" and value.size and value.min() < 0)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    kind = annotation if origin is None else origin
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def check_state(reader: StateReader, cls: Any, state: Any) -> None:
+    """Refuse fitted attributes of wrong names, types or shapes that do not fit together."""
+    if not isinstance(state, dict):
+        raise reader.bad("state", "fitted attributes by name", state)
+    for name, value in state.items():
+        if not isinstance(name, str) or not FITTED_NAME.fullmatch(name) or hasattr(cls, name):
+            raise reader.bad("state", "names of fitted attributes", name)
+        if name in FITTED and not FITTED[name](value):
+            raise reader.bad(f"state.{name}", "what a fitted ranker holds there", value)
+    n_features = state.get("n_features_in_")
+    probe = reader.array("probe/rows", "probe")
+    if n_features is None or probe.shape != (PROBE_ROWS, n_features) or not _is_finite(probe):
+        raise reader.bad("state.n_features_in_", "the number of columns of the probe", n_features)
+    for name in _misfits(state, n_features):
+        raise reader.bad(f"state.{name}", "a shape that fits the others", np.shape(state.get(name)))
+
+
+def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
+    """Yield the fitted attributes whose shapes do not fit the number of features, or each other."""
+    for name in ("X_train_", "basis_rows_"):
+        if name in state and np.shape(state[name])[1:] != (n_features,):
+            yield name
+    if "feature_names_in_" in state and len(state["feature_names_in_"]) != n_features:
+        yield "feature_names_in_"
+    if "predictor_" in state:
+        yield from _misfits_of_weights(state, state["predictor_"].expansion_rows, n_features)
+    if "item_factors_" in state:
+        shape = np.shape(state.get("user_factors_"))
+        if len(shape) != 2 or state["item_factors_"].shape != (n_features, shape[1]):
+            yield "item_factors_"
+        if np.shape(state.get("item_bias_")) != (n_features,):
+            yield "item_bias_"
+        if np.shape(state.get("ratings_")) != (*shape[:1], n_features):
+            yield "ratings_"
+
+
+def _misfits_of_weights(
+    state: dict[str, Any], rows: Matrix | None, n_features: int
+) -> Iterator[str]:
+    if rows is None:
+        if np.shape(state.get("coef_"))[-1:] != (n_features,) or state["coef_"].ndim > 2:
+            yield "coef_"
+        return
+    dense = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2
+    if not (dense or sparse.issparse(rows)) or rows.shape[1] != n_features:
+        yield "predictor_"
+    elif np.shape(state.get("dual_coef_"))[:1] != rows.shape[:1] or state["dual_coef_"].ndim > 2:
+        yield "dual_coef_"
+
+
+def _is_finite(value: Any) -> bool:
+    plain = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return plain and bool(np.isfinite(value).all())
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1
+
+
+def _is_a(*kinds: type[Any]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+FITTED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(["coef_", "dual_coef_", "item_bias_", "objective_values_"], _is_finite),
+    **dict.fromkeys(["user_factors_", "item_factors_", "variances_"], _is_finite),
+    **dict.fromkeys(["n_queries_", "n_ignored_queries_", "n_ignored_users_"], _is_count),
+    **dict.fromkeys(["n_iter_", "best_iter_", "n_components_", "n_features_in_"], _is_count),
+    **dict.fromkeys(["alpha_", "C_", "held_out_value_", "improvement_"], _is_number),
+    **dict.fromkeys(["fitted_with_qid_", "zero_based_"], _is_a(bool)),
+    **dict.fromkeys(["cost_", "ties_"], _is_a(str)),
+    "feature_names_in_": _is_text,
+    "predictor_": _is_a(FeatureMap),
+    "kernel_": _is_a(Kernel),
+    "path_": _is_a(SelectionPath),
+    "search_": _is_a(list),
+    "solution_": _is_a(CertifiedSolution),
+    "ratings_": sparse.issparse,
+}
+"""What fitted attributes hold; those not listed here are checked as values only."""
+
+FITTED_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
+
+INDICES = {"Prior": {"first": "R", "second": "R"}}
+"""Fields whose entries are positions in another field."""
+
+ARRAY_KINDS: dict[Any, str] = {np.float64: "f", np.intp: "iu", np.int64: "iu", np.bool_: "b"}
+"""Kinds of arrays by the type in an annotation; whole numbers are positions, not negative."""
