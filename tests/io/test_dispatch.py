@@ -1,4 +1,6 @@
 import gzip
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -60,3 +62,15 @@ def test_missing_file_is_the_systems_error(tmp_path):
     for name in ["none.txt", "none.csv", "none"]:
         with pytest.raises(FileNotFoundError):
             read(tmp_path / name)
+
+
+@pytest.mark.parametrize("n_items", [3, 40_000])
+def test_nothing_of_a_pipe_is_lost(tmp_path, n_items):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    lines = "".join(f"{i % 3} qid:{i // 10} 1:{i}\n" for i in range(n_items))
+    writer = threading.Thread(target=lambda: pipe.write_text(lines))
+    writer.start()
+    data = read(pipe)
+    writer.join()
+    np.testing.assert_array_equal(data.X[:, 0], np.arange(n_items))

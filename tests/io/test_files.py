@@ -4,13 +4,24 @@ import bz2
 import gzip
 import lzma
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from rankwise.core.errors import DataFileError
-from rankwise.io.files import format_suffix, open_read, open_write, replacing
+from rankwise.io.files import (
+    format_suffix,
+    is_stream,
+    open_read,
+    open_write,
+    refuse_stream,
+    refuse_unwritable,
+    replacing,
+)
 
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 COMPRESSED = [suffix for suffix in OPENERS if suffix]
@@ -172,3 +183,79 @@ def test_pipe_is_written_in_place(tmp_path):
 def test_missing_folder_is_the_systems_error(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "no" / "a.txt"):
         pass
+
+
+def test_a_writer_that_replaces_its_file_does_not_replace_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    with replacing(path) as new:
+        (new.parent / "other").write_bytes(CONTENT)
+        (new.parent / "other").replace(new)
+    reader.join()
+    assert received == [CONTENT]
+    assert is_stream(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_standard_output_is_written_through(tmp_path):
+    code = (
+        "from rankwise.io.files import replacing\n"
+        "with replacing('/dev/stdout') as new: new.write_text('through')\n"
+    )
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert piped.stdout == b"through"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_bytes() == b"through"
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, kill):
+    path = tmp_path / "a.txt"
+    code = (
+        "import os, sys\n"
+        "from rankwise.io.files import replacing\n"
+        "with replacing(sys.argv[1]) as new:\n"
+        "    new.write_text('half')\n"
+        "    os.kill(os.getpid(), int(sys.argv[2]))\n"
+        "    import time; time.sleep(60)\n"
+    )
+    for name in (path, tmp_path / "b.txt"):
+        ended = subprocess.run([sys.executable, "-c", code, name, str(int(kill))], check=False)
+        assert ended.returncode == -kill
+    assert len(list(tmp_path.iterdir())) == 2
+    with replacing(path) as new, replacing(path) as other:  # of a running process: left alone
+        assert new.exists()
+        other.write_text("other")
+        new.write_text("new")
+    left = sorted(entry.name for entry in tmp_path.iterdir())
+    assert left[1] == "a.txt"
+    assert left[0].startswith(".b.txt.")
+    assert len(left) == 2
+    assert path.read_text() == "new"
+
+
+def test_folders_that_cannot_be_written_are_noticed_before(tmp_path, monkeypatch):
+    refuse_unwritable(tmp_path / "a.txt")
+    with pytest.raises(IsADirectoryError):
+        refuse_unwritable(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        refuse_unwritable(tmp_path / "no" / "a.txt")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(PermissionError, match=tmp_path.name):
+        refuse_unwritable(tmp_path / "a.txt")
+    with pytest.raises(PermissionError, match=tmp_path.name), replacing(tmp_path / "a.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pipes_are_refused_where_a_file_is_read_twice(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataFileError, match="pipe: expected a file to be read twice, .* a pipe"):
+        refuse_stream(tmp_path / "pipe", "be read twice")
+    refuse_stream(tmp_path / "none", "be read twice")
+    (tmp_path / "file").touch()
+    refuse_stream(tmp_path / "file", "be read twice")

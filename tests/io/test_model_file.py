@@ -1,5 +1,9 @@
 import json
+import os
 import pickle
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -262,3 +266,51 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
     plain.touch()
     write_model(tmp_path / "m", {}, {"x": np.zeros(2)})
     assert (tmp_path / "m").stat().st_mode == plain.stat().st_mode
+
+
+def test_a_full_disk_is_the_systems_error_and_keeps_the_old_model(tmp_path):
+    write_model(tmp_path / "m", {"version": "old"}, {})
+    code = (
+        "import resource, signal, sys\n"
+        "import numpy as np\n"
+        "from rankwise.io import write_model\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "try:\n"
+        "    write_model(sys.argv[1], {}, {'w': np.ones(10**5)})\n"
+        "except OSError as error:\n"
+        "    print(error.errno)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "m"], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "27\n"  # EFBIG, this test's stand-in for ENOSPC
+    assert read_model(tmp_path / "m")[0] == {"version": "old"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_models_go_through_pipes_and_are_not_read_from_them(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelFileError, match="got a pipe or a device"):
+        read_model(pipe)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_model(pipe, {"a": 1}, {"w": np.ones(2)})
+    reader.join()
+    (tmp_path / "m").write_bytes(received[0])
+    assert read_model(tmp_path / "m")[0] == {"a": 1}
+
+
+def test_other_programs_read_what_is_written(tmp_path):
+    tensors = {dtype: np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES[:12]}
+    tensors |= {"empty": np.zeros((0, 4)), "number": np.array(3.0), "naïve": np.ones(1)}
+    model_file.save_file(tensors, tmp_path / "ours", {"key": "value"})
+    with safe_open(tmp_path / "ours", "numpy") as file:
+        assert file.metadata() == {"key": "value"}
+        assert set(file.keys()) == set(tensors)
+        for name, tensor in tensors.items():
+            found = file.get_tensor(name)
+            assert found.dtype == tensor.dtype
+            np.testing.assert_array_equal(found, tensor)

@@ -1,11 +1,13 @@
 """Files read in chunks hold what the same files hold when read whole."""
 
+import os
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
 from rankwise import DataFileError
-from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
+from rankwise.io import iter_svmlight, read_svmlight, read_table, write_svmlight, write_table
 from rankwise.io.streams import RowStore, open_stream
 
 
@@ -110,3 +112,25 @@ def test_stored_dense_rows_come_back(tmp_path):
     store.append(np.asfortranarray(X[5:]))
     np.testing.assert_array_equal(store.read_dense(2, 8), X[2:8])
     np.testing.assert_array_equal(store.starts(), 4 * np.arange(10))
+
+
+@pytest.mark.parametrize("name", ["train.txt", "train.parquet"])
+def test_pipes_are_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataFileError, match="expected a file to be read in chunks.*got a pipe"):
+        open_stream(tmp_path / name, memory=1000)
+    with pytest.raises(DataFileError, match="got a pipe"):
+        read_table(tmp_path / "train.parquet") if "parquet" in name else iter_svmlight(
+            tmp_path / name
+        )
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+def test_the_numbering_is_known(tmp_path, zero_based):
+    (tmp_path / "train.txt").write_text("1 2:1\n0 3:1\n")
+    path = tmp_path / "train.txt"
+    stream = open_stream(path, memory=1000, zero_based=zero_based)
+    assert stream.zero_based is zero_based
+    assert all(chunk.zero_based is zero_based for chunk in stream.chunks())
+    assert read_svmlight(path, zero_based=zero_based).zero_based is zero_based
+    assert read_svmlight(path).zero_based is False

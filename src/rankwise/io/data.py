@@ -27,6 +27,10 @@ class RankingData:
         The comment of each item, empty where there is none; None when there are no comments.
     feature_names : list of n_features strings
         The names of the columns; None when the file does not name them.
+    zero_based : bool
+        Whether the features of a svmlight file were numbered from 0; None for other formats. A
+        model goes with one numbering: keep it as the ranker's ``zero_based_``, and read other
+        files with it.
 
     Examples
     --------
@@ -41,6 +45,7 @@ class RankingData:
     qid: NDArray[Any] | None = None
     comments: list[str] | None = None
     feature_names: list[str] | None = None
+    zero_based: bool | None = None
 
     @property
     def n_items(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import RankingData
-from rankwise.io.files import format_suffix, open_read
+from rankwise.io.files import format_suffix, is_stream, open_read
 from rankwise.io.svmlight.reader import read_svmlight
 from rankwise.io.tables.reading import TABLE_SUFFIXES, read_table
 
@@ -21,7 +21,7 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
     `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` by `read_table`; all but Parquet
     may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another name is read as svmlight if
-    its first line looks like it.
+    its first line looks like it, and so is a pipe, of which nothing must be read twice.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     suffix = format_suffix(path)
     if suffix in TABLE_SUFFIXES:
         return read_table(path, **options)
-    if suffix in _SVMLIGHT_SUFFIXES or _looks_like_svmlight(path):
+    if suffix in _SVMLIGHT_SUFFIXES or is_stream(path) or _looks_like_svmlight(path):
         return read_svmlight(path, **options)
     known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | TABLE_SUFFIXES))
     raise DataFileError(

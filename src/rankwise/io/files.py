@@ -1,10 +1,16 @@
 """Open files, compressed or not by their suffix; write them all or nothing."""
 
 import bz2
+import errno
 import gzip
+import hashlib
 import lzma
 import os
 import secrets
+import shutil
+import socket
+import stat
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +21,43 @@ from rankwise.core.errors import DataFileError
 
 _COMPRESSED = {".gz", ".xz", ".bz2"}
 _GZIP_LEVEL = 6  # gzip's default; Python's 9 takes three times as long to save a few per cent
+
+
+_PLACES_OF_STREAMS = ("/dev/", "/proc/")  # links there stand for open files: not to be replaced
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a pipe or a device, which is read and written once."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def refuse_stream(path: str | os.PathLike[str], task: str) -> None:
+    """Refuse a pipe where a file is read more than once."""
+    if is_stream(path):
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a file to {task}, which reads it more than once, got a "
+            "pipe. Save the data to a file first."
+        )
+
+
+def refuse_unwritable(path: str | os.PathLike[str]) -> None:
+    """Raise the error of the system that writing this file would end in, before any work is done.
+
+    Nothing is written. A disk that fills up meanwhile is not foreseen.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+    place = path if _is_written_through(path) else folder
+    if not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(place))
 
 
 def format_suffix(path: str | os.PathLike[str]) -> str:
@@ -69,7 +112,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The new content is flushed to disk before the rename, so that after a crash at any moment there
     is either the old file or the new one. When the block fails, the old file stays as it was and
-    the new one is removed. Links are followed; devices and pipes are written in place.
+    the new one is removed; what a killed process left is removed by the next one that writes the
+    same file. Links are followed. Devices and pipes are never replaced: the new content is copied
+    to them when it is complete.
 
     Parameters
     ----------
@@ -87,11 +132,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     path.read_text()
     'all or nothing'
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        yield target
+    if _is_written_through(path):
+        with _copied_to(path) as new:
+            yield new
         return
-    new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    refuse_unwritable(path)
+    target = Path(os.path.realpath(path))
+    _remove_leftovers(target)
+    new = target.with_name(f".{target.name}.{_owner()}.{os.getpid()}.{secrets.token_hex(4)}.part")
     new.touch(exist_ok=False)
     mode = (target if target.exists() else new).stat().st_mode
     try:
@@ -104,6 +152,54 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             new.unlink()
         raise
+
+
+def _is_written_through(path: str | os.PathLike[str]) -> bool:
+    named = os.fspath(path)
+    is_open = isinstance(named, str) and named.startswith(_PLACES_OF_STREAMS)
+    return is_stream(path) or (is_open and os.path.exists(path))
+
+
+@contextmanager
+def _copied_to(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary file whose content goes to a device or a pipe in the end."""
+    with tempfile.TemporaryDirectory(prefix="rankwise-") as folder:
+        new = Path(folder, "content")
+        new.touch()
+        yield new
+        with new.open("rb") as content, open(path, "wb") as stream:
+            shutil.copyfileobj(content, stream)
+
+
+def _owner() -> str:
+    """Return what the processes have in common whose numbers can be compared with ours."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return hashlib.sha256(f"{socket.gethostname()} {space}".encode()).hexdigest()[:8]
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove unfinished files for the same target whose processes are gone."""
+    prefix = f".{target.name}.{_owner()}."
+    for entry in os.scandir(target.parent):
+        name = entry.name
+        if name.startswith(prefix) and name.endswith(".part"):
+            number = name.removeprefix(prefix).split(".")[0]
+            if number.isdecimal() and not _is_running(int(number)):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _decompressed(raw: BinaryIO, suffix: str) -> BinaryIO:

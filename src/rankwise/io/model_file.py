@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from rankwise import __version__
 from rankwise.core.errors import InvalidInputError, ModelFileError
-from rankwise.io.files import replacing
+from rankwise.io.files import is_stream, replacing
 
 FORMAT = "rankwise-model"  # the only key of the safetensors metadata: several have no fixed order
 FORMAT_VERSION = 1
 
 _KINDS = "biufU"  # booleans, integers, floats, strings
 _DTYPE = re.compile(r"[<|][biufU]\d{1,9}")
+_TENSOR_TYPES = {
+    "b1": "BOOL",
+    **{f"{kind}{n}": f"{kind.upper()}{8 * n}" for kind in "iu" for n in (1, 2, 4, 8)},
+    **{f"f{n}": f"F{8 * n}" for n in (2, 4, 8)},
+}
+_ALIGNMENT = 8  # of the first array
 _LAST_CODE_POINT = 0x10FFFF
 _HEADER_START = 8  # safetensors: the length of the header, then its opening brace
 
@@ -74,6 +79,30 @@ def write_model(
                 f"{os.fspath(path)}: expected to read back what was written, got something else. "
                 "An older file of this name is untouched. Check the disk and save again."
             ) from error
+
+
+def save_file(
+    tensors: Mapping[str, NDArray[Any]], path: str | os.PathLike[str], metadata: Mapping[str, str]
+) -> None:
+    """Write a safetensors file in place, array by array.
+
+    The package's own writer puts another file in the place of ``path``, whatever that was, and
+    hides the errors of the system.
+    """
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # keeps alignment
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in order:
+        tensor = tensors[name]
+        start, end = end, end + tensor.nbytes
+        kind = _TENSOR_TYPES[tensor.dtype.str[1:]]
+        header[name] = {"dtype": kind, "shape": tensor.shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    with open(path, "wb") as stream:
+        stream.write(len(text).to_bytes(_HEADER_START, "little") + text)
+        for name in order:
+            stream.write(tensors[name].reshape(-1).view(np.uint8).data)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -134,6 +163,8 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def _load(path: str | os.PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
     """Return the document and the tensors of a safetensors file."""
+    if is_stream(path):
+        raise _foreign(path, "a pipe or a device; save it to a file first")
     with open(path, "rb") as stream:
         beginning = stream.read(_HEADER_START + 1)
     try:

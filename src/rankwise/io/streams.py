@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from rankwise.core.arrays import IntArray, Matrix
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import RankingData
-from rankwise.io.files import format_suffix
+from rankwise.io.files import format_suffix, refuse_stream
 from rankwise.io.svmlight.reader import (
     CHUNK_BYTES,
     SvmlightScan,
@@ -39,12 +39,15 @@ class DataStream(ABC):
         The names of the columns; None when the file does not name them.
     has_qid : bool
         Whether the items have queries.
+    zero_based : bool
+        Whether svmlight features are numbered from 0; None for other formats.
     """
 
     n_items: int
     n_features: int
     feature_names: list[str] | None
     has_qid: bool
+    zero_based: bool | None = None
 
     @abstractmethod
     def chunks(self) -> Iterator[RankingData]:
@@ -119,6 +122,7 @@ def open_stream(
     y, qid, features
         Columns of Parquet files, as in `read_table`.
     """
+    refuse_stream(path, "be read in chunks")
     suffix = format_suffix(path)
     if suffix in DELIMITERS:
         raise DataFileError(
@@ -136,6 +140,7 @@ def open_stream(
         n_features=scan.n_features,
         feature_names=None,
         has_qid=scan.has_qid,
+        zero_based=scan.zero_based,
         path=path,
         scan=scan,
         chunk_bytes=chunk_bytes,

@@ -36,6 +36,13 @@ class Ranker(BaseEstimator, ABC):
 
     fitted_with_qid_: bool
 
+    zero_based_: bool
+    """Whether the svmlight file learned from numbered features from 0, where that is known.
+
+    `LinearRankRLS.fit_file` keeps it; after `fit` set it to the ``zero_based`` of the data read.
+    It is saved with the ranker, for the reading of other files; a new fit forgets it.
+    """
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
@@ -183,6 +190,7 @@ class PointRanker(Ranker, ABC):
             raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
         if reset:
             refuse_huge_rows(rows)
+            vars(self).pop("zero_based_", None)
         return rows
 
     def _keep(

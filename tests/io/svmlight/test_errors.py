@@ -146,3 +146,13 @@ def test_chunks_of_no_bytes_are_refused(tmp_path):
         iter_svmlight(path, chunk_bytes=0)
     with pytest.raises(InvalidInputError, match="`chunk_bytes` must be at least 1: got 0"):
         scan_svmlight(path, chunk_bytes=0)
+
+
+def test_a_feature_beyond_reason_needs_to_be_meant(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1 1:0.5\n0 2147483647:1\n")
+    with pytest.raises(DataFileError, match=r"line 2: expected features up to 67108864 \(or n_f"):
+        read_svmlight(path)
+    data = read_svmlight(path, n_features=2147483647)
+    assert data.X.shape == (2, 2147483647)
+    assert data.X.nnz == 2

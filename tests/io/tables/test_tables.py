@@ -272,3 +272,22 @@ def test_unknown_suffix_is_refused(tmp_path):
         read_table(tmp_path / "a.xlsx")
     with pytest.raises(DataFileError, match=r"ends in one of \.csv, \.parquet.*, got ''"):
         write_table(tmp_path / "a", {"a": [1.0]})
+
+
+def test_damaged_parquet_is_refused_or_read(tmp_path):
+    path = tmp_path / "a.parquet"
+    rng = np.random.default_rng(0)
+    write_table(path, {"a": rng.normal(size=50), "y": np.arange(50), "qid": ["x", "y"] * 25})
+    content = path.read_bytes()
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(content)
+        for place in rng.integers(len(content), size=3):
+            damaged[place] = int(rng.integers(256))
+        path.write_bytes(damaged)
+        try:
+            assert read_table(path).n_items > 0
+        except DataFileError as error:
+            assert "a.parquet" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused > 100

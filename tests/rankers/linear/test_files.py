@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from problems import problem
-from rankwise import DataFileError, InvalidInputError, RankRLS
+from rankwise import DataFileError, InvalidInputError, RankRLS, load
 from rankwise.io import write_svmlight, write_table
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 
@@ -198,3 +198,16 @@ def test_memory_is_bounded_by_the_parameter(files, solver):
     per_item = 150 * N_ITEMS if solver == "iterations" else 0
     assert int(out.stdout) < memory + per_item + (1 << 20)
     assert 2 * (memory + per_item) < 12 * N_ITEMS * N_ENTRIES
+
+
+def test_the_numbering_of_the_file_is_kept_and_saved(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("1 qid:1 0:1 1:2\n0 qid:1 0:2 1:1\n")
+    ranker = LinearRankRLS().fit_file(path)
+    assert ranker.zero_based_ is True
+    ranker.save(tmp_path / "m")
+    assert load(tmp_path / "m").zero_based_ is True
+    path.write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
+    assert ranker.fit_file(path).zero_based_ is False
+    ranker.fit(np.eye(2), [0, 1])
+    assert "zero_based_" not in vars(ranker)

@@ -380,3 +380,10 @@ def test_other_refusals():
     with pytest.warns(ConvergenceWarning, match="Raise max_iter or alpha") as caught:
         LinearRankRLS(1e-9, max_iter=1).fit(P.X, P.y)
     assert caught[0].filename == __file__
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
+    plain = LinearRankRLS(alphas=None).fit(P.X, P.y, P.qid)
+    with pytest.warns(RuntimeWarning, match="checkpoint could not be written, and the fit goes on"):
+        ranker = LinearRankRLS(checkpoint=tmp_path / "none" / "c").fit(P.X, P.y, P.qid)
+    np.testing.assert_array_equal(ranker.coef_, plain.coef_)

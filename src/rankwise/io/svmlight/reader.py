@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import RankingData
-from rankwise.io.files import open_read
+from rankwise.io.files import open_read, refuse_stream
 from rankwise.io.svmlight._kernels import (
     BAD_FEATURE,
     BAD_QID,
@@ -32,6 +32,9 @@ from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_i
 
 CHUNK_BYTES = 1 << 24
 """Bytes of text parsed at a time: 16 MB take a tenth of a second, and about as much memory."""
+
+MOST_FEATURES = 1 << 26
+"""Features that a file may have unless told how many: a weight for each takes half a GiB."""
 
 ZeroBased = bool | Literal["auto"]
 Dense = bool | Literal["auto"]
@@ -109,7 +112,8 @@ def read_svmlight(
         Number of columns of X; by default the largest feature in the file. For test data, pass the
         number of features of the training data.
     zero_based
-        Whether features are numbered from 0; "auto" decides by whether a 0 occurs.
+        Whether features are numbered from 0; "auto" decides by whether a 0 occurs. For test data,
+        pass the ``zero_based`` of the training data.
     dense
         Whether X is a dense or a sparse (CSR) array; "auto" makes it dense when the file holds more
         than half of its entries.
@@ -214,6 +218,8 @@ def iter_svmlight(
     [[2.0], [0.0, 1.0]]
     """
     _check_options(dense, comments, dtype, chunk_bytes)
+    if scan is None:
+        refuse_stream(path, "be read in chunks without a scan")
     known = scan_svmlight(path, chunk_bytes=chunk_bytes) if scan is None else scan
     return (
         _assemble(deque([_check_features(path, chunk, known)]), known, dense)
@@ -314,6 +320,11 @@ def _scan(
     if from_zero == "auto":
         from_zero = any(feature.number == 0 for feature in extremes)
     n_found = max((feature.number + from_zero for feature in extremes), default=0)
+    if n_features is None and n_found > MOST_FEATURES:
+        number, line = max(extremes)
+        raise bad_line(
+            path, line, f"features up to {MOST_FEATURES} (or n_features=...)", str(number)
+        )
     scan = SvmlightScan(
         n_items=n_items,
         n_features=n_found if n_features is None else n_features,
@@ -371,7 +382,7 @@ def _assemble(chunks: deque[SvmlightChunk], scan: SvmlightScan, dense: Dense) ->
     comments = _join_comments(chunks)
     make_dense = scan.density > 0.5 if dense == "auto" else dense
     X = _dense(chunks, scan, len(y)) if make_dense else _sparse(chunks, scan, len(y))
-    return RankingData(X, y, qid, comments)
+    return RankingData(X, y, qid, comments, zero_based=scan.zero_based)
 
 
 def _join_qid(chunks: deque[SvmlightChunk], scan: SvmlightScan) -> NDArray[Any] | None:

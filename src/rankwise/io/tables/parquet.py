@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import DataFileError, MissingExtraError
-from rankwise.io.files import replacing
+from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
+from rankwise.io.files import refuse_stream, replacing
 from rankwise.io.tables.table import CellError, DataTable
 
 PARQUET_SUFFIXES = {".parquet", ".pq"}
@@ -20,6 +20,9 @@ _NUMERIC_TYPES = {
     *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
     *("halffloat", "float", "double", "bool"),
 }
+
+_OF_DAMAGED_FILES = (ValueError, TypeError, LookupError, OverflowError, MemoryError)
+"""What pyarrow and the arrays of its numbers raise where sizes or names in a file are damaged."""
 
 
 @final
@@ -90,10 +93,13 @@ def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]
 def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Open a file; errors in its content become a `DataFileError`."""
     arrow, parquet = _pyarrow("Reading Parquet files")
+    refuse_stream(path, "be read as Parquet")
     try:
         with parquet.ParquetFile(path) as file:
             yield file
-    except (arrow.ArrowException, OSError) as error:
+    except RankwiseError:
+        raise
+    except (arrow.ArrowException, OSError, *_OF_DAMAGED_FILES) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataFileError(

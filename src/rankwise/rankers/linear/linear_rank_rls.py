@@ -312,6 +312,9 @@ class LinearRankRLS(PointRanker):
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
+        vars(self).pop("zero_based_", None)
+        if stream.zero_based is not None:
+            self.zero_based_ = stream.zero_based
         has_qid = stream.has_qid
         validator = self._validator(settings, X_val, y_val, qid_val, has_qid=has_qid)
         refuse_missing_validation(settings, validator)

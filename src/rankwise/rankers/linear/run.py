@@ -1,6 +1,7 @@
 """A run of conjugate gradients: its settings, its progress and its checkpoint."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -166,8 +167,15 @@ class Checkpoint:
         return cls(path, identity, equations)
 
     def write(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Write the state of the run, all or nothing."""
-        write_model(self.path, self.identity, {**state, **self.equations})
+        """Write the state of the run, all or nothing; where that fails, warn and go on."""
+        try:
+            write_model(self.path, self.identity, {**state, **self.equations})
+        except (OSError, ModelFileError) as error:
+            warnings.warn(
+                f"The checkpoint could not be written, and the fit goes on without it: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def read(self) -> Mapping[str, NDArray[Any]] | None:
         """Return the state in the file, None where there is no file yet."""
