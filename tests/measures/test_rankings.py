@@ -1,10 +1,13 @@
 """Cells shared out to threads."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import precision_sums, sort_items, swapped_pairs
+from rankwise.measures._kernels import precision_sums, swapped_pairs
+from rankwise.measures._sorting_kernels import sort_items
 from rankwise.measures.rankings import Judgements, Rankings, run_cells
 
 
@@ -37,6 +40,47 @@ def test_parts_give_the_same_values(workers):
         out = np.empty((rankings.n_vectors, judgements.queries.n_queries))
         run_cells(kernel, judgements.starts, len(out), *arguments, out, workers=workers)
         np.testing.assert_array_equal(out, rankings.table(kernel, *arguments))
+
+
+def hard_keys(kind, n_items, rng):
+    """Return keys that are hard to sort: tied, close together, of both signs, far out."""
+    tail = rng.integers(0, 2**9, n_items)
+    ones = np.full(n_items, 1.0).view(np.int64)
+    return {
+        "grades": rng.integers(0, 5, n_items).astype(float),
+        "many grades": rng.integers(0, 40, n_items).astype(float),
+        "halves": rng.integers(-3, 4, n_items) / 2,
+        "signed zeros": rng.choice([-0.0, 0.0, -1.0, 1.0, 0.5], n_items),
+        "normal": rng.normal(size=n_items),
+        "last bits": (ones + tail).view(float),
+        "last bits below zero": -(ones + tail).view(float),
+        "last bits falling": (ones - np.arange(n_items)).view(float),
+        "huge offset": 1e15 + rng.integers(0, 30, n_items) / 8,
+        "extremes": rng.choice([-1.7e308, -5e-324, 0.0, 5e-324, 1e-300, 1.7e308], n_items),
+    }[kind]
+
+
+KINDS = ["grades", "many grades", "halves", "signed zeros", "normal", "last bits"]
+KINDS += ["last bits below zero", "last bits falling", "huge offset", "extremes"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
+    rng = np.random.default_rng(1)
+    sizes = np.r_[np.arange(1, 42), 64, 100, 0, 256, 1000, 4097]
+    starts, n_items = np.r_[0, np.cumsum(sizes)], sizes.sum()
+    keys = np.stack([hard_keys(kind, n_items, rng) for _ in range(2)])
+    parts = [a + rng.permutation(b - a) for a, b in pairwise(starts)]
+    base = np.concatenate(parts).astype(np.uint32)
+    order, tied = np.empty(keys.shape, np.uint32), np.empty(keys.shape, bool)
+    run_cells(sort_items, starts, 2, keys, base, order, tied)
+    for v in range(2):
+        found = [part[np.argsort(-keys[v, part], kind="stable")] for part in parts]
+        np.testing.assert_array_equal(order[v], np.concatenate(found))
+        sorted_keys = keys[v, order[v]]
+        same = np.r_[False, sorted_keys[1:] == sorted_keys[:-1]]
+        same[starts[:-1][sizes > 0]] = False
+        np.testing.assert_array_equal(tied[v], same)
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3, 50])

@@ -108,6 +108,8 @@ class Queries:
     @cached_property
     def sizes(self) -> IntArray:
         """Number of items of each query."""
+        if self.is_sorted:
+            return freeze(np.diff(np.searchsorted(self.index, np.arange(self.n_queries + 1))))
         return freeze(np.bincount(self.index, minlength=self.n_queries))
 
     @cached_property
