@@ -59,18 +59,20 @@ def reflect_rows(
     starts: IntArray,
     axis: FloatArray,
     scale: FloatArray,
-    first_group: int,
-    last_group: int,
+    groups: IntArray,
+    begins: IntArray,
     out: FloatArray,
 ) -> None:
     """Reflect groups of rows so that the mean of each falls on its first one, which is left out.
 
-    The rows of group g are ``rows[starts[g]:starts[g + 1]]``. The first of them is subtracted from
+    The rows of group g are ``rows[starts[g]:starts[g + 1]]``; what becomes of those of group
+    ``groups[k]`` goes to ``out`` from row ``begins[k]``. The first of them is subtracted from
     the others before anything is summed, which is exact for columns that are nearly constant.
     """
     n_columns = np.uint64(V.shape[1])
     projection = np.empty(n_columns)
-    for g in range(first_group, last_group):
+    for k in range(len(groups)):
+        g = groups[k]
         begin, end = starts[g], starts[g + 1]
         first = np.uint64(rows[begin])
         for j in range(n_columns):
@@ -81,7 +83,7 @@ def reflect_rows(
             for j in range(n_columns):
                 projection[j] += share * (V[i, j] - V[first, j])
         for p in range(begin + 1, end):
-            i, coordinate = np.uint64(rows[p]), np.uint64(p - g - 1)
+            i, coordinate = np.uint64(rows[p]), np.uint64(begins[k] + p - begin - 1)
             c = scale[p]
             for j in range(n_columns):
                 out[coordinate, j] = c * (V[i, j] - V[first, j] - projection[j])

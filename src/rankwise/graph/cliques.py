@@ -1,5 +1,6 @@
 """Groups in which every two items are joined: a Laplacian in O(n)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, final
@@ -213,13 +214,40 @@ class CliqueRoot(Root):
             component=cliques.label[group[inner]],
         )
 
+    @cached_property
+    def _group(self) -> IntArray:
+        """The group of each coordinate."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts) - 1)
+
     def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
-        """Set ``out = R.T @ V``, a share of the groups in each thread."""
-        n_groups = len(self.starts) - 1
-        n_tasks = max(1, min(n_threads(), n_groups, V.size // WORK_PER_THREAD))
+        """Set ``out = R.T @ V``."""
+        groups = np.arange(len(self.starts) - 1)
+        self._fill(V, groups, self.starts[:-1] - groups, out)
+
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Reflect the groups that are asked for."""
+
+        def pick(which: IntArray) -> FloatArray:
+            group = self._group[which]
+            begins = np.flatnonzero(np.diff(group, prepend=-1))
+            out = np.empty((len(which), V.shape[1]))
+            self._fill(V, group[begins], begins, out)
+            return out
+
+        return pick
+
+    def _fill(self, V: FloatArray, groups: IntArray, begins: IntArray, out: FloatArray) -> None:
+        """Set the coordinates of some groups, which begin at rows of ``out``, in threads."""
+        n_groups = len(groups)
+        n_tasks = max(1, min(n_threads(), n_groups, out.size // WORK_PER_THREAD))
         cuts = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
         arrays = V, self.rows, self.starts, self.axis, self.scale
-        in_threads(lambda k: reflect_rows(*arrays, cuts[k], cuts[k + 1], out), n_tasks)
+
+        def reflect(k: int) -> None:
+            part = slice(cuts[k], cuts[k + 1])
+            reflect_rows(*arrays, groups[part], begins[part], out)
+
+        in_threads(reflect, n_tasks)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
@@ -322,6 +350,20 @@ class NestedCliqueRoot(Root):
         """Set ``out = R.T @ V``."""
         self.within.fill_coordinates(V, out[: self.within.rank])
         self.between.fill_coordinates(self.cliques.means(V), out[self.within.rank :])
+
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Pick within groups and between their means, which are kept."""
+        n_within, within = self.within.rank, self.within.picker(V)
+        between = self.between.picker(self.cliques.means(V))
+
+        def pick(which: IntArray) -> FloatArray:
+            inside = which < n_within
+            out = np.empty((len(which), V.shape[1]))
+            out[inside] = within(which[inside])
+            out[~inside] = between(which[~inside] - n_within)
+            return out
+
+        return pick
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

@@ -1,5 +1,6 @@
 """Explicit pairs of items, and the Laplacian that they have with any weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, final
@@ -209,6 +210,10 @@ class EdgeRoot(Root):
         """Set ``out = R.T @ V``."""
         for items, C, where in zip(self.members, self.factors, self.slices, strict=True):
             out[where] = C.T @ (V[items[:-1]] - V[items[-1]])
+
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Pick from all coordinates, which are kept."""
+        return self.to_coordinates(V).__getitem__
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

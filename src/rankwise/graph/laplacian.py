@@ -1,6 +1,7 @@
 """Laplacians of preference graphs and their roots: what all kinds have in common."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -39,6 +40,14 @@ class Root(ABC):
     @abstractmethod
     def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
         """Set ``out = R.T @ V``."""
+
+    @abstractmethod
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Return a function that gives some rows of ``R.T @ V``, all those of some components.
+
+        It takes their numbers, those of a component together and rising. What it does not return
+        is not kept, so that a large V needs no second one of its size.
+        """
 
     @abstractmethod
     def to_items(self, C: FloatArray) -> FloatArray:

@@ -254,6 +254,8 @@ class OutputGraphs:
     def gather(self, solve: Callable[[PreferenceGraph], FloatArray]) -> FloatArray:
         """Solve for every graph and put the outputs, the last axis, in their order."""
         parts = [solve(graph) for graph in self.graphs]
+        if len(parts) == 1:  # whose outputs stand in their order
+            return parts[0]
         order = np.argsort(np.concatenate(self.outputs))
         return np.concatenate(parts, axis=-1)[..., order]
 

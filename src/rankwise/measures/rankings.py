@@ -177,8 +177,12 @@ class Rankings:
     @classmethod
     def of(cls, judgements: Judgements, scores: ArrayLike) -> Self:
         """Check scores of shape (n_vectors, n_items), in the order of the rows; sort by query."""
-        values = many_vectors(scores, len(judgements.y))
-        return cls(judgements, _by_query(values, judgements.queries))
+        return cls.of_checked(judgements, many_vectors(scores, len(judgements.y)))
+
+    @classmethod
+    def of_checked(cls, judgements: Judgements, scores: FloatArray) -> Self:
+        """Sort finite scores of shape (n_vectors, n_items) by query."""
+        return cls(judgements, _by_query(scores, judgements.queries))
 
     @property
     def n_vectors(self) -> int:

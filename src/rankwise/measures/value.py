@@ -208,7 +208,7 @@ class Measure(ABC):
         step = max(1, rows_at_once // len(judgements.y))
         for first in range(0, len(matrix), step):
             part = slice(first, first + step)
-            out[part] = self.rate(plan, Rankings.of(judgements, matrix[part]))
+            out[part] = self.rate(plan, Rankings.of_checked(judgements, matrix[part]))
         return out
 
 

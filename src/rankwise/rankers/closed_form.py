@@ -103,7 +103,24 @@ def gather_held_out(
     parts = [hold_out(graph) for graph in graphs]
     in_turn = iter(parts)
     scores = graphs.gather(lambda _: next(in_turn).scores)
-    return HeldOut(scores, np.max([part.error for part in parts], axis=0))
+    return HeldOut(
+        scores, np.max([part.error for part in parts], axis=0), _joint_solver(graphs, parts)
+    )
+
+
+def _joint_solver(
+    graphs: OutputGraphs, parts: list[HeldOut]
+) -> Callable[[float], FloatArray] | None:
+    """Return what solves for the outputs of all graphs, where each graph has such a thing."""
+    solvers = [part.solve for part in parts if part.solve is not None]
+    if len(solvers) < len(parts):
+        return None
+
+    def solve(alpha: float) -> FloatArray:
+        in_turn = iter(solvers)
+        return graphs.gather(lambda _: next(in_turn)(alpha))
+
+    return solve
 
 
 def leave_items_out(

@@ -1,6 +1,6 @@
 """What is held out, and what models that have not seen it say about it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Self, final
 
@@ -129,10 +129,14 @@ class HeldOut:
         Held-out scores, meaningful inside a query only; NaN for items that no fold holds out.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
+    solve : function of alpha, optional
+        Gives the weights fitted to all items, (n_weights, n_outputs), from what holding out needed
+        anyway.
     """
 
     scores: FloatArray
     error: FloatArray
+    solve: Callable[[float], FloatArray] | None = None
 
     def output(self, k: int) -> Self:
         """Return the scores of one output."""

@@ -56,10 +56,12 @@ def judge_scores(
     simplest : {"largest", "smallest"}
         Which end of the grid regularises most.
     """
-    some = queries.take(rows)
+    every = len(rows) == queries.n_items and bool(queries.sizes.all())  # nothing is copied
+    some = queries if every else queries.take(rows)
     good = held_out.error <= TRUSTED
+    scores = held_out.scores if good.all() else held_out.scores[good]
     per_output = [
-        measure.values_many(y[rows], held_out.scores[good][:, rows, k], some)
+        measure.values_many(y[rows], scores[:, :, k] if every else scores[:, rows, k], some)
         for k, y in enumerate(Y.T)
     ]
     per_query = np.full((len(grid), some.n_queries), np.nan)

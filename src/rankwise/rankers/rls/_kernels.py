@@ -176,7 +176,7 @@ def refit_chunk(
         for k in range(n_outputs):
             b = rest_rhs[:, k].copy()
             shifted_solutions(rest, V, tau, b, alphas, W, pivot[q])
-            out[item_starts[q] : item_starts[q + 1], :, k] = np.dot(rows, W)
+            out[k, :, item_starts[q] : item_starts[q + 1]] = np.dot(W.T, rows.T)
         before += G[q]
         before_rhs += h[q]
 
@@ -224,31 +224,35 @@ def solve_each(A: FloatArray, B: FloatArray, worst: FloatArray) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def row_products(V: FloatArray) -> FloatArray:
-    """Return the elementwise product of every two rows, one row per pair i >= j."""
+def weighted_blocks(V: FloatArray, weights: FloatArray, n_rows: int) -> FloatArray:
+    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n).
+
+    The elementwise products of every two rows, ``n_rows`` of them at a time, are multiplied by all
+    weights in one product.
+    """
     n, r = V.shape
-    out = np.empty((n * (n + 1) // 2, r))
-    row = 0
+    n_weights = weights.shape[1]
+    out = np.empty((n_weights, n, n))
+    products = np.empty((min(n_rows, n * (n + 1) // 2), r))
+    sums = np.empty((len(products), n_weights))
+    row, first_i, first_j = 0, 0, 0
     for i in range(n):
         for j in range(i + 1):
             for k in range(r):
-                out[row, k] = V[i, k] * V[j, k]
+                products[row, k] = V[i, k] * V[j, k]
             row += 1
-    return out
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def unpack(packed: FloatArray, n: int) -> FloatArray:
-    """Return symmetric matrices from their packed lower triangles, one column per matrix."""
-    n_matrices = packed.shape[1]
-    out = np.empty((n_matrices, n, n))
-    row = 0
-    for i in range(n):
-        for j in range(i + 1):
-            for a in range(n_matrices):
-                out[a, i, j] = packed[row, a]
-                out[a, j, i] = packed[row, a]
-            row += 1
+            if row < len(products) and not (i == n - 1 and j == i):
+                continue
+            np.dot(products, weights, sums)
+            p, q = first_i, first_j
+            for done in range(row):
+                for a in range(n_weights):
+                    out[a, p, q] = sums[done, a]
+                    out[a, q, p] = sums[done, a]
+                q += 1
+                if q > p:
+                    p, q = p + 1, 0
+            row, first_i, first_j = 0, p, q
     return out
 
 

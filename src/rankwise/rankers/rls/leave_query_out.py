@@ -1,12 +1,12 @@
 """Scores of held-out queries for every alpha, without refitting."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
 from rankwise.core.errors import InvalidInputError
@@ -14,21 +14,26 @@ from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import refit_chunk, row_products, solve_each, unpack
+from rankwise.rankers.rls._kernels import refit_chunk, solve_each, weighted_blocks
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.solve.normal_equations import Dual
-from rankwise.solve.spectra import Spectrum, Tridiagonal
+from rankwise.solve.normal_equations import Dual, Primal
+from rankwise.solve.spectra import Spectrum, Tridiagonal, solve_once
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
 
 SMALL_BLOCK = 32
-"""Up to this order the products of all rows are formed once for the whole grid."""
+"""Up to this order systems are solved by a compiled loop over the grid."""
 
+PRODUCT_BYTES = 1 << 20
+"""Products of rows that are formed together, so that they stay in cache."""
+
+STORED = 1 << 23
+"""Up to so many entries the features in coordinates are kept; more are formed as needed."""
 
 VECTOR = 8
 """Grids are filled up to a multiple of this, the doubles of a vector register."""
 
-CHUNK_BYTES = 1 << 26
+CHUNK_BYTES = 1 << 24
 """Memory for the Gram matrices of one chunk of folds."""
 
 COMPILED_COST = 8.0
@@ -86,29 +91,54 @@ def leave_query_out(
     Z = dense_rows(space.features())
     root = graph.laplacian.root()
     order, starts = folds.order(of_component[root.component])
-    H = root.to_coordinates(Z)[order]
-    C = root.solve(as_columns(graph.rhs))[order]
-    varied = _varied(H, Z)
-    if not varied.all():
-        H, Z = np.ascontiguousarray(H[:, varied]), np.ascontiguousarray(Z[:, varied])
-    if H.shape[1] == 0:  # nothing varies inside queries: every model is 0
-        held_out = folds.fold[None, :, None] >= 0
-        zeros = np.zeros((len(alphas), len(Z), C.shape[1]))
-        return HeldOut(np.where(held_out, zeros, np.nan), np.zeros(len(alphas)))
     if form == "auto":
-        form = _cheaper_form(H.shape[1], np.diff(starts), len(alphas))
+        form = _cheaper_form(Z.shape[1], np.diff(starts), len(alphas))
     leave_out = _refit_folds if form == "refit" else _update_folds
-    return leave_out(H, C, starts, Z, folds, alphas)
+    return leave_out(_FoldedProblem(graph, Z, root, order, starts), folds, alphas)
 
 
-def _varied(H: FloatArray, Z: FloatArray) -> BoolArray:
-    """Return which features vary inside queries; the others are zero up to rounding in H."""
-    squares = np.einsum("ij,ij->j", H, H)
-    varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
-    doubtful = np.flatnonzero(~varied)
-    size = np.abs(Z[:, doubtful]).max(axis=0, initial=0.0)
-    varied[doubtful] = np.sqrt(squares[doubtful]) > CONSTANT * size
-    return varied
+@final
+@dataclass(frozen=True, eq=False)
+class _FoldedProblem:
+    """Features in coordinates of the graph, sorted by fold; those of no fold come last."""
+
+    graph: PreferenceGraph
+    Z: FloatArray
+    root: Root
+    order: IntArray
+    """The coordinates fold by fold."""
+    starts: IntArray
+    """Where each fold begins among them, and where the last one ends."""
+
+    @cached_property
+    def targets(self) -> FloatArray:
+        """The targets in coordinates, (n_coordinates, n_outputs)."""
+        return self.root.solve(as_columns(self.graph.rhs))[self.order]
+
+    @cached_property
+    def _pick(self) -> Callable[[IntArray], FloatArray]:
+        return self.root.picker(self.Z)
+
+    def rows(self, where: slice) -> FloatArray:
+        """Return some rows of H, the features in coordinates; few are kept, many are not."""
+        if len(self.order) * self.Z.shape[1] > STORED:
+            return self._pick(self.order[where])
+        return self._stored[where]
+
+    @cached_property
+    def _stored(self) -> FloatArray:
+        return self._pick(self.order)
+
+    def varied(self, squares: FloatArray) -> BoolArray:
+        """Return which features vary inside queries; the others are zero up to rounding in H.
+
+        ``squares`` are the sums of squares of the columns of H.
+        """
+        varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
+        doubtful = np.flatnonzero(~varied)
+        size = np.abs(self.Z[:, doubtful]).max(axis=0, initial=0.0)
+        varied[doubtful] = np.sqrt(squares[doubtful]) > CONSTANT * size
+        return varied
 
 
 def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
@@ -118,51 +148,76 @@ def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
     return "refit" if refit < update + 1e5 * len(sizes) else "update"
 
 
-def _refit_folds(
-    H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
-) -> HeldOut:
+def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
     """Refit without each fold: prefix and suffix sums, tridiagonal reduction.
 
     docs/theory/holdouts.rst, eqs. hold-prefix and hold-tridiagonal.
     """
-    n, n_outputs = H.shape[1], C.shape[1]
-    rows, item_starts = folds.items
-    sorted_rows = Z if np.array_equal(rows, np.arange(len(Z))) else Z[rows]
-    grid = np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
-    out = np.empty((len(rows), len(grid), n_outputs))
-    pivot = np.ones((folds.n_folds, len(grid)))
+    Z, C, starts = problem.Z, problem.targets, problem.starts
+    n, n_outputs = Z.shape[1], C.shape[1]
     size = max(1, min(CHUNK_BYTES // (16 * n * n), -(-folds.n_folds // (4 * n_threads()))))
     chunks = [slice(a, min(a + size, folds.n_folds)) for a in range(0, folds.n_folds, size)]
     bounds = [slice(starts[c.start], starts[c.stop]) for c in chunks]
-    bounds.append(slice(starts[-1], None))  # what no fold holds out
+    bounds.append(slice(starts[-1], len(problem.order)))  # what no fold holds out
     parts, rhs = np.empty((len(bounds), n, n)), np.empty((len(bounds), n, n_outputs))
 
     def total(number: int) -> None:
-        b = bounds[number]
-        parts[number], rhs[number] = H[b].T @ H[b], H[b].T @ C[b]
+        H = problem.rows(bounds[number])
+        parts[number], rhs[number] = H.T @ H, H.T @ C[bounds[number]]
+
+    with serial_blas():
+        in_threads(total, len(bounds))
+    G, b = parts.sum(axis=0), rhs.sum(axis=0)
+    varied = problem.varied(np.diagonal(G))
+    if not varied.all():
+        parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, varied]
+        n = parts.shape[1]
+    rows, item_starts = folds.items
+    grid = np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
+    out = np.empty((n_outputs, len(grid), len(rows)))
+    pivot = np.ones((folds.n_folds, len(grid)))
 
     def refit(number: int) -> None:
         c = chunks[number]
-        first, last = starts[c.start], starts[c.stop]
+        items = slice(item_starts[c.start], item_starts[c.stop])
         refit_chunk(
-            H[first:last],
-            C[first:last],
-            starts[c.start : c.stop + 1] - first,
+            _columns(problem.rows(bounds[number]), varied),
+            C[bounds[number]],
+            starts[c.start : c.stop + 1] - starts[c.start],
             _sum_of_others(parts, number),
             _sum_of_others(rhs, number),
-            sorted_rows[item_starts[c.start] : item_starts[c.stop]],
+            _columns(_rows_of(Z, rows, items), varied),
             item_starts[c.start : c.stop + 1] - item_starts[c.start],
             grid,
-            out[item_starts[c.start] : item_starts[c.stop]],
+            out[:, :, items],
             pivot[c],
         )
 
     with serial_blas():
-        in_threads(total, len(bounds))
         in_threads(refit, len(chunks))
-    scores = out[:, : len(alphas)].transpose(1, 0, 2)
+    scores = out[:, : len(alphas)].transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
-    return HeldOut(_spread(scores, rows, len(Z)), error)
+    return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
+
+
+def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
+    """Return some columns, without a copy where these are all."""
+    return rows if chosen.all() else np.ascontiguousarray(rows[:, chosen])
+
+
+def _rows_of(Z: FloatArray, rows: IntArray, where: slice) -> FloatArray:
+    """Return ``Z[rows[where]]``, without a copy where these rows follow each other."""
+    some = rows[where]
+    if len(some) and np.all(np.diff(some) == 1):
+        return Z[some[0] : some[-1] + 1]
+    return Z[some]
+
+
+def _solve_varied(G: FloatArray, b: FloatArray, varied: BoolArray, alpha: float) -> FloatArray:
+    """Solve the normal equations of all items; features that do not vary get no weight."""
+    W = np.zeros_like(b)
+    W[varied] = solve_once(G[np.ix_(varied, varied)], b[varied], alpha)
+    return W
 
 
 def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
@@ -170,45 +225,89 @@ def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
     return parts[:number].sum(axis=0) + parts[number + 1 :].sum(axis=0)
 
 
-def _update_folds(
-    H: FloatArray, C: FloatArray, starts: IntArray, Z: FloatArray, folds: Folds, alphas: FloatArray
-) -> HeldOut:
+def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
     """Take each fold out of the full solution by an update of its own order.
 
     docs/theory/holdouts.rst, eq. hold-update.
     """
-    spectrum = Spectrum.of(H.T @ H)
-    turned, turned_rows = H @ spectrum.vectors, Z @ spectrum.vectors
+    C, starts = problem.targets, problem.starts
+    system = Primal.of(problem.graph, problem.Z)
+    G = system.matrix()
+    varied = problem.varied(np.diagonal(G))
+    Z = _columns(problem.Z, varied)
+    spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
+    turned_rows, turned = _turn(Z, spectrum.vectors, problem)
+    n_outputs = C.shape[1]
     inverse = 1.0 / (spectrum.values[:, None] + alphas)
-    W = inverse.T[:, :, None] * (turned.T @ C)
+    inverse_columns = np.repeat(inverse, n_outputs, axis=1)
+    projected = spectrum.vectors.T @ system.rhs[varied]
+    W = inverse_columns * np.tile(projected, len(alphas))
     rows, item_starts = folds.items
-    out = np.empty((len(alphas), len(rows), C.shape[1]))
+    out = np.empty((len(rows), len(alphas) * n_outputs))
     error = _error(spectrum.rcond(alphas))
     for q in range(folds.n_folds):
         Hq = turned[starts[q] : starts[q + 1]]
         where = slice(item_starts[q], item_starts[q + 1])
         N = np.eye(len(Hq)) - _weighted_blocks(Hq, inverse)
-        residual = C[starts[q] : starts[q + 1]] - Hq @ W
-        r, pivot = _solve_blocks(N, residual)
-        held_out = W - inverse.T[:, :, None] * (Hq.T @ r)
-        out[:, where] = turned_rows[rows[where]] @ held_out
+        residual = np.tile(C[starts[q] : starts[q + 1]], len(alphas)) - Hq @ W
+        r, pivot = _solve_blocks(N, _by_alpha(residual, len(alphas)))
+        held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
+        out[where] = turned_rows[rows[where]] @ held_out
         lost = pivot < SAFE_PIVOT
         if lost.any():
-            again, pivot[lost] = _refit(H, C, starts, q, alphas[lost])
-            out[lost, where] = Z[rows[where]] @ again
+            again, pivot[lost] = _refit(problem, q, alphas[lost], varied)
+            lost_columns = np.repeat(lost, n_outputs)
+            out[where, lost_columns] = Z[rows[where]] @ _side_by_side(again)
         error = np.maximum(error, _error(pivot))
-    return HeldOut(_spread(out, rows, len(Z)), error)
+
+    def solve(alpha: float) -> FloatArray:
+        weights = np.zeros_like(system.rhs)
+        weights[varied] = spectrum.solve(system.rhs[varied], alpha)
+        return weights
+
+    scores = _by_alpha(out, len(alphas))
+    return HeldOut(_spread(scores, rows, len(Z)), error, solve)
+
+
+def _turn(
+    Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem
+) -> tuple[FloatArray, FloatArray]:
+    """Return ``Z @ vectors`` and ``H @ vectors`` for one product of that size.
+
+    The first row of each component is subtracted before, and what becomes of it added after, so
+    that an offset costs no digits of H.
+    """
+    first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
+    turned_rows = (Z - Z[first][of_item]) @ vectors
+    turned = problem.root.to_coordinates(turned_rows)[problem.order]
+    turned_rows += (Z[first] @ vectors)[of_item]
+    return turned_rows, turned
+
+
+def _by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
+    """Return columns of all alphas, each with its outputs, as (n_alphas, n_rows, n_outputs)."""
+    shape = len(columns), n_alphas, columns.shape[1] // n_alphas
+    return np.ascontiguousarray(columns.reshape(shape).transpose(1, 0, 2))
+
+
+def _side_by_side(stack: FloatArray) -> FloatArray:
+    """Undo `_by_alpha`."""
+    n_alphas, n_rows, n_outputs = stack.shape
+    return stack.transpose(1, 0, 2).reshape(n_rows, n_alphas * n_outputs)
 
 
 def _refit(
-    H: FloatArray, C: FloatArray, starts: IntArray, q: int, alphas: FloatArray
+    problem: _FoldedProblem, q: int, alphas: FloatArray, varied: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights of models fitted without fold q, and how well posed they were."""
+    starts = problem.starts
+    H = _columns(problem.rows(slice(None)), varied)
     kept = np.r_[0 : starts[q], starts[q + 1] : len(H)]
     rest = H[kept]
     G = rest.T @ rest
     largest = np.diagonal(G).max(initial=0.0)
-    return Tridiagonal.of(G).path(rest.T @ C[kept], alphas), alphas / (largest + alphas)
+    weights = Tridiagonal.of(G).path(rest.T @ problem.targets[kept], alphas)
+    return weights, alphas / (largest + alphas)
 
 
 def _dual(
@@ -235,7 +334,7 @@ def _dual(
     active = (graph.laplacian.component >= 0) & (folds.fold >= 0)
     for a in range(len(alphas)):
         out[a, active] = dual.root.to_scores(held_out[a])[active]
-    return HeldOut(out, error)
+    return HeldOut(out, error, dual.solve)
 
 
 @final
@@ -281,11 +380,21 @@ class _DualSolution:
         inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
         return np.where(self._is_large, self.spectrum.values[:, None] * inverse, inverse)
 
+    @cached_property
+    def _weighted_targets(self) -> FloatArray:
+        """The projected targets times the weights of each alpha, outputs side by side."""
+        columns = np.repeat(self._weights, self.C0.shape[1], axis=1)
+        return columns * np.tile(self._projected, len(self.alphas))
+
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights of the items for an alpha."""
+        return self.root.to_items(self.spectrum.solve(self.C0, alpha))
+
     def predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
         V, large = self.spectrum.vectors[U], self._is_large
         blocks = _weighted_blocks(V, self._weights)
-        rhs = V @ (self._weights.T[:, :, None] * self._projected)
+        rhs = _by_alpha(V @ self._weighted_targets, len(self.alphas))
         rhs[large] -= blocks[large] @ self.C0[U]
         blocks[large] = np.eye(len(U)) - blocks[large]
         solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
@@ -300,21 +409,9 @@ class _DualSolution:
 
 
 def _weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n).
-
-    Small blocks multiply the elementwise products of their rows by all weights in one product;
-    larger ones run a product per weight. Weights must not be negative.
-    """
-    n = len(V)
-    if n <= SMALL_BLOCK:
-        return unpack(row_products(V) @ weights, n)
-    return np.stack([_symmetric(V * np.sqrt(w)) for w in weights.T])
-
-
-def _symmetric(V: FloatArray) -> FloatArray:
-    """Return ``V V'`` at half the price of a general product."""
-    upper = dsyrk(1.0, V.T, trans=True)
-    return upper + np.triu(upper, 1).T
+    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n)."""
+    n_rows = max(1, PRODUCT_BYTES // (8 * max(1, V.shape[1])))
+    return weighted_blocks(np.ascontiguousarray(V), weights, n_rows)
 
 
 def _solve_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -333,13 +430,12 @@ def _solve_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]
         return B, pivot
     for a in range(len(A)):
         largest = np.diagonal(A[a]).max()
-        try:
-            factor = cholesky(A[a], lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        factor, info = dpotrf(A[a].T, lower=True, clean=False, overwrite_a=True)
+        if info != 0:
             pivot[a] = 0.0
             continue
         pivot[a] = np.diagonal(factor).min() ** 2 / largest
-        B[a] = cho_solve((factor, True), B[a], overwrite_b=True, check_finite=False)
+        B[a] = dpotrs(factor, B[a], lower=True)[0]
     return B, pivot
 
 

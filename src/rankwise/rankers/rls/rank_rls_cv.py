@@ -1,8 +1,8 @@
 """RankRLS that chooses its regularisation by exact cross-validation."""
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, Self, final
@@ -180,9 +180,8 @@ class RankRLSCV(ClosedFormCV):
         basis_rows = choose_basis(self.basis, X, rng)
         folds = _resolve_cv(self.cv, X, data, self.query_weight, rng)
         hold_out = _HoldOut(X, data, self.query_weight, basis_rows, folds, alphas, measure)
-        graphs, space = hold_out.problem(self._search(hold_out))
-        weights = graphs.gather(lambda graph: normal_equations(space, graph).solve(self.alpha_))
-        return self._keep_solution(space, weights, graphs, data)
+        best, weights = self._search(hold_out)
+        return self._keep_solution(best.space, weights, best.graphs, data)
 
     def _settings(self, X: Matrix, data: TrainingData) -> list[Settings]:
         """Return all allowed combinations of kernel, cost and ties."""
@@ -196,16 +195,23 @@ class RankRLSCV(ClosedFormCV):
         allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
         return allowed or every
 
-    def _search(self, hold_out: "_HoldOut") -> Settings:
-        """Judge all settings, store and return the best; an interrupt keeps what is done."""
+    def _search(self, hold_out: "_HoldOut") -> tuple["_Judged", FloatArray]:
+        """Judge all settings; store the best, return it with its weights for all data.
+
+        An interrupt keeps what is done. Weights are found as soon as a setting is the best so far,
+        so that no decomposition outlives its setting.
+        """
         settings = self._settings(hold_out.X, hold_out.data)
         self.search_: list[Candidate] = []
-        scores: list[FloatArray | None] = []
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
-                path, held_out = hold_out.judge(setting)
-                self.search_.append(Candidate(setting, path))
-                scores.append(None if held_out is None else held_out[path.best(self.rule)])
+                judged = hold_out.judge(setting)
+                candidates = [*self.search_, Candidate(setting, judged.path)]
+                if best_candidate(candidates, self.rule) == len(self.search_):
+                    position = judged.path.best(self.rule)
+                    weights = judged.weights(float(judged.path.grid[position]))
+                    best = judged.at(position)
+                self.search_ = candidates
         except KeyboardInterrupt:
             if not self.search_:
                 raise
@@ -215,11 +221,10 @@ class RankRLSCV(ClosedFormCV):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        best = best_candidate(self.search_, self.rule)
-        chosen = self.search_[best]
-        self.alpha_ = float(self._keep_choice(chosen.path, scores[best]))
-        self.kernel_, self.cost_, self.ties_ = (chosen.settings[k] for k in SEARCHED)
-        return chosen.settings
+        self.alpha_ = float(self._keep_choice(best.path, best.scores))
+        chosen = self.search_[best_candidate(self.search_, self.rule)].settings
+        self.kernel_, self.cost_, self.ties_ = (chosen[k] for k in SEARCHED)
+        return best, weights
 
 
 def _resolve_cv(
@@ -275,22 +280,19 @@ class _HoldOut:
     alphas: FloatArray
     measure: Measure
 
-    def problem(self, settings: Settings) -> tuple[OutputGraphs, FunctionSpace]:
-        """Return the preferences and the space of the ranking functions under some settings."""
+    def judge(self, settings: Settings) -> "_Judged":
+        """Return the values of all alphas for some settings, and what the final fit needs."""
         graphs = OutputGraphs.of(self.data, **self._options(settings))
-        return graphs, smallest_space(self.X, settings["kernel"], self.basis_rows, graphs.rank)
-
-    def judge(self, settings: Settings) -> tuple[SelectionPath, FloatArray | None]:
-        """Return the values of all alphas for some settings, and the held-out scores."""
-        graphs, space = self.problem(settings)
+        space = smallest_space(self.X, settings["kernel"], self.basis_rows, graphs.rank)
         if self.folds is not None:
             return self._judge_folds(self.folds, graphs, space, settings)
         if self.data.is_scored:
             pairs = leave_pair_out(space, self.data, self.alphas, **self._options(settings))
-            return judge_pairs(pairs, self.measure, self.alphas), None
+            return _Judged(graphs, space, judge_pairs(pairs, self.measure, self.alphas))
         edges = leave_edge_out(space, self.data, self.alphas, cost=settings["cost"])
         weight = self.data.comparisons[2]
-        return judge_edges(edges, weight, self.measure, self.alphas), edges.differences
+        path = judge_edges(edges, weight, self.measure, self.alphas)
+        return _Judged(graphs, space, path, edges.differences)
 
     def _options(self, settings: Settings) -> dict[str, Any]:
         cost, ties = settings["cost"], settings["ties"]
@@ -298,7 +300,7 @@ class _HoldOut:
 
     def _judge_folds(
         self, folds: Folds, graphs: OutputGraphs, space: FunctionSpace, settings: Settings
-    ) -> tuple[SelectionPath, FloatArray]:
+    ) -> "_Judged":
         """Leave out whole queries, or items of one global ranking."""
         alphas = self.alphas
         if self.data.has_qid:
@@ -310,8 +312,34 @@ class _HoldOut:
             options = self._options(settings)
             held_out = leave_items_out(self.data, folds, len(alphas), refit, **options)
         path = judge_folds(held_out, self.data, folds, self.measure, alphas, "alpha", "largest")
-        scores = held_out.scores
-        return path, scores if graphs.is_multi_output else scores[:, :, 0]
+        scores = held_out.scores if graphs.is_multi_output else held_out.scores[:, :, 0]
+        return _Judged(graphs, space, path, scores, held_out.solve)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A setting that was judged: its problem, its path, and what the hold-outs found on the way."""
+
+    graphs: OutputGraphs
+    space: FunctionSpace
+    path: SelectionPath
+    scores: FloatArray | None = None
+    """Held-out scores for every alpha."""
+    solve: Callable[[float], FloatArray] | None = None
+    """Gives the weights fitted to all data, where the hold-outs know them."""
+
+    def weights(self, alpha: float) -> FloatArray:
+        """Return the weights fitted to all data for an alpha."""
+        if self.solve is not None:
+            return self.solve(alpha)
+        space = self.space
+        return self.graphs.gather(lambda graph: normal_equations(space, graph).solve(alpha))
+
+    def at(self, position: int) -> Self:
+        """Keep the scores of one alpha, and no decomposition."""
+        scores = None if self.scores is None else self.scores[position].copy()
+        return replace(self, scores=scores, solve=None)
 
 
 def _refitted_scores(
