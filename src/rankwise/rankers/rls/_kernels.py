@@ -243,7 +243,7 @@ def weighted_blocks(V: FloatArray, weights: FloatArray, n_rows: int) -> FloatArr
             row += 1
             if row < len(products) and not (i == n - 1 and j == i):
                 continue
-            np.dot(products, weights, sums)
+            np.dot(products[:row], weights, sums[:row])
             p, q = first_i, first_j
             for done in range(row):
                 for a in range(n_weights):

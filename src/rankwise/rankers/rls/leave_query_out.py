@@ -24,7 +24,7 @@ Form: TypeAlias = Literal["auto", "refit", "update"]
 SMALL_BLOCK = 32
 """Up to this order systems are solved by a compiled loop over the grid."""
 
-PRODUCT_BYTES = 1 << 20
+PRODUCT_BYTES = 1 << 19
 """Products of rows that are formed together, so that they stay in cache."""
 
 STORED = 1 << 23
@@ -173,7 +173,7 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
         parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, varied]
         n = parts.shape[1]
     rows, item_starts = folds.items
-    grid = np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
+    grid = _filled_up(alphas)
     out = np.empty((n_outputs, len(grid), len(rows)))
     pivot = np.ones((folds.n_folds, len(grid)))
 
@@ -198,6 +198,11 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
     scores = out[:, : len(alphas)].transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
     return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
+
+
+def _filled_up(alphas: FloatArray) -> FloatArray:
+    """Repeat the last alpha until vector registers are full."""
+    return np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
 
 
 def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
@@ -231,6 +236,8 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     docs/theory/holdouts.rst, eq. hold-update.
     """
     C, starts = problem.targets, problem.starts
+    grid = _filled_up(alphas)
+    n_alphas = len(grid)
     system = Primal.of(problem.graph, problem.Z)
     G = system.matrix()
     varied = problem.varied(np.diagonal(G))
@@ -238,35 +245,40 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
     turned_rows, turned = _turn(Z, spectrum.vectors, problem)
     n_outputs = C.shape[1]
-    inverse = 1.0 / (spectrum.values[:, None] + alphas)
+    inverse = 1.0 / (spectrum.values[:, None] + grid)
     inverse_columns = np.repeat(inverse, n_outputs, axis=1)
     projected = spectrum.vectors.T @ system.rhs[varied]
-    W = inverse_columns * np.tile(projected, len(alphas))
+    W = inverse_columns * np.tile(projected, n_alphas)
     rows, item_starts = folds.items
-    out = np.empty((len(rows), len(alphas) * n_outputs))
-    error = _error(spectrum.rcond(alphas))
-    for q in range(folds.n_folds):
+    out = np.empty((len(rows), n_alphas * n_outputs))
+    pivots = np.ones((folds.n_folds, n_alphas))
+
+    def update(q: int) -> None:
         Hq = turned[starts[q] : starts[q + 1]]
         where = slice(item_starts[q], item_starts[q + 1])
         N = np.eye(len(Hq)) - _weighted_blocks(Hq, inverse)
-        residual = np.tile(C[starts[q] : starts[q + 1]], len(alphas)) - Hq @ W
-        r, pivot = _solve_blocks(N, _by_alpha(residual, len(alphas)))
+        residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
+        r, pivot = _solve_blocks(N, _by_alpha(residual, n_alphas))
         held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
         out[where] = turned_rows[rows[where]] @ held_out
         lost = pivot < SAFE_PIVOT
         if lost.any():
-            again, pivot[lost] = _refit(problem, q, alphas[lost], varied)
+            again, pivot[lost] = _refit(problem, q, grid[lost], varied)
             lost_columns = np.repeat(lost, n_outputs)
             out[where, lost_columns] = Z[rows[where]] @ _side_by_side(again)
-        error = np.maximum(error, _error(pivot))
+        pivots[q] = pivot
+
+    with serial_blas():
+        in_threads(update, folds.n_folds)
+    error = _error(np.minimum(spectrum.rcond(grid), pivots.min(axis=0, initial=1.0)))
 
     def solve(alpha: float) -> FloatArray:
         weights = np.zeros_like(system.rhs)
         weights[varied] = spectrum.solve(system.rhs[varied], alpha)
         return weights
 
-    scores = _by_alpha(out, len(alphas))
-    return HeldOut(_spread(scores, rows, len(Z)), error, solve)
+    scores = _by_alpha(out[:, : len(alphas) * n_outputs], len(alphas))
+    return HeldOut(_spread(scores, rows, len(Z)), error[: len(alphas)], solve)
 
 
 def _turn(
