@@ -169,6 +169,8 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
         in_threads(total, len(bounds))
     G, b = parts.sum(axis=0), rhs.sum(axis=0)
     varied = problem.varied(np.diagonal(G))
+    if not varied.any():
+        return _all_zero(problem, folds, alphas)
     if not varied.all():
         parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, varied]
         n = parts.shape[1]
@@ -198,6 +200,16 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
     scores = out[:, : len(alphas)].transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
     return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
+
+
+def _all_zero(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
+    """Return the scores where no feature varies inside a query: every model is 0."""
+    n_items, n_outputs = len(problem.Z), problem.targets.shape[1]
+    held_out = folds.fold[None, :, None] >= 0
+    zeros = np.zeros((len(alphas), n_items, n_outputs))
+    weights = np.zeros((problem.Z.shape[1], n_outputs))
+    scores = np.where(held_out, zeros, np.nan)
+    return HeldOut(scores, np.zeros(len(alphas)), lambda _: weights)
 
 
 def _filled_up(alphas: FloatArray) -> FloatArray:
@@ -241,6 +253,8 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     system = Primal.of(problem.graph, problem.Z)
     G = system.matrix()
     varied = problem.varied(np.diagonal(G))
+    if not varied.any():
+        return _all_zero(problem, folds, alphas)
     Z = _columns(problem.Z, varied)
     spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
     turned_rows, turned = _turn(Z, spectrum.vectors, problem)
