@@ -55,6 +55,11 @@ CASES = {
     "gaussian": ("gaussian", "ep", True, None),
     "basis": ("probit", "ep", False, 6),
     "gaussian basis": ("gaussian", "ep", False, 6),
+    "laplace ties": ("probit", "laplace", True, None),
+    "laplace robust": ("robust", "laplace", True, None),
+    "laplace basis": ("robust", "laplace", False, 6),
+    "light": ("probit", "ep", True, None),
+    "light basis": ("robust", "ep", False, 6),
 }
 KERNELS = {
     "ours": SquaredExponential(1.5, (0.8, 2.0)),
@@ -73,7 +78,8 @@ def test_gradient_equals_finite_differences(case, kernel, hyperprior):
     X = np.column_stack([X, rng.normal(size=len(X))])
     tied = [[0, 1], [5, 6], [3, 4]] if with_ties else None
     margin = rng.normal(size=len(pairs)) if name == "gaussian" else None
-    data = TrainingData.of(len(X), pairs=pairs, pair_margin=margin)
+    weight = rng.uniform(0.1, 1.5, len(pairs)) if "light" in case else None
+    data = TrainingData.of(len(X), pairs=pairs, pair_margin=margin, pair_weight=weight)
     comparisons = recorded_comparisons(data, tied, DistinctItems.of(X), name)
     likelihood = choose_likelihood(name, comparisons, None, 0.05, 0.4)
     basis = None if n_basis is None else X[:n_basis]

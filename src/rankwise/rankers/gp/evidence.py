@@ -71,7 +71,7 @@ class Inference:
         if likelihood.is_gaussian or self.method == "laplace":
             decrement = max(rule.tol**2, 1e-20)  # a squared distance
             newton = replace(NEWTON_RULE, tol=decrement)
-            return laplace(prior, likelihood.for_laplace(), start=start, rule=newton)
+            return laplace(prior, likelihood, start=start, rule=newton)
         return expectation_propagation(prior, likelihood, start=start, rule=rule)
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:

@@ -303,8 +303,7 @@ class ProcessRanker(Ranker, ABC):
         posterior = self.posterior_
         n_old = posterior.prior.comparisons.n_pairs
         n_new = comparisons.n_pairs - n_old
-        has_light = bool((comparisons.count < 1.0).any())  # for Laplace's method only
-        if has_light or n_new > MAX_SEQUENTIAL or posterior.likelihood.is_gaussian:
+        if n_new > MAX_SEQUENTIAL or posterior.likelihood.is_gaussian:
             return None
         if n_new == 0:
             return posterior.tau, posterior.nu

@@ -520,13 +520,46 @@ def test_stopping_early_says_how_far_it_got_and_what_to_do(likelihood, remedy):
     assert posterior.n_iter == 2
 
 
-def test_weights_below_one_are_refused():
-    comparisons = Comparisons.from_pairs([[0, 1], [1, 2]], weight=[1.0, 0.5])
-    prior = factorize_kernel(np.eye(3), comparisons)
-    with pytest.raises(InvalidInputError, match=r"weigh at least 1: got 0\.5"):
-        expectation_propagation(prior, Probit())
-    with pytest.raises(InvalidInputError, match=r"weigh at least 1: got 0\.5"):
-        sequential_sites(np.zeros(2), np.eye(2), comparisons.count, prior.outcomes, Probit())
+@pytest.mark.parametrize(
+    "likelihood", [Probit(), ProbitWithTies(0.4), WithFlips(ProbitWithTies(0.4), 0.05)], ids=repr
+)
+def test_light_answers_count_as_their_likelihood_to_a_power(likelihood):
+    K = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
+    pairs, weight = np.array([[0, 1], [1, 2], [2, 0]]), np.array([0.3, 0.8, 0.5])
+    ties = isinstance(likelihood.without_flips(), ProbitWithTies)
+    tied = np.array([False, ties, False])
+    comparisons = Comparisons.from_pairs(pairs, tied=tied, weight=weight)
+    posterior = expectation_propagation(
+        factorize_kernel(K, comparisons, tol=1e-13), likelihood, rule=EXACT
+    )
+
+    def density(row):
+        answers = Outcomes(tied[row : row + 1])
+        return lambda s: np.exp(
+            weight[row] * likelihood.average(np.ravel(s), np.zeros(np.size(s)), answers).log_z
+        ).reshape(np.shape(s))
+
+    A = difference_rows(pairs, 3)
+    expected = ep_by_quadrature(K, A, [density(row) for row in range(3)])
+    K_cross = K[posterior.items]
+    np.testing.assert_allclose(posterior.mean_at(K_cross), expected[0], atol=1e-6)
+    np.testing.assert_allclose(posterior.covariance_at(K_cross, K), expected[1], atol=1e-6)
+    assert posterior.log_evidence == pytest.approx(expected[2], abs=1e-6)
+
+
+def test_light_answers_are_heavy_ones_in_the_limit():
+    data = preferences()
+
+    def found(weight):
+        comparisons = Comparisons.from_pairs(data.pairs, weight=np.full(len(data.pairs), weight))
+        K = kernel(data.X, data.X, 2.0)[np.ix_(comparisons.items, comparisons.items)]
+        return expectation_propagation(factorize_kernel(K, comparisons), Probit(), rule=EXACT)
+
+    light, whole = found(1.0 - 1e-12), found(1.0)
+    np.testing.assert_allclose(light.tau, whole.tau, atol=1e-6)
+    assert light.log_evidence == pytest.approx(whole.log_evidence, abs=1e-6)
+    for name, value in whole.parameter_gradient.items():
+        assert light.parameter_gradient[name] == pytest.approx(value, abs=1e-6)
 
 
 def test_ties_are_refused_by_a_likelihood_without_them():

@@ -8,10 +8,11 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.errors import NumericalError
 from rankwise.core.threads import few_threads
 from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
+from rankwise.rankers.gp.inference.powers import PoweredLikelihood
 from rankwise.rankers.gp.inference.prior import (
     Prior,
     WeightPosterior,
@@ -97,9 +98,10 @@ class Sweep:
     mean, variance : (n_pairs,)
         The comparisons under it.
     cavity : (mean, variance)
-        The comparisons without the site of one recorded answer.
+        The comparisons without the site of one recorded answer, or of all of it where it weighs
+        less than 1.
     average : AverageLikelihood
-        The exact likelihood of that answer, averaged over the cavity.
+        The exact likelihood of what was removed, averaged over the cavity.
     target : (tau, nu)
         The sites with the same moments as the exact likelihood.
     count : (n_pairs,)
@@ -137,18 +139,24 @@ class Sweep:
         return float(np.abs(self.scale * self.step).max())
 
     @property
+    def removed(self) -> FloatArray:
+        """How much of an answer the cavity leaves out: 1, or the weight where it is below 1."""
+        return np.minimum(self.count, 1.0)
+
+    @property
     def is_proper(self) -> bool:
         """Whether every comparison keeps a positive precision without one of its answers."""
-        return bool((self.tau * self.variance).max() < 1.0 - 1e-6)
+        return bool((self.removed * self.tau * self.variance).max() < 1.0 - 1e-6)
 
     @property
     def log_evidence(self) -> float:
         """The log of p(D | theta) in [TH10] (10), without dividing by tau."""
         m, v = self.cavity
-        ratio = 1.0 + self.tau * v
-        exponent = (2.0 * m * self.nu + v * self.nu**2 - self.tau * m**2) / ratio
+        tau, nu = self.removed * self.tau, self.removed * self.nu
+        ratio = 1.0 + tau * v
+        exponent = (2.0 * m * nu + v * nu**2 - tau * m**2) / ratio
         constants = self.average.log_z + 0.5 * (np.log(ratio) - exponent)
-        return self.weights.log_normalizer + float(self.count @ constants)
+        return self.weights.log_normalizer + float((self.count / self.removed) @ constants)
 
 
 def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep:
@@ -161,9 +169,10 @@ def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bo
     weights = condition_on_sites(prior, tau, nu)
     mean = difference_means(prior, weights.w)
     variance = difference_variances(prior, weights.C)
-    cavity = _without_site(mean, variance, tau, nu)
-    average = likelihood.average(*cavity, prior.outcomes)
-    target = average.sites(*cavity, clip=clip)
+    removed = np.minimum(count, 1.0)
+    cavity = _without_site(mean, variance, removed * tau, removed * nu)
+    average = _weighed_average(likelihood, removed, cavity, prior.outcomes)
+    target = tuple(site / removed for site in average.sites(*cavity, clip=clip))
     repeated = np.flatnonzero(count > 1.0)
     if len(repeated) and likelihood.is_log_concave:
         old, c = (tau[repeated], nu[repeated]), count[repeated]
@@ -171,6 +180,41 @@ def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bo
         found = repeated_sites(likelihood, prior.outcomes.take(repeated), c, *others, old)
         target[0][repeated], target[1][repeated] = found
     return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
+
+
+def _weighed_average(
+    likelihood: Likelihood,
+    weight: FloatArray,
+    cavity: tuple[FloatArray, FloatArray],
+    outcomes: Outcomes,
+) -> AverageLikelihood:
+    """Average each likelihood to the power of its weight: in closed form where that is 1."""
+    average = likelihood.average(*cavity, outcomes)
+    light = np.flatnonzero(weight < 1.0)
+    if len(light) == 0:
+        return average
+    powered = PoweredLikelihood(likelihood, weight[light], outcomes.take(light))
+    found = powered.average(cavity[0][light], cavity[1][light])
+    for name in ("log_z", "slope", "curvature", "variance_ratio"):
+        getattr(average, name)[light] = getattr(found, name)
+    return average
+
+
+def _weighed_gradient(
+    likelihood: Likelihood, sweep: Sweep, outcomes: Outcomes
+) -> dict[str, FloatArray]:
+    """Return the derivatives of the log evidence of every comparison in every parameter."""
+    mean, variance = sweep.cavity
+    gradient = {
+        name: sweep.count * values
+        for name, values in likelihood.gradient(mean, variance, outcomes).items()
+    }
+    light = np.flatnonzero(sweep.count < 1.0)
+    if len(light):
+        powered = PoweredLikelihood(likelihood, sweep.count[light], outcomes.take(light))
+        for name, values in powered.gradient(mean[light], variance[light]).items():
+            gradient[name][light] = values
+    return gradient
 
 
 def _without_site(
@@ -295,10 +339,9 @@ def expectation_propagation(
     Notes
     -----
     [TH10] Sect. 5 approximates its (10) by this method and leaves the algorithm open. The cavity
-    removes one of the copies of a repeated comparison.
+    removes one of the copies of a repeated comparison, or all of one that weighs less than 1.
     """
     likelihood.check(prior.outcomes)
-    _check_counts(prior.comparisons.count)
     n_pairs = prior.comparisons.n_pairs
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
     with few_threads(prior.rank):
@@ -375,7 +418,7 @@ def _ep_posterior(
     prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
 ) -> Posterior:
     alpha = prior.pairs.adjoint(sweep.count * (sweep.nu - sweep.tau * sweep.mean))
-    gradient = likelihood.gradient(*sweep.cavity, prior.outcomes)
+    gradient = _weighed_gradient(likelihood, sweep, prior.outcomes)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
@@ -390,8 +433,8 @@ def _ep_posterior(
         alpha=alpha,
         beta=alpha,
         n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (sweep.tau == 0.0))),
-        noise_gradient=sweep.count * sweep.average.noise_gradient,
-        parameter_gradient={name: float(sweep.count @ value) for name, value in gradient.items()},
+        noise_gradient=gradient["noise"],
+        parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
     )
 
 
@@ -426,15 +469,16 @@ def sequential_sites(
     tau, nu : (n_pairs,)
     """
     likelihood.check(outcomes)
-    _check_counts(count)
+    removed = np.minimum(count, 1.0)
     mu, S = mean.copy(), covariance.copy()
     tau, nu = np.zeros_like(mean), np.zeros_like(mean)
     for site in np.tile(np.arange(len(mean)), n_passes):
         v = S[site, site]
-        ratio = max(1.0 - tau[site] * v, 1e-10)
-        cavity = np.array([(mu[site] - nu[site] * v) / ratio]), np.array([v / ratio])
-        average = likelihood.average(*cavity, outcomes.take(np.array([site])))
-        new_tau, new_nu = (values[0] for values in average.sites(*cavity))
+        at, share = np.array([site]), removed[site]
+        ratio = max(1.0 - share * tau[site] * v, 1e-10)
+        cavity = np.array([(mu[site] - share * nu[site] * v) / ratio]), np.array([v / ratio])
+        average = _weighed_average(likelihood, removed[at], cavity, outcomes.take(at))
+        new_tau, new_nu = (values[0] / share for values in average.sites(*cavity))
         d_tau, d_nu = count[site] * (new_tau - tau[site]), count[site] * (new_nu - nu[site])
         kappa = d_tau / (1.0 + d_tau * v)
         column = S[:, site].copy()
@@ -442,11 +486,3 @@ def sequential_sites(
         S -= kappa * np.outer(column, column)
         tau[site], nu[site] = new_tau, new_nu
     return tau, nu
-
-
-def _check_counts(count: FloatArray) -> None:
-    if (count < 1.0).any():
-        raise InvalidInputError(
-            "Expectation propagation removes one answer at a time, so every comparison must weigh "
-            f"at least 1: got {count.min():g}. Scale the weights up, or use method='laplace'."
-        )

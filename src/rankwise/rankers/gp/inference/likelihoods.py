@@ -163,13 +163,6 @@ def _refuse_ties(outcomes: Outcomes) -> None:
         )
 
 
-def _refuse_laplace(likelihood: "Likelihood") -> "SmoothLikelihood":
-    raise InvalidInputError(
-        "method='laplace' must be given wins or margins, without ties or flips: got the likelihood "
-        f"{type(likelihood).__name__}. Use method='ep'."
-    )
-
-
 class Likelihood(ABC):
     """Give the probability of an answer when the difference of scores is s."""
 
@@ -206,10 +199,6 @@ class Likelihood(ABC):
         """Return the likelihood of answers that are all recorded as they were given."""
 
     @abstractmethod
-    def for_laplace(self) -> "SmoothLikelihood":
-        """Return itself where Laplace's method can be used, and refuse otherwise."""
-
-    @abstractmethod
     def score_deviation(self, margin_scale: float) -> float:
         """Return the typical standard deviation of scores, given the size of the margins."""
 
@@ -234,8 +223,8 @@ class Likelihood(ABC):
         """Refuse outcomes to which this likelihood gives no probability."""
 
 
-class SmoothLikelihood(Likelihood):
-    """A log-concave likelihood with the noise as its only parameter: Laplace's method takes it."""
+class NoiseLikelihood(Likelihood, ABC):
+    """A log-concave likelihood with the noise as its only parameter."""
 
     noise: float
 
@@ -257,10 +246,6 @@ class SmoothLikelihood(Likelihood):
         """Return itself."""
         return self
 
-    def for_laplace(self) -> "SmoothLikelihood":
-        """Return itself."""
-        return self
-
     def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
@@ -270,10 +255,6 @@ class SmoothLikelihood(Likelihood):
     def check(self, outcomes: Outcomes) -> None:
         """Refuse ties; a Gaussian tie is a margin of 0."""
         _refuse_ties(outcomes)
-
-    @abstractmethod
-    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:
-        """Return minus the third derivative of the log-likelihood in s."""
 
 
 class OrdinalLikelihood(Likelihood):
@@ -288,7 +269,7 @@ class OrdinalLikelihood(Likelihood):
 @storable
 @final
 @dataclass(frozen=True)
-class Probit(SmoothLikelihood, OrdinalLikelihood):
+class Probit(NoiseLikelihood, OrdinalLikelihood):
     """Let the first item win with probability Phi(s / sqrt(noise)).
 
     Notes
@@ -329,13 +310,6 @@ class Probit(SmoothLikelihood, OrdinalLikelihood):
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(first wins)."""
         return np.exp(self.average(mean, variance).log_z)
-
-    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:
-        """Return q'(z) / noise^(3/2) with z = s / sqrt(noise) and q = r (z + r)."""
-        scale = np.sqrt(self.noise + outcomes.extra_noise)
-        z = s / scale
-        r = inverse_mills_ratio(z)
-        return (r - r * (z + r) * (z + 2.0 * r)) / scale**3
 
 
 @storable
@@ -384,10 +358,6 @@ class ProbitWithTies(OrdinalLikelihood):
         """Return itself."""
         return self
 
-    def for_laplace(self) -> SmoothLikelihood:
-        """Refuse."""
-        return _refuse_laplace(self)
-
     def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
         """Return a few times the noise."""
         return SCORE_DEVIATION * sqrt(self.noise)
@@ -433,21 +403,22 @@ class ProbitWithTies(OrdinalLikelihood):
 @final
 @dataclass(frozen=True)
 class WithFlips(Likelihood):
-    """Let an answer of ``base`` be recorded as each of the others with probability ``flip_rate``.
+    """Let a win of ``base`` be recorded as the other item's with probability ``flip_rate``.
 
-    The likelihood is ``flip_rate + (1 - n_outcomes * flip_rate) * base``: however far an answer is
-    from what is expected, it costs at most ``log(flip_rate)``, so a few wrong records cannot
-    flatten the scores. It is not log-concave.
+    The likelihood of a recorded win is ``(1 - flip_rate) * win + flip_rate * loss``: however far an
+    answer is from what is expected, it costs little more than ``log(flip_rate)``, so a few wrong
+    records cannot flatten the scores. A flip exchanges win and loss; ties are recorded as they are.
+    It is not log-concave.
     """
 
     base: Probit | ProbitWithTies = Probit()
     flip_rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.flip_rate < 1.0 / self.base.n_outcomes:
+        if not 0.0 < self.flip_rate < 0.5:
             raise InvalidInputError(
-                f"`flip_rate` must lie between 0 and 1 / {self.base.n_outcomes} (excluded): got "
-                f"{self.flip_rate}. Use the likelihood without flips for a rate of 0."
+                f"`flip_rate` must lie between 0 and 1 / 2 (excluded): got {self.flip_rate}. Use "
+                "the likelihood without flips for a rate of 0."
             )
 
     @property
@@ -480,10 +451,6 @@ class WithFlips(Likelihood):
         """Return the base."""
         return self.base
 
-    def for_laplace(self) -> SmoothLikelihood:
-        """Refuse."""
-        return _refuse_laplace(self)
-
     def score_deviation(self, margin_scale: float) -> float:
         """Return that of the base."""
         return self.base.score_deviation(margin_scale)
@@ -491,26 +458,28 @@ class WithFlips(Likelihood):
     def average(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> AverageLikelihood:
-        """Mix the base's Z with the flip rate; the share of the base scales its slope."""
-        base = self.base.average(mean, variance, outcomes)
-        log_z, share, flipped = self._mixed(base.log_z)
-        between = share * flipped * base.slope**2
+        """Mix Z of a win with that of a loss; the shares of both weigh their slopes."""
+        kept, lost = self._both(mean, variance, outcomes)
+        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
+        between = share * flipped * (kept.slope + lost.slope) ** 2
         return AverageLikelihood(
             log_z,
-            share * base.slope,
-            share * base.curvature - between,
-            flipped + share * base.variance_ratio + between * variance,
+            share * kept.slope - flipped * lost.slope,
+            share * kept.curvature + flipped * lost.curvature - between,
+            share * kept.variance_ratio + flipped * lost.variance_ratio + between * variance,
         )
 
     def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the rate and in the base's parameters."""
-        base = self.base.average(mean, variance, outcomes)
-        log_z, share, _ = self._mixed(base.log_z)
-        by_rate = np.exp(-log_z) - self.base.n_outcomes * np.exp(base.log_z - log_z)
+        kept, lost = self._both(mean, variance, outcomes)
+        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
+        by_rate = np.exp(lost.log_z - log_z) - np.exp(kept.log_z - log_z)
         inner = self.base.gradient(mean, variance, outcomes)
-        return {"flip_rate": by_rate} | {name: share * value for name, value in inner.items()}
+        opposite = self.base.gradient(-mean, variance, outcomes)
+        of_base = {name: share * inner[name] + flipped * opposite[name] for name in inner}
+        return {"flip_rate": np.where(outcomes.tied, 0.0, by_rate)} | of_base
 
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
@@ -522,17 +491,26 @@ class WithFlips(Likelihood):
         """Accept what the base accepts."""
         self.base.check(outcomes)
 
-    def _mixed(self, base_log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return log Z, and the shares of the base and of the flips in it."""
-        kept = log1p(-self.base.n_outcomes * self.flip_rate) + base_log_z
-        log_z = np.logaddexp(log(self.flip_rate), kept)
-        return log_z, np.exp(kept - log_z), self.flip_rate * np.exp(-log_z)
+    def _both(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
+    ) -> tuple[AverageLikelihood, AverageLikelihood]:
+        """Return what the base says about the answer and, at minus the mean, about the opposite."""
+        return tuple(self.base.average(sign * mean, variance, outcomes) for sign in (1.0, -1.0))
+
+    def _mixed(
+        self, kept: FloatArray, lost: FloatArray, outcomes: Outcomes
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return log Z, and the shares of true and of flipped records in it; ties have no flips."""
+        true, flipped = log1p(-self.flip_rate) + kept, log(self.flip_rate) + lost
+        log_z = np.where(outcomes.tied, kept, np.logaddexp(true, flipped))
+        share = np.where(outcomes.tied, 1.0, np.exp(true - log_z))
+        return log_z, share, np.where(outcomes.tied, 0.0, np.exp(flipped - log_z))
 
 
 @storable
 @final
 @dataclass(frozen=True)
-class GaussianMargin(SmoothLikelihood):
+class GaussianMargin(NoiseLikelihood):
     """Let the recorded margin be s plus Gaussian noise: the probabilistic RankRLS, in closed form.
 
     Notes
@@ -572,10 +550,6 @@ class GaussianMargin(SmoothLikelihood):
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(the margin is positive)."""
         return Probit(self.noise).answer_probabilities(mean, variance)
-
-    def third_derivative(self, s: FloatArray, outcomes: Outcomes) -> FloatArray:  # noqa: ARG002
-        """Return zero: the log-likelihood is a parabola."""
-        return np.zeros_like(s)
 
 
 def _win_tie_loss(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:

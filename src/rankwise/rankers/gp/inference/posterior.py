@@ -8,14 +8,11 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import NumericalError
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
-from rankwise.rankers.gp.inference.likelihoods import (
-    AverageLikelihood,
-    Likelihood,
-    SmoothLikelihood,
-)
+from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood
 from rankwise.rankers.gp.inference.prior import (
     Prior,
     WeightPosterior,
@@ -215,10 +212,13 @@ def basis_evidence_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArra
 
 NEWTON_RULE = StoppingRule(tol=1e-9, max_iter=100)
 
+DIFFERENCE_STEP = 1e-5
+"""Step of the central differences of slopes and curvatures, relative for parameters."""
+
 
 def laplace(
     prior: Prior,
-    likelihood: SmoothLikelihood,
+    likelihood: Likelihood,
     *,
     start: tuple[FloatArray, FloatArray] | None = None,
     rule: StoppingRule = NEWTON_RULE,
@@ -231,7 +231,7 @@ def laplace(
     Parameters
     ----------
     prior : Prior
-    likelihood : SmoothLikelihood
+    likelihood : Likelihood
     start : (tau, nu), optional
         Sites whose posterior mean to begin with, such as those found with another kernel.
     rule : StoppingRule
@@ -241,7 +241,8 @@ def laplace(
     Notes
     -----
     Where scores differ by much more than the noise, the mode lies up to two standard deviations
-    from the mean; `expectation_propagation` finds the mean.
+    from the mean; `expectation_propagation` finds the mean. A likelihood that is not log-concave
+    counts with a curvature of at least 0, and the mode is the one that the start leads to.
     """
     likelihood.check(prior.outcomes)
     with few_threads(prior.rank):
@@ -277,7 +278,7 @@ class _NewtonStep:
 
 
 def _newton_steps(
-    prior: Prior, likelihood: SmoothLikelihood, w: FloatArray, rule: StoppingRule
+    prior: Prior, likelihood: Likelihood, w: FloatArray, rule: StoppingRule
 ) -> tuple[_NewtonStep, int]:
     """Return the step at the mode, and the number of systems solved."""
     step, n_iter = _newton_step(prior, _log_posterior(prior, likelihood, w)), 1
@@ -286,7 +287,7 @@ def _newton_steps(
     return step, n_iter
 
 
-def _log_posterior(prior: Prior, likelihood: SmoothLikelihood, w: FloatArray) -> _LogPosterior:
+def _log_posterior(prior: Prior, likelihood: Likelihood, w: FloatArray) -> _LogPosterior:
     s = difference_means(prior, w)
     exact = likelihood.average(s, np.zeros_like(s), prior.outcomes)
     value = float(prior.comparisons.count @ exact.log_z - 0.5 * w @ w)  # log of [TH10] eq. (10)
@@ -300,7 +301,7 @@ def _newton_step(prior: Prior, point: _LogPosterior) -> _NewtonStep:
     return _NewtonStep(point, tau, nu, target, float(scaled @ scaled))
 
 
-def _line_search(prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep) -> _LogPosterior:
+def _line_search(prior: Prior, likelihood: Likelihood, step: _NewtonStep) -> _LogPosterior:
     """Halve the Newton step until the log posterior rises enough (Armijo's rule)."""
     start, direction, share = step.point, step.target.w - step.point.w, 1.0
     rounding = 1e-12 * (1.0 + abs(start.value))
@@ -312,11 +313,11 @@ def _line_search(prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep) 
 
 
 def _laplace_posterior(
-    prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep, n_iter: int, ending: Ending
+    prior: Prior, likelihood: Likelihood, step: _NewtonStep, n_iter: int, ending: Ending
 ) -> Posterior:
     count, mode, C = prior.comparisons.count, step.point, step.target.C
     alpha = prior.pairs.adjoint(count * mode.likelihood.slope)
-    by_mode, shift, noise_gradient = _mode_gradients(prior, likelihood, step)
+    by_mode, shift, gradient = _mode_gradients(prior, likelihood, step)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
@@ -329,31 +330,58 @@ def _laplace_posterior(
         n_iter=n_iter,
         ending=ending,
         alpha=alpha,
-        beta=alpha + 2.0 * prior.pairs.adjoint(by_mode - count * step.tau * shift),
-        n_clipped=0,
-        noise_gradient=noise_gradient,
-        parameter_gradient={"noise": float(noise_gradient.sum())},
+        beta=alpha + 2.0 * prior.pairs.adjoint(by_mode - count * mode.likelihood.curvature * shift),
+        n_clipped=int(np.sum(mode.likelihood.curvature < 0.0)),
+        noise_gradient=gradient["noise"],
+        parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
     )
 
 
 def _mode_gradients(
-    prior: Prior, likelihood: SmoothLikelihood, step: _NewtonStep
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    prior: Prior, likelihood: Likelihood, step: _NewtonStep
+) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
     """Return what the dependence of the mode on the parameters adds to the gradient.
 
     The first is the derivative of the evidence in every s at the mode, the second the posterior
-    covariance of the comparisons times the first, and the third the total derivative in the noise
-    of every comparison.
+    covariance of the comparisons times the first, and the third the total derivative in every
+    parameter, comparison by comparison. Slopes and curvatures are differentiated by central
+    differences, to about nine digits.
     """
-    count, exact, curvature = prior.comparisons.count, step.point.likelihood, step.tau
-    s, C = step.point.s, step.target.C
-    third = likelihood.third_derivative(s, prior.outcomes)
+    count, s, C = prior.comparisons.count, step.point.s, step.target.C
+    outcomes, none = prior.outcomes, np.zeros_like(s)
+    h = DIFFERENCE_STEP * (1.0 + np.abs(s))
+    ahead, behind = (likelihood.average(s + move, none, outcomes) for move in (h, -h))
+    third = _clipped_change(ahead, behind) / (2.0 * h)
     variance = difference_variances(prior, C)
     by_mode = -0.5 * count * variance * third
-    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(by_mode)), lower=1)
-    shift = difference_means(prior, dtrsv(C, u, lower=1, trans=1))
-    noise = likelihood.noise + prior.extra_noise
-    curvature_by_noise = -(curvature + 0.5 * s * third) / noise
-    slope_by_noise = -exact.slope * curvature - 0.5 * third
-    explicit = exact.noise_gradient - 0.5 * variance * curvature_by_noise
-    return by_mode, shift, count * (explicit + slope_by_noise * shift)
+    shift = difference_means(prior, _at_mode(prior, step, by_mode))
+    gradient = {}
+    for name, explicit in likelihood.gradient(s, none, outcomes).items():
+        value = likelihood.parameters[name]
+        width = DIFFERENCE_STEP * value
+        more, less = (likelihood.replace(**{name: value + move}) for move in (width, -width))
+        ahead, behind = (one.average(s, none, outcomes) for one in (more, less))
+        curvature = _clipped_change(ahead, behind) / (2.0 * width)
+        slope = (ahead.slope - behind.slope) / (2.0 * width)
+        gradient[name] = count * (explicit - 0.5 * variance * curvature + slope * shift)
+    return by_mode, shift, gradient
+
+
+def _at_mode(prior: Prior, step: _NewtonStep, values: FloatArray) -> FloatArray:
+    """Return the covariance of the weights times R'A'values, with the curvatures as they are.
+
+    Where these are negative and leave no maximum, the clipped ones are used.
+    """
+    curvature = step.point.likelihood.curvature
+    if (curvature < 0.0).any():
+        try:
+            return condition_on_sites(prior, curvature, values / prior.comparisons.count).w
+        except NumericalError:
+            pass
+    u = dtrsv(step.target.C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(values)), lower=1)
+    return dtrsv(step.target.C, u, lower=1, trans=1)
+
+
+def _clipped_change(ahead: AverageLikelihood, behind: AverageLikelihood) -> FloatArray:
+    """Return the difference of curvatures, which count as 0 where they are negative."""
+    return np.maximum(ahead.curvature, 0.0) - np.maximum(behind.curvature, 0.0)
