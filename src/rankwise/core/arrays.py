@@ -40,6 +40,21 @@ def first_equal(X: FloatArray) -> IntArray:
     return first[group]
 
 
+def copy_numbers(first: IntArray) -> IntArray:
+    """Number the copies of each row: 0 for the first of equal rows, 1 for the next, and so on.
+
+    Parameters
+    ----------
+    first : (n_rows,)
+        As `first_equal` returns it.
+    """
+    order = np.argsort(first, kind="stable")
+    starts = np.searchsorted(first[order], first[order], side="left")
+    numbers = np.empty(len(first), dtype=np.intp)
+    numbers[order] = np.arange(len(first)) - starts
+    return numbers
+
+
 def as_columns(values: FloatArray) -> FloatArray:
     """Return values of shape (n,) or (n, k) as a matrix of columns."""
     return values.reshape(len(values), -1)

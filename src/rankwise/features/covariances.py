@@ -124,6 +124,15 @@ class ParametricKernel(Kernel):
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)`` in ``theta``."""
 
+    @property
+    @abstractmethod
+    def own_variance(self) -> float:
+        """Variance of the part of a score that belongs to one item and not to its features."""
+
+    @abstractmethod
+    def own_variance_gradient(self) -> FloatArray:
+        """Return the derivative of ``own_variance`` in ``theta``."""
+
 
 @storable
 @final
@@ -274,6 +283,15 @@ class SquaredExponential(ParametricKernel):
         return self._joined_gradient(of_features, -(decay @ squares), different)
 
     @property
+    def own_variance(self) -> float:
+        """The variance of the item effect."""
+        return self._effect_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return its derivative in amplitude and item effect."""
+        return self._joined_gradient(0.0, np.zeros(self._lengths.size), 1.0)
+
+    @property
     def _lengths(self) -> FloatArray:
         if isinstance(self.length_scale, str):
             raise InvalidInputError(
@@ -386,6 +404,15 @@ class Scaled(ParametricKernel):
         """Return the derivative of ``g @ difference_variance(A, B)``."""
         return np.array([2.0 * g @ self.difference_variance(A, B)])
 
+    @property
+    def own_variance(self) -> float:
+        """Zero: scores depend on the features alone."""
+        return 0.0
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return zeros."""
+        return np.zeros(len(self.theta))
+
     def _inner_deviation(self, X: FloatArray) -> float:
         """Return the standard deviation of scores of rows X under the inner kernel."""
         following = np.roll(X, 1, axis=0)
@@ -476,10 +503,108 @@ class SklearnKernel(ParametricKernel):
             total += weight @ (D[i, i] + D[j, j] - 2.0 * D[i, j])
         return total
 
+    @property
+    def own_variance(self) -> float:
+        """Zero: scores depend on the features alone."""
+        return 0.0
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return zeros."""
+        return np.zeros(len(self.theta))
+
     def _gradient_between(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return dk(A, B); scikit-learn has gradients of square matrices only."""
         D = self.kernel(np.concatenate([A, B]), eval_gradient=True)[1]
         return np.asarray(D[: len(A), len(A) :])
+
+
+@final
+@dataclass(frozen=True)
+class CopiesApart(ParametricKernel):
+    """Another kernel on rows whose last column tells items with equal features apart.
+
+    Such items share what their features say, and each has an own part. Everything else, the
+    parameters included, is that of the inner kernel on the other columns.
+    """
+
+    kernel: ParametricKernel
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        a, b = self._features(A, B)
+        K = self.kernel(a, b)
+        if self.kernel.own_variance > 0.0:
+            K[self._copies(A, B)] -= self.kernel.own_variance
+        return K
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        return self.kernel.diagonal(A[:, :-1])
+
+    def fitted_to(self, X: Matrix) -> Self:
+        """Return this kernel with the inner one fitted."""
+        return replace(self, kernel=self.kernel.fitted_to(X[:, :-1]))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Those of the inner kernel."""
+        return self.kernel.theta
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the inner kernel."""
+        return self.kernel.names
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:
+        """Return those of the inner kernel."""
+        return self.kernel.bounds_on(X[:, :-1])
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return that of the inner kernel."""
+        return self.kernel.hyperprior_on(X[:, :-1], deviation)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return this kernel with other parameters."""
+        return replace(self, kernel=self.kernel.with_theta(theta))
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``."""
+        gradient = self.kernel.weighted_gradient(*self._features(A, B), M)
+        if self.kernel.own_variance == 0.0:
+            return gradient
+        return gradient - M[self._copies(A, B)].sum() * self.kernel.own_variance_gradient()
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of f(a) - f(b)."""
+        between = self.kernel.difference_variance(A[:, :-1], B[:, :-1])
+        return between + 2.0 * self.kernel.own_variance * self._are_copies(A, B)
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        gradient = self.kernel.weighted_variance_gradient(A[:, :-1], B[:, :-1], g)
+        copies = float(g @ self._are_copies(A, B))
+        return gradient + 2.0 * copies * self.kernel.own_variance_gradient()
+
+    @property
+    def own_variance(self) -> float:
+        """That of the inner kernel."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the inner kernel."""
+        return self.kernel.own_variance_gradient()
+
+    def _features(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        a = A[:, :-1]
+        return a, a if A is B else B[:, :-1]
+
+    def _copies(self, A: FloatArray, B: FloatArray) -> BoolArray:
+        """Return which rows have equal features and are different items, (n, m)."""
+        return _equal_rows(*self._features(A, B)) & (A[:, -1][:, None] != B[:, -1])
+
+    def _are_copies(self, A: FloatArray, B: FloatArray) -> BoolArray:
+        """Return the same, row by row."""
+        return np.all(A[:, :-1] == B[:, :-1], axis=1) & (A[:, -1] != B[:, -1])
 
 
 def row_by_row(kernel: Kernel, A: FloatArray, B: FloatArray) -> FloatArray:

@@ -6,8 +6,8 @@ from typing import Literal, Self, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray, first_equal
-from rankwise.core.checks import check_pairs, check_positive
+from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
+from rankwise.core.checks import check_pairs, check_positive, check_weight
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -22,6 +22,7 @@ from rankwise.rankers.gp.inference.likelihoods import (
 )
 
 LikelihoodName: TypeAlias = Literal["probit", "robust", "gaussian"]
+EqualRows: TypeAlias = Literal["apart", "merged"]
 
 NOISE_SHARE = 0.1
 """Share of the mean squared margin at which the search for the noise starts."""
@@ -30,13 +31,13 @@ NOISE_SHARE = 0.1
 @final
 @dataclass(frozen=True, eq=False)
 class DistinctItems:
-    """Say which rows are equal: they have the same score, so they count as one item.
+    """Say which rows are one item: those that are equal, or each row by itself.
 
     Parameters
     ----------
     X : (n_items, n_features)
     first : (n_items,)
-        The number of the first row equal to each row.
+        The number of the first row that is the same item.
     """
 
     X: FloatArray
@@ -44,8 +45,20 @@ class DistinctItems:
 
     @classmethod
     def of(cls, X: FloatArray) -> Self:
-        """Compare the rows with each other."""
+        """Take equal rows for one item."""
         return cls(X, first_equal(X))
+
+    @classmethod
+    def apart(cls, X: FloatArray) -> Self:
+        """Take every row for an item of its own."""
+        return cls(X, np.arange(len(X)))
+
+    def copies(self) -> IntArray | None:
+        """Number the items that have equal features; None where no two have."""
+        if not np.array_equal(self.first, np.arange(len(self.X))):
+            return None
+        numbers = copy_numbers(first_equal(self.X))
+        return numbers if numbers.any() else None
 
     def rows(self, weight: FloatArray) -> FloatArray:
         """Return the different rows of positive weight."""
@@ -62,8 +75,14 @@ def refuse_unread(
     pair_margin: ArrayLike | None,
     pairs: ArrayLike | None,
     likelihood: LikelihoodName,
+    tied_weight: ArrayLike | None = None,
 ) -> None:
     """Refuse ties without comparisons, and margins that the likelihood does not read."""
+    if tied_weight is not None and tied is None:
+        raise InvalidInputError(
+            "`tied_weight` must come with `tied`: got weights and no ties. Give `tied`, or leave "
+            "the weights out."
+        )
     if tied is not None and pairs is None:
         raise InvalidInputError(
             "`tied` must come with `pairs`: got scores `y`. Use ties='keep' to count equal scores "
@@ -77,7 +96,11 @@ def refuse_unread(
 
 
 def recorded_comparisons(
-    data: TrainingData, tied: ArrayLike | None, items: DistinctItems, likelihood: LikelihoodName
+    data: TrainingData,
+    tied: ArrayLike | None,
+    items: DistinctItems,
+    likelihood: LikelihoodName,
+    tied_weight: ArrayLike | None = None,
 ) -> Comparisons:
     """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
     pairs, margin, weight = data.comparisons
@@ -88,10 +111,14 @@ def recorded_comparisons(
     if tied is None or np.size(tied) == 0:
         return won
     undecided = items.merged(check_pairs(tied, data.n_items))
+    weight = check_weight("tied_weight", tied_weight, len(undecided), "tie")
+    undecided, weight = undecided[weight > 0.0], weight[weight > 0.0]
     n_tied = len(undecided)
     if likelihood == "gaussian":
-        return won.extend(Comparisons.from_pairs(undecided, margin=np.zeros(n_tied)))
-    return won.extend(Comparisons.from_pairs(undecided, tied=np.ones(n_tied)))
+        ties = Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), weight=weight)
+    else:
+        ties = Comparisons.from_pairs(undecided, tied=np.ones(n_tied), weight=weight)
+    return won.extend(ties)
 
 
 def scored_comparisons(

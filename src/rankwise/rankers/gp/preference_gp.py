@@ -23,6 +23,7 @@ from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.rankers.gp.answers import (
     DistinctItems,
+    EqualRows,
     LikelihoodName,
     choose_likelihood,
     n_queries_without_preference,
@@ -41,6 +42,15 @@ from rankwise.rankers.gp.evidence import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.process import ProcessRanker
 from rankwise.rankers.randomness import generator
+
+MAX_SEARCHED = 400
+"""Items up to which parameters are searched for with all of them."""
+
+N_SEARCH_ROWS = 150
+"""Rows through which the kernel is approximated in the search where there are more."""
+
+MAX_OWN = 5000
+"""Items up to which a posterior through a basis keeps the own part of every item."""
 
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
 
@@ -83,8 +93,7 @@ class PreferenceGP(ProcessRanker):
         the wrong way round, and learns how often that happens; "probit" does not. "gaussian" takes
         the margins of comparisons as differences of scores with noise, in closed form.
     method : {"ep", "laplace"}
-        Expectation propagation, or Laplace's method for "probit": faster, with
-        less accurate probabilities.
+        Expectation propagation, or Laplace's method: faster, with less accurate probabilities.
     optimize : bool
         Whether parameters are learnt; if not, they stay as given.
     hyperprior : {"weak"} or None
@@ -103,15 +112,22 @@ class PreferenceGP(ProcessRanker):
         Noise variance of an answer: 1 by default. Only its ratio to the squared amplitude matters,
         so it is learnt for "gaussian" alone, starting at a tenth of the mean squared margin.
     flip_rate, tie_width : float
-        Starting values of the probability that an answer is recorded as any other one, and of the
-        largest difference, noise included, that is a tie. The second is used when there are ties.
+        Starting values of the probability that win and loss are exchanged in the record, and of
+        the largest difference, noise included, that is a tie. The second is used when there are
+        ties, which are never flipped.
     ties : {"drop", "keep"}
         Whether two items of a query with equal `y` count as a tied comparison.
     max_pairs : int or None
         Number of comparisons from scores `y` at most; drawn at random where there are more.
+    equal_rows : {"apart", "merged"}, optional
+        Whether rows of X with equal features are items of their own, which share what the features
+        say and differ in their item effects, or one item. By default apart with `pairs`, and merged
+        with `y`, where repeating a row is the same as giving it a weight.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Approximate the kernel through some rows, for many items: a number of random rows, chosen
-        rows of X, or rows themselves. What they cannot express counts as noise.
+        rows of X, or rows themselves. What they cannot express counts as noise. With item effects
+        and up to 5,000 items they serve the search for parameters only, and the posterior is that
+        of the kernel itself: noise cannot stand for the own part of an item.
     random_state : int, RandomState or None
         Source of the draws of comparisons, basis rows and additional starting points.
 
@@ -127,6 +143,8 @@ class PreferenceGP(ProcessRanker):
         The Gaussian posterior, and in ``posterior_.ending`` why its computation ended.
     X_train_ : (n_items, n_features)
         The items.
+    copies_ : (n_items,) or None
+        Numbers that tell items with equal features apart; None where no two have.
     basis_rows_ : (n_basis, n_features)
         The rows that prediction needs.
     n_queries_ : int
@@ -145,7 +163,10 @@ class PreferenceGP(ProcessRanker):
     The model of [TH10] (10) is ``PreferenceGP(SquaredExponential(), likelihood="probit",
     hyperprior=None)``; with "gaussian" it is the paper's probabilistic RankRLS, and the mean is
     that of `RankRLS` with ``alpha = noise``. Without a hyperprior, comparisons without noise
-    drive the amplitude to its bound. Equal rows are one item, with the answers about all of them.
+    drive the amplitude to its bound.
+
+    With more than 400 items, parameters are searched for with the kernel approximated through 150
+    rows, and the posterior is then that of all items.
 
     Examples
     --------
@@ -183,6 +204,7 @@ class PreferenceGP(ProcessRanker):
         tie_width: float = 0.5,
         ties: TieRule = "drop",
         max_pairs: int | None = 10_000,
+        equal_rows: EqualRows | None = None,
         basis: int | ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
@@ -198,6 +220,7 @@ class PreferenceGP(ProcessRanker):
         self.tie_width = tie_width
         self.ties = ties
         self.max_pairs = max_pairs
+        self.equal_rows = equal_rows
         self.basis = basis
         self.random_state = random_state
 
@@ -210,6 +233,7 @@ class PreferenceGP(ProcessRanker):
         *,
         pairs: ArrayLike | None = None,
         tied: ArrayLike | None = None,
+        tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> Self:
@@ -226,42 +250,56 @@ class PreferenceGP(ProcessRanker):
             The query of each item, of any type and in any order; one query when left out.
         sample_weight : (n_items,), optional
             With `y`: how often each item counts. A comparison counts the product of its ends'
-            weights, which must add up to at least 1 (any number with Laplace's method).
+            weights.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
             each other.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
+        tied_weight : (n_tied,), optional
+            How often each of these was recorded, any number; once when left out.
         pair_margin : (n_pairs,), optional
             By how much each winner leads, for the likelihood "gaussian"; 1 when left out.
         pair_weight : (n_pairs,), optional
-            How often each comparison was recorded, at least 1 in total; once when left out.
+            How often each comparison was recorded, any number; once when left out. A weight below
+            1 counts as the likelihood to that power.
         """
         self._check_settings()
         X = self._check_rows(X)
-        refuse_unread(tied, pair_margin, pairs, self.likelihood)
+        refuse_unread(tied, pair_margin, pairs, self.likelihood, tied_weight)
         data = TrainingData.of(
             len(X), y, qid, sample_weight, pairs, pair_margin=pair_margin, pair_weight=pair_weight
         )
         rng = generator(self.random_state)
-        items = DistinctItems.of(X)
-        comparisons = self._comparisons(data, tied, items, rng)
+        items = self._items(X, is_scored=data.is_scored)
+        comparisons = self._comparisons(data, tied, tied_weight, items, rng)
         self.X_train_ = X
-        self.basis_ = None if self.basis is None else choose_basis(self.basis, X, rng)
+        self.item_names_ = None
+        self.merges_equal_rows_ = self._rule(is_scored=data.is_scored) == "merged"
+        self.copies_ = items.copies()
+        basis = None if self.basis is None else choose_basis(self.basis, X, rng)
         self.n_queries_ = data.queries.n_queries
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
         self.fitted_with_qid_ = data.has_qid
-        return self._condition(*self._learn(comparisons, items.rows(data.weight), rng))
+        return self._condition(*self._learn(comparisons, items.rows(data.weight), basis, rng))
+
+    def _items(self, X: FloatArray, *, is_scored: bool) -> DistinctItems:
+        merged = self._rule(is_scored=is_scored) == "merged"
+        return DistinctItems.of(X) if merged else DistinctItems.apart(X)
+
+    def _rule(self, *, is_scored: bool) -> EqualRows:
+        return self.equal_rows or ("merged" if is_scored else "apart")
 
     def _comparisons(
         self,
         data: TrainingData,
         tied: ArrayLike | None,
+        tied_weight: ArrayLike | None,
         items: DistinctItems,
         rng: np.random.Generator,
     ) -> Comparisons:
         if not data.is_scored:
-            return recorded_comparisons(data, tied, items, self.likelihood)
+            return recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
         return scored_comparisons(
             data,
             items,
@@ -272,7 +310,11 @@ class PreferenceGP(ProcessRanker):
         )
 
     def _learn(
-        self, comparisons: Comparisons, rows: FloatArray, rng: np.random.Generator
+        self,
+        comparisons: Comparisons,
+        rows: FloatArray,
+        basis: FloatArray | None,
+        rng: np.random.Generator,
     ) -> tuple[Inference, SiteParameters | None]:
         """Find the parameters; the scale of the features is that of ``rows``."""
         amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
@@ -280,24 +322,38 @@ class PreferenceGP(ProcessRanker):
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )
-        inference, sites = self._inference(comparisons), None
+        self.basis_ = self._search_basis(comparisons) if basis is None else basis
+        searched, sites = self._inference(comparisons), None
         if self.optimize:
-            self.kernel_, self.likelihood_, sites = most_probable(
-                inference,
-                self.kernel_,
+            kernel, self.likelihood_, sites = most_probable(
+                searched,
+                self._covariance,
                 self.likelihood_,
-                rows,
+                self._numbered(rows),
                 rng,
                 bounds=self.bounds,
                 n_starts=self.n_starts,
                 hyperprior=self.hyperprior,
             )
-        return inference, sites
+            self.kernel_ = self.kernel_.with_theta(kernel.theta)
+        has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
+        self.basis_ = None if basis is None or has_own else basis
+        return self._inference(comparisons), sites
+
+    def _search_basis(self, comparisons: Comparisons) -> FloatArray | None:
+        """Return the rows through which parameters are searched for, where all are too many."""
+        depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
+        items = comparisons.items
+        if len(items) <= MAX_SEARCHED or not depends_on_distance or not self.optimize:
+            return None
+        return self.X_train_[items[np.linspace(0, len(items) - 1, N_SEARCH_ROWS).astype(np.intp)]]
 
     def _check_settings(self) -> None:
         check_choice("likelihood", self.likelihood, get_args(LikelihoodName))
         check_choice("method", self.method, get_args(Approximation))
         check_choice("ties", self.ties, get_args(TieRule))
+        if self.equal_rows is not None:
+            check_choice("equal_rows", self.equal_rows, get_args(EqualRows))
         if self.hyperprior is not None:
             check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
         check_count("n_starts", self.n_starts)

@@ -1,19 +1,21 @@
 """A Gaussian process conditioned on answers: predictions, suggestions, further answers."""
 
 from abc import ABC
+from collections.abc import Sequence
 from copy import copy
+from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, dense_rows
+from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal
 from rankwise.core.checks import check_choice, check_pairs
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import ParametricKernel
+from rankwise.features.covariances import CopiesApart, ParametricKernel
 from rankwise.features.maps import Expansion
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.gp.answers import (
@@ -43,6 +45,19 @@ def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
         )
 
 
+def positions_of(names: Sequence[Any], known: Sequence[Any]) -> IntArray:
+    """Return the place of every name among the known ones, which differ from each other."""
+    place = {name: position for position, name in enumerate(known)}
+    strange = next((name for name in names if name not in place), None)
+    if strange is not None:
+        close = get_close_matches(str(strange), [str(name) for name in known], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(
+            f"Names must be those of the {len(known)} items of `fit`: got {strange!r}.{hint}"
+        )
+    return np.array([place[name] for name in names], dtype=np.intp)
+
+
 class ProcessRanker(Ranker, ABC):
     """A ranker whose scores have a joint Gaussian posterior under parameters already chosen."""
 
@@ -53,20 +68,28 @@ class ProcessRanker(Ranker, ABC):
     posterior_: Posterior
     log_marginal_likelihood_: float
     X_train_: FloatArray
+    merges_equal_rows_: bool
+    copies_: IntArray | None
+    item_names_: NDArray[Any] | None
     basis_: FloatArray | None
     basis_rows_: FloatArray
+    basis_copies_: FloatArray | None
 
     @overload
-    def predict(self, X: Any) -> FloatArray: ...
+    def predict(self, X: Any = None) -> FloatArray: ...
 
     @overload
-    def predict(self, X: Any, *, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: Any = None, *, return_std: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
 
     @overload
-    def predict(self, X: Any, *, return_cov: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: Any = None, *, return_cov: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
 
     def predict(
-        self, X: Any, *, return_std: bool = False, return_cov: bool = False
+        self, X: Any = None, *, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean score of every row of X, and on request how uncertain it is.
 
@@ -75,8 +98,9 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        X : (n_items, n_features)
-            Rows to score.
+        X : (n_items, n_features) or (n_items,) of names
+            Rows to score, or names (row numbers, without names) of items of `fit`; all of these
+            when left out.
         return_std, return_cov : bool
             Whether to return the standard deviations (n_items,), or the covariance
             (n_items, n_items), as well.
@@ -88,13 +112,13 @@ class ProcessRanker(Ranker, ABC):
         """
         refuse_std_and_cov(return_std, return_cov)
         X = self._rows_to_predict(X)
-        scores = self._scores(X)
+        scores = self._mean(X)
         if return_cov:
             return scores, self.posterior_.covariance_at(*self._kernel_blocks(X))
         if not return_std:
             return scores
-        K_cross = self.kernel_(self.basis_rows_, X)
-        variance = self.posterior_.variance_at(K_cross, self.kernel_.diagonal(X))
+        K_cross = self._covariance(self._basis, X)
+        variance = self.posterior_.variance_at(K_cross, self._covariance.diagonal(X))
         return scores, np.sqrt(variance)
 
     def predict_pair(self, X1: Any, X2: Any, *, noisy: bool = True) -> FloatArray:
@@ -102,8 +126,8 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        X1, X2 : (n_pairs, n_features)
-            The items to compare.
+        X1, X2 : (n_pairs, n_features) or (n_pairs,) of names
+            The items to compare: rows, or names (row numbers) of items of `fit`.
         noisy : bool
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
@@ -131,8 +155,8 @@ class ProcessRanker(Ranker, ABC):
                 "`X1` and `X2` must have the same number of rows, one pair each: got "
                 f"{len(first)} and {len(second)}."
             )
-        K_first, K_second = (self.kernel_(self.basis_rows_, rows) for rows in (first, second))
-        prior_variance = self.kernel_.difference_variance(first, second)
+        K_first, K_second = (self._covariance(self._basis, rows) for rows in (first, second))
+        prior_variance = self._covariance.difference_variance(first, second)
         mean, variance = self.posterior_.difference_at(K_first, K_second, prior_variance)
         if noisy:
             return self.likelihood_.answer_probabilities(mean, variance)
@@ -219,14 +243,14 @@ class ProcessRanker(Ranker, ABC):
         check_choice("goal", goal, get_args(Goal))
         X = self._rows_to_predict(X)
         if candidates is None:
-            candidates = candidate_pairs(self._scores(X), goal, generator(random_state))
+            candidates = candidate_pairs(self._mean(X), goal, generator(random_state))
         pairs = check_pairs(candidates, len(X))
         items, ends = np.unique(pairs, return_inverse=True)
         rows = X[items]
         covariance = self.posterior_.covariance_at(*self._kernel_blocks(rows))
         noise = self.likelihood_.parameters["noise"]
         chosen = suggest_pairs(
-            self._scores(rows), covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise
+            self._mean(rows), covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise
         )
         return items[chosen]
 
@@ -235,6 +259,7 @@ class ProcessRanker(Ranker, ABC):
         pairs: ArrayLike,
         *,
         tied: ArrayLike | None = None,
+        tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> Self:
@@ -245,15 +270,17 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        pairs, tied, pair_margin, pair_weight
+        pairs, tied, tied_weight, pair_margin, pair_weight
             As in `fit`: row numbers of the X given there.
         """
         check_is_fitted(self)
-        refuse_unread(tied, pair_margin, pairs, self.likelihood)
+        refuse_unread(tied, pair_margin, pairs, self.likelihood, tied_weight)
         data = TrainingData.of(
             len(self.X_train_), pairs=pairs, pair_margin=pair_margin, pair_weight=pair_weight
         )
-        new = recorded_comparisons(data, tied, DistinctItems.of(self.X_train_), self.likelihood)
+        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
+        items = merge(self.X_train_)
+        new = recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
             raise InvalidInputError(
                 "`update` takes ties after a `fit` with ties only, which learns how close items "
@@ -284,17 +311,56 @@ class ProcessRanker(Ranker, ABC):
         sites = self.posterior_.tau, self.posterior_.nu
         return other._condition(self._inference(comparisons), sites)
 
+    @property
+    def _covariance(self) -> ParametricKernel:
+        """The kernel of rows that `_numbered` returned."""
+        return self.kernel_ if self.copies_ is None else CopiesApart(self.kernel_)
+
+    @property
+    def _basis(self) -> FloatArray:
+        """The rows that prediction needs, numbered."""
+        if self.basis_copies_ is None:
+            return self.basis_rows_
+        return np.column_stack([self.basis_rows_, self.basis_copies_])
+
+    def _numbered(self, X: FloatArray) -> FloatArray:
+        """Add the column of `copies_` to rows, if there is one.
+
+        A row that equals several items is each of them in turn where X holds them all; otherwise
+        nobody knows which one is meant, and it is a new item with the same features.
+        """
+        if self.copies_ is None:
+            return X
+        n_items = len(self.X_train_)
+        first = first_equal(np.concatenate([self.X_train_, X]))
+        known = np.bincount(first[:n_items], minlength=len(first))
+        given = np.bincount(first[n_items:], minlength=len(first))
+        group = first[n_items:]
+        numbers = copy_numbers(group)
+        unclear = (known[group] > 1) & (known[group] != given[group])
+        numbers = np.where(known[group] == 1, 0, numbers)
+        return np.column_stack([X, np.where(unclear, -1.0 - numbers, numbers)])
+
+    def _training_rows(self, positions: IntArray) -> FloatArray:
+        """Return items of `fit`, numbered."""
+        rows = self.X_train_[positions]
+        return rows if self.copies_ is None else np.column_stack([rows, self.copies_[positions]])
+
     def _inference(self, comparisons: Comparisons) -> Inference:
-        rows = self.X_train_[comparisons.items]
-        return Inference(rows, comparisons, self.basis_, self.method)
+        rows = self._training_rows(comparisons.items)
+        basis = None if self.basis_ is None else self._numbered(self.basis_)
+        return Inference(rows, comparisons, basis, self.method)
 
     def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
         """Store the posterior under the kernel and the likelihood found."""
-        posterior = inference.posterior(self.kernel_, self.likelihood_, start=sites)
+        posterior = inference.posterior(self._covariance, self.likelihood_, start=sites)
         posterior.ending.warn(stacklevel=3)
-        rows = self.X_train_ if inference.basis is None else inference.basis
+        rows = inference.basis
+        kept = self._training_rows(posterior.items) if rows is None else rows[posterior.items]
+        n_features = self.X_train_.shape[1]
         self.posterior_ = posterior
-        self.basis_rows_ = rows[posterior.items]
+        self.basis_rows_ = np.ascontiguousarray(kept[:, :n_features])
+        self.basis_copies_ = None if self.copies_ is None else kept[:, n_features]
         self.log_marginal_likelihood_ = posterior.log_evidence
         return self
 
@@ -311,7 +377,7 @@ class ProcessRanker(Ranker, ABC):
         ends = np.stack([comparisons.winner[new], comparisons.loser[new]])
         items, positions = np.unique(ends, return_inverse=True)
         first, second = positions.reshape(2, n_new)
-        K_cross, K_new = self._kernel_blocks(self.X_train_[items])
+        K_cross, K_new = self._kernel_blocks(self._training_rows(items))
         mean, covariance = posterior.mean_at(K_cross), posterior.covariance_at(K_cross, K_new)
         D = covariance[first] - covariance[second]
         tau, nu = sequential_sites(
@@ -324,11 +390,15 @@ class ProcessRanker(Ranker, ABC):
         return np.append(posterior.tau, tau), np.append(posterior.nu, nu)
 
     def _scores(self, X: FloatArray) -> FloatArray:
-        return Expansion(self.kernel_, self.basis_rows_).product(X, self.posterior_.dual_coef)
+        return self._mean(self._numbered(X))
+
+    def _mean(self, X: FloatArray) -> FloatArray:
+        """Return the scores of numbered rows."""
+        return Expansion(self._covariance, self._basis).product(X, self.posterior_.dual_coef)
 
     def _kernel_blocks(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the kernel between the basis and X, and that of X."""
-        return self.kernel_(self.basis_rows_, X), self.kernel_(X, X)
+        return self._covariance(self._basis, X), self._covariance(X, X)
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
         """Return dense rows; ``reset`` is for training rows."""
@@ -344,5 +414,16 @@ class ProcessRanker(Ranker, ABC):
         return dense_rows(rows)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:
+        """Return numbered rows, from rows of features or from names of items of `fit`."""
         check_is_fitted(self)
-        return self._check_rows(X, reset=False)
+        if X is None:
+            return self._training_rows(np.arange(len(self.X_train_)))
+        if np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT":
+            return self._training_rows(self._positions(X))
+        return self._numbered(self._check_rows(X, reset=False))
+
+    def _positions(self, names: Any) -> IntArray:
+        """Return the positions of items of `fit`, given by their names or row numbers."""
+        known = self.item_names_
+        labels = np.arange(len(self.X_train_)) if known is None else known
+        return positions_of(np.asarray(names).tolist(), labels.tolist())
