@@ -472,3 +472,21 @@ def fit_exactly(X, y, kernel, alpha):
                 M[p] = [v - factor * w for v, w in zip(M[p], M[i], strict=True)]
     f = [sum(K[i][j] * M[j][n] for j in range(n)) for i in range(n)]
     return np.array([float(v - f[0]) for v in f])
+
+
+def paired_log_likelihood(f, width, comparisons):
+    """Add up the log-probabilities of (first, second, outcome, weight) rows, one by one."""
+    total = 0.0
+    for first, second, outcome, weight in comparisons:
+        lead = f[first] - f[second]
+        win, loss = 1 / (1 + np.exp(width - lead)), 1 / (1 + np.exp(width + lead))
+        total += weight * np.log({1: win, -1: loss, 0: 1 - win - loss}[int(outcome)])
+    return total
+
+
+def choice_log_likelihood(f, choices):
+    """Add up the log-probabilities of (set, chosen, sign) choices, one by one."""
+    total = 0.0
+    for offered, chosen, sign in choices:
+        total += sign * f[chosen] - np.log(sum(np.exp(sign * f[item]) for item in offered))
+    return total

@@ -1,3 +1,5 @@
+from rankwise.core.choice_table import ChoiceTable as ChoiceTable
+from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import InvalidInputError as InvalidInputError
@@ -34,6 +36,9 @@ from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
+from rankwise.rankers.arena.judges import JudgeReport as JudgeReport
+from rankwise.rankers.arena.rating import leaderboard as leaderboard
+from rankwise.rankers.arena.rating import suspect_answers as suspect_answers
 from rankwise.rankers.base import RankerPath as RankerPath
 from rankwise.rankers.dorm.dorm import DORM as DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV as DORMCV
@@ -46,6 +51,8 @@ from rankwise.rankers.gp.preference_gp import PreferenceGP as PreferenceGP
 from rankwise.rankers.gp.questions import RankDistribution as RankDistribution
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank as KPCRank
 from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV as KPCRankCV
+from rankwise.rankers.leaderboard import Effect as Effect
+from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV

@@ -41,7 +41,7 @@ def first_equal(X: FloatArray) -> IntArray:
 
 
 def copy_numbers(first: IntArray) -> IntArray:
-    """Number the copies of each row: 0 for the first of equal rows, 1 for the next, and so on.
+    """Give copies of a row numbers: 0 for the first of equal rows, 1 for the next, and so on.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
 
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.model_file import read_model, write_model
@@ -10,11 +11,13 @@ from rankwise.io.svmlight.writer import write_svmlight
 from rankwise.io.tables.reading import read_table, write_table
 
 __all__ = [
+    "ComparisonColumns",
     "PairData",
     "RankingData",
     "SvmlightScan",
     "iter_svmlight",
     "read",
+    "read_comparisons",
     "read_model",
     "read_pairs",
     "read_scores",

@@ -54,7 +54,7 @@ class DistinctItems:
         return cls(X, np.arange(len(X)))
 
     def copies(self) -> IntArray | None:
-        """Number the items that have equal features; None where no two have."""
+        """Give items with equal features different numbers; None where no two have."""
         if not np.array_equal(self.first, np.arange(len(self.X))):
             return None
         numbers = copy_numbers(first_equal(self.X))

@@ -172,7 +172,8 @@ def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bo
     removed = np.minimum(count, 1.0)
     cavity = _without_site(mean, variance, removed * tau, removed * nu)
     average = _weighed_average(likelihood, removed, cavity, prior.outcomes)
-    target = tuple(site / removed for site in average.sites(*cavity, clip=clip))
+    whole = average.sites(*cavity, clip=clip)
+    target = whole[0] / removed, whole[1] / removed
     repeated = np.flatnonzero(count > 1.0)
     if len(repeated) and likelihood.is_log_concave:
         old, c = (tau[repeated], nu[repeated]), count[repeated]

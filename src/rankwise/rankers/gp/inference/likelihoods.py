@@ -495,7 +495,8 @@ class WithFlips(Likelihood):
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
     ) -> tuple[AverageLikelihood, AverageLikelihood]:
         """Return what the base says about the answer and, at minus the mean, about the opposite."""
-        return tuple(self.base.average(sign * mean, variance, outcomes) for sign in (1.0, -1.0))
+        kept = self.base.average(mean, variance, outcomes)
+        return kept, self.base.average(-mean, variance, outcomes)
 
     def _mixed(
         self, kept: FloatArray, lost: FloatArray, outcomes: Outcomes

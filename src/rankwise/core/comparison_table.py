@@ -1,0 +1,350 @@
+"""Comparisons as people record them: named items, who won, how often, by whom, and when."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.checks import check_length, check_weight
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+
+FIRST_WON, TIED, SECOND_WON = 1, 0, -1
+"""What a comparison can end with."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Hold a column of names once each, with the number of the name in every row.
+
+    Parameters
+    ----------
+    names : (n_names,)
+        Different names, sorted where they can be.
+    index : (n_rows,)
+        The position in ``names`` of the name of each row.
+    """
+
+    names: NDArray[Any]
+    index: IntArray
+
+    @classmethod
+    def of(cls, values: Any) -> Self:
+        """Give different values numbers. Linear in its length for text, one sort for numbers."""
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if array.dtype.kind in "iuf":
+            names, index = np.unique(array, return_inverse=True)
+            return cls(freeze(names), freeze(index))
+        words = array.tolist()
+        known = _sorted(list(dict.fromkeys(words)))
+        place = {name: position for position, name in enumerate(known)}
+        index = np.fromiter(map(place.__getitem__, words), dtype=np.intp, count=len(words))
+        return cls(freeze(_as_names(known)), freeze(index))
+
+    @property
+    def n_names(self) -> int:
+        """Number of different names."""
+        return len(self.names)
+
+    @property
+    def counts(self) -> IntArray:
+        """Number of rows of each name."""
+        return np.bincount(self.index, minlength=self.n_names)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ComparisonTable:
+    """Hold comparisons of named items, one a row.
+
+    Build it with `of`, or from a file or a data frame with `rankwise.io.read_comparisons`.
+
+    Parameters
+    ----------
+    names : (n_items,)
+        The names of the items.
+    first, second : (n_rows,)
+        The items compared, as positions in ``names``, in the order in which they were shown.
+    outcome : (n_rows,)
+        1 where the first won, -1 where the second did, 0 for a tie.
+    weight : (n_rows,)
+        How often the comparison was recorded; any number above 0.
+    margin : (n_rows,), optional
+        By how much the winner led.
+    judge : Labels, optional
+        Who judged.
+    date : (n_rows,), optional
+        When, in days.
+    covariates : (n_rows, n_covariates)
+        Numbers that speak for the first item, such as a difference of lengths or 1 for its home.
+    covariate_names : tuple of str
+    unread : tuple of str
+        Columns of the source that were not read.
+
+    Examples
+    --------
+    >>> from rankwise import ComparisonTable
+    >>> table = ComparisonTable.of(["ann", "bob", "ann"], ["bob", "cid", "cid"], [1, 0, -1])
+    >>> table
+    ComparisonTable(3 comparisons of 3 items, 1 tied)
+    >>> table.names.tolist(), table.pairs.tolist()
+    (['ann', 'bob', 'cid'], [[0, 1], [2, 0]])
+    """
+
+    names: NDArray[Any]
+    first: IntArray
+    second: IntArray
+    outcome: IntArray
+    weight: FloatArray
+    margin: FloatArray | None = None
+    judge: Labels | None = None
+    date: FloatArray | None = None
+    covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    covariate_names: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        first: Any,
+        second: Any,
+        outcome: ArrayLike | None = None,
+        *,
+        weight: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        judge: Any = None,
+        date: Any = None,
+        covariates: dict[str, ArrayLike] | None = None,
+        names: Any = None,
+        unread: tuple[str, ...] = (),
+    ) -> Self:
+        """Check columns of one length and number the names.
+
+        Parameters
+        ----------
+        first, second : (n_rows,)
+            Names of the items compared, of any type.
+        outcome : (n_rows,)
+            1, 0 or -1; the first won everywhere when left out.
+        weight, margin, date : (n_rows,), optional
+        judge : (n_rows,), optional
+            Names of any type.
+        covariates : dict of (n_rows,), optional
+        names : (n_items,), optional
+            All items, in this order; by default those that occur, sorted.
+        unread : tuple of str
+            Columns of the source that were not read.
+        """
+        ends = _joined(first, second)
+        n_rows = len(ends) // 2
+        if n_rows == 0:
+            raise NothingToLearnError("The table must hold at least one comparison: got none.")
+        labels = Labels.of(ends) if names is None else _among(ends, names)
+        one, other = labels.index[:n_rows], labels.index[n_rows:]
+        _refuse_same(one, other, labels.names)
+        given = covariates or {}
+        columns = [_numbers(name, values, n_rows) for name, values in given.items()]
+        weights = check_weight("weight", weight, n_rows, "comparison")
+        table = cls(
+            labels.names,
+            one,
+            other,
+            freeze(_outcomes(outcome, n_rows)),
+            freeze(weights),
+            None if margin is None else freeze(_numbers("margin", margin, n_rows)),
+            None if judge is None else _judges(judge, n_rows),
+            None if date is None else freeze(_days(date, n_rows)),
+            freeze(np.stack(columns, 1) if columns else np.zeros((n_rows, 0))),
+            tuple(given),
+            unread,
+        )
+        return table.take(np.flatnonzero(weights > 0.0)) if not weights.all() else table
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.first)
+
+    @property
+    def tied(self) -> BoolArray:
+        """Which rows are ties."""
+        return self.outcome == TIED
+
+    @property
+    def decided(self) -> IntArray:
+        """The rows that have a winner."""
+        return np.flatnonzero(self.outcome)
+
+    @property
+    def pairs(self) -> IntArray:
+        """Winner and loser of the decided rows, (n_decided, 2)."""
+        return self._winner_first(self.decided)
+
+    def _winner_first(self, rows: IntArray) -> IntArray:
+        one, other = self.first[rows], self.second[rows]
+        won = (self.outcome[rows] >= 0)[:, None]
+        return np.where(won, np.stack([one, other], 1), np.stack([other, one], 1))
+
+    @property
+    def tied_pairs(self) -> IntArray:
+        """The items of the ties, (n_tied, 2)."""
+        return self._winner_first(np.flatnonzero(self.tied))
+
+    def take(self, rows: IntArray) -> Self:
+        """Keep the given rows; all items stay."""
+        judge = self.judge
+        return replace(
+            self,
+            first=freeze(self.first[rows]),
+            second=freeze(self.second[rows]),
+            outcome=freeze(self.outcome[rows]),
+            weight=freeze(self.weight[rows]),
+            margin=None if self.margin is None else freeze(self.margin[rows]),
+            judge=None if judge is None else Labels(judge.names, freeze(judge.index[rows])),
+            date=None if self.date is None else freeze(self.date[rows]),
+            covariates=freeze(self.covariates[rows]),
+        )
+
+    def decayed(self, half_life: float) -> Self:
+        """Halve the weight of comparisons for every ``half_life`` days before the last one.
+
+        Parameters
+        ----------
+        half_life : float
+            Days, above 0.
+        """
+        if not (half_life > 0.0 and np.isfinite(half_life)):
+            raise InvalidInputError(
+                f"`half_life` must be a number of days above 0: got {half_life}."
+            )
+        if self.date is None:
+            raise InvalidInputError(
+                "`half_life` must come with dates: the comparisons have none. Name the column of "
+                "the dates, or leave `half_life` out."
+            )
+        age = self.date.max() - self.date
+        return replace(self, weight=freeze(self.weight * np.exp2(-age / half_life)))
+
+    def __repr__(self) -> str:
+        n_tied = int(np.count_nonzero(self.tied))
+        by = "" if self.judge is None else f", {self.judge.n_names} judges"
+        return (
+            f"ComparisonTable({self.n_rows} comparisons of {self.n_items} items, {n_tied} tied{by})"
+        )
+
+
+def _sorted(names: list[Any]) -> list[Any]:
+    try:
+        return sorted(names)
+    except TypeError:  # names of several types have no order
+        return names
+
+
+def _as_names(names: list[Any]) -> NDArray[Any]:
+    if all(isinstance(name, str) for name in names):
+        return np.array(names, dtype=str)
+    if all(isinstance(name, int) and not isinstance(name, bool) for name in names):
+        return np.array(names, dtype=np.int64)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
+
+
+def _joined(first: Any, second: Any) -> NDArray[Any]:
+    one, other = np.asarray(first), np.asarray(second)
+    if one.ndim != 1 or one.shape != other.shape:
+        raise InvalidInputError(
+            "Both columns of items must be vectors of one length: got shapes "
+            f"{one.shape} and {other.shape}."
+        )
+    if one.dtype.kind != other.dtype.kind:
+        one, other = one.astype(object), other.astype(object)
+    joined = np.concatenate([one, other])
+    if joined.dtype.kind in "iuU":
+        return joined
+    missing = np.array([name is None or name != name for name in joined.tolist()], dtype=bool)
+    if missing.any():
+        row = int(np.argmax(missing)) % len(one)
+        raise InvalidInputError(f"Every comparison must name two items: row {row} lacks one.")
+    return joined
+
+
+def _among(ends: NDArray[Any], names: Any) -> Labels:
+    known = list(np.asarray(names).tolist())
+    place = {name: position for position, name in enumerate(known)}
+    if len(place) != len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise InvalidInputError(f"`names` must hold each name once: got {twice!r} twice.")
+    words = ends.tolist()
+    strange = next((word for word in words if word not in place), None)
+    if strange is not None:
+        raise InvalidInputError(
+            f"Comparisons must be about the {len(known)} items given: got {strange!r}. Check the "
+            "spelling, or add the item."
+        )
+    index = np.fromiter(map(place.__getitem__, words), dtype=np.intp, count=len(words))
+    return Labels(freeze(_as_names(known)), freeze(index))
+
+
+def _refuse_same(first: IntArray, second: IntArray, names: NDArray[Any]) -> None:
+    same = first == second
+    if same.any():
+        row = int(np.argmax(same))
+        raise InvalidInputError(
+            f"A comparison must be about two different items: row {row} compares "
+            f"{names[first[row]].item() if names.dtype != object else names[first[row]]!r} with "
+            "itself. Leave such rows out."
+        )
+
+
+def _outcomes(outcome: ArrayLike | None, n_rows: int) -> IntArray:
+    if outcome is None:
+        return np.ones(n_rows, dtype=np.intp)
+    values = np.asarray(outcome)
+    check_length("outcome", values, n_rows, "the table")
+    if not np.isin(values, [FIRST_WON, TIED, SECOND_WON]).all():
+        row = int(np.argmin(np.isin(values, [FIRST_WON, TIED, SECOND_WON])))
+        raise InvalidInputError(
+            "`outcome` must be 1 (the first won), 0 (a tie) or -1 (the second won): row "
+            f"{row} holds {values[row]!r}."
+        )
+    return values.astype(np.intp)
+
+
+def _numbers(name: str, values: ArrayLike, n_rows: int) -> FloatArray:
+    try:
+        vector = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"`{name}` must hold numbers: {error}.") from error
+    check_length(name, vector, n_rows, "the table")
+    if not np.isfinite(vector).all():
+        row = int(np.argmin(np.isfinite(vector)))
+        raise InvalidInputError(f"`{name}` must be finite: row {row} holds {vector[row]}.")
+    return vector
+
+
+def _judges(judge: Any, n_rows: int) -> Labels:
+    labels = Labels.of(judge)
+    check_length("judge", labels.index, n_rows, "the table")
+    return labels
+
+
+def _days(date: Any, n_rows: int) -> FloatArray:
+    """Return days since 1970 of dates, or numbers as they are."""
+    values = np.asarray(date)
+    if values.dtype.kind in "iuf":
+        return _numbers("date", values, n_rows)
+    try:
+        seconds = np.asarray(values, dtype="datetime64[s]").astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"`date` must hold dates such as 2026-11-16, or numbers of days: {error}."
+        ) from error
+    return _numbers("date", seconds / 86400.0, n_rows)

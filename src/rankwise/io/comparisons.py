@@ -1,0 +1,327 @@
+"""Read comparisons of named items from files, data frames, dictionaries and tuples."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import IntArray
+from rankwise.core.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.tables.reading import open_table
+
+WINNER, LOSER = ("winner", "won", "preferred", "better"), ("loser", "lost", "rejected", "worse")
+FIRST = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
+SECOND = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2", "player2")
+RESULT = ("winner", "result", "outcome", "who", "won", "answer", "vote", "preferred", "label")
+TIE_FLAG = ("tied", "tie", "draw")
+COUNT = ("count", "counts", "times", "votes", "n")
+WEIGHT = ("weight", "weights")
+MARGIN = ("margin",)
+JUDGE = ("judge", "worker", "annotator", "rater", "voter", "user")
+DATE = ("date", "day", "time", "timestamp")
+"""The names by which columns are found, in any case."""
+
+FIRST_WORDS = frozenset(["a", "first", "left", "model_a", "item_a", "player_a", "team_a"])
+SECOND_WORDS = frozenset(["b", "second", "right", "model_b", "item_b", "player_b", "team_b"])
+TIE_WORDS = frozenset(
+    ["tie", "tied", "draw", "equal", "same", "both", "neither", "none", "=", "tie (bothbad)", ""]
+)
+"""What a column that says who won may hold, besides the names of the items."""
+
+YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
+NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
+"""What a column of ties may hold."""
+
+
+@final
+@dataclass(frozen=True)
+class ComparisonColumns:
+    """Name the columns of a table of comparisons; those left out are found by usual names.
+
+    Parameters
+    ----------
+    winner, loser : str, optional
+        Columns of the two items where the winner has one of its own.
+    first, second, result : str, optional
+        Columns of the two items as they were shown, and of who won: "a", "b" or "tie" (and words
+        like them), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
+        for the first, the second and a tie.
+    tied : str, optional
+        Column that says which rows are ties, beside ``winner`` and ``loser``.
+    count, weight : str, optional
+        How often each row counts; the product of both where there are both.
+    margin, judge, date : str, optional
+    home : str, optional
+        Column that names the item at home, or says "a", "b" or nothing.
+    covariates : tuple of str
+        Columns of numbers that speak for the first item.
+
+    Examples
+    --------
+    >>> from rankwise.io import ComparisonColumns, read_comparisons
+    >>> columns = ComparisonColumns(first="us", second="them", result="goals won")
+    >>> read_comparisons({"us": ["x"], "them": ["y"], "goals won": ["b"]}, columns).pairs
+    array([[1, 0]])
+    """
+
+    winner: str | None = None
+    loser: str | None = None
+    first: str | None = None
+    second: str | None = None
+    result: str | None = None
+    tied: str | None = None
+    count: str | None = None
+    weight: str | None = None
+    margin: str | None = None
+    judge: str | None = None
+    date: str | None = None
+    home: str | None = None
+    covariates: tuple[str, ...] = ()
+
+
+def read_comparisons(
+    source: Any, columns: ComparisonColumns | None = None, *, names: Any = None
+) -> ComparisonTable:
+    r"""Read comparisons of named items, one a row, whatever holds them.
+
+    Parameters
+    ----------
+    source
+        A CSV, TSV or Parquet file; a pandas, polars or pyarrow frame; a dictionary of columns; rows
+        (winner, loser) or (a, b, who won); or a `ComparisonTable`, which is returned as it is.
+    columns : ComparisonColumns, optional
+        The columns by name, in any case; those left out are found by usual names.
+    names : (n_items,), optional
+        All items, in this order; by default those that occur.
+
+    Examples
+    --------
+    >>> from rankwise.io import read_comparisons
+    >>> read_comparisons([("ann", "bob"), ("bob", "cid")]).pairs.tolist()
+    [[0, 1], [1, 2]]
+    >>> battles = {"model_a": ["x", "x"], "model_b": ["y", "z"], "winner": ["model_b", "tie"]}
+    >>> read_comparisons(battles)
+    ComparisonTable(2 comparisons of 3 items, 1 tied)
+    """
+    if isinstance(source, ComparisonTable):
+        return source
+    found = _Columns(_columns_of(source), columns or ComparisonColumns())
+    return found.table(names)
+
+
+def _columns_of(source: Any) -> dict[str, Any]:
+    """Return the columns of a source by name."""
+    if isinstance(source, str | os.PathLike):
+        table = open_table(source)
+        return {name: np.array(table.words(name), dtype=object) for name in table.names}
+    if isinstance(source, Mapping):
+        return {str(name): _vector(values) for name, values in source.items()}
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return {str(name): _vector(frame[name].to_numpy()) for name in frame.columns}
+    return _columns_of_rows(source)
+
+
+def _columns_of_rows(rows: Any) -> dict[str, Any]:
+    """Return the columns of an array or a sequence of tuples with two or three entries."""
+    try:
+        listed = [tuple(row) for row in rows]
+    except TypeError as error:
+        raise InvalidInputError(
+            "Comparisons must come as a file, a data frame, a dictionary of columns, or rows "
+            f"(winner, loser) or (a, b, who won): got {type(rows).__name__}."
+        ) from error
+    lengths = {len(row) for row in listed}
+    if len(lengths) != 1 or lengths & {2, 3} == set():
+        raise InvalidInputError(
+            "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
+            f"got lengths {sorted(lengths)}."
+        )
+    names = ("winner", "loser") if lengths == {2} else ("a", "b", "result")
+    return dict(zip(names, map(_vector, zip(*listed, strict=True)), strict=True))
+
+
+def _vector(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.ndim != 1:
+        array = np.empty(len(values), dtype=object)
+        array[:] = list(values)
+    return array
+
+
+@final
+class _Columns:
+    """Columns with roles: named by the caller, or found by usual names; the rest is unread."""
+
+    def __init__(self, columns: dict[str, NDArray[Any]], given: ComparisonColumns) -> None:
+        self.columns = columns
+        self.given = given
+        self.used: set[str] = set()
+        self.by_lower = {name.strip().lower(): name for name in columns}
+
+    def table(self, names: Any) -> ComparisonTable:
+        """Read the roles."""
+        first, second, outcome = self._answers()
+        context = {
+            "weight": self._weight(),
+            "margin": self._maybe("margin", MARGIN),
+            "judge": self._maybe("judge", JUDGE),
+            "date": self._maybe("date", DATE),
+        }
+        covariates = self._covariates(first, second)
+        if context["margin"] is not None:
+            context["margin"] = self._floats("margin", context["margin"])
+        unread = tuple(name for name in self.columns if name not in self.used)
+        return ComparisonTable.of(
+            first, second, outcome, **context, covariates=covariates, names=names, unread=unread
+        )
+
+    def _answers(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
+        """Return both items and the outcome, from whichever form the table has."""
+        given = self.given
+        shown = given.first or given.second or given.result
+        if not shown:
+            winner, loser = self._name("winner", WINNER), self._name("loser", LOSER)
+            if winner is not None and loser is not None:
+                return self._won(self._take(winner), self._take(loser))
+        first, second = self._name("first", FIRST), self._name("second", SECOND)
+        result = self._name("result", RESULT)
+        if first is None or second is None or result is None:
+            raise DataFileError(
+                "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie): "
+                f"got the columns {list(self.columns)}. Name the columns to read."
+            )
+        one, other = self._take(first), self._take(second)
+        return one, other, _outcomes(self._take(result), one, other, result)
+
+    def _won(
+        self, winner: NDArray[Any], loser: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
+        outcome = np.full(len(winner), FIRST_WON, dtype=np.intp)
+        flags = self._maybe("tied", TIE_FLAG)
+        if flags is not None:
+            outcome[_flags(flags)] = TIED
+        return winner, loser, outcome
+
+    def _weight(self) -> NDArray[Any] | None:
+        count, weight = self._maybe("count", COUNT), self._maybe("weight", WEIGHT)
+        parts = [
+            self._floats(role, values)
+            for role, values in (("count", count), ("weight", weight))
+            if values is not None
+        ]
+        return np.prod(parts, axis=0) if parts else None
+
+    def _covariates(self, first: NDArray[Any], second: NDArray[Any]) -> dict[str, Any]:
+        columns = {}
+        for name in self.given.covariates:
+            columns[name] = self._floats(name, self._take(self._required(name, "covariates")))
+        if self.given.home is not None:
+            cells = self._take(self._required(self.given.home, "home"))
+            columns["home"] = _outcomes(cells, first, second, "home").astype(float)
+        return columns
+
+    def _maybe(self, role: str, usual: Sequence[str]) -> NDArray[Any] | None:
+        name = self._name(role, usual)
+        return None if name is None else self._take(name)
+
+    def _name(self, role: str, usual: Sequence[str]) -> str | None:
+        asked = getattr(self.given, role)
+        if asked is not None:
+            return self._required(asked, role)
+        found = [self.by_lower[word] for word in usual if word in self.by_lower]
+        free = [name for name in found if name not in self.used]
+        return free[0] if free else None
+
+    def _required(self, name: str, role: str) -> str:
+        found = name if name in self.columns else self.by_lower.get(name.strip().lower())
+        if found is None:
+            raise DataFileError(
+                f"Comparisons must have a column {name!r} for `{role}`: got the columns "
+                f"{list(self.columns)}."
+            )
+        return found
+
+    def _take(self, name: str) -> NDArray[Any]:
+        self.used.add(name)
+        return self.columns[name]
+
+    def _floats(self, role: str, values: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
+
+
+def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    words = [str(cell).strip().lower() for cell in cells.tolist()]
+    strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
+    if strange is not None:
+        raise DataFileError(
+            "The column of ties must say 1, yes or true, or else 0, no, false or nothing: row "
+            f"{strange} says {cells[strange]!r}."
+        )
+    return np.array([word in YES for word in words])
+
+
+def _outcomes(
+    cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any], column: str
+) -> IntArray:
+    """Return 1, 0 or -1 for every row of a column that says which of two items it speaks for."""
+    if cells.dtype.kind in "iufb":
+        return _numeric_outcomes(cells.astype(float), column)
+    outcome = np.full(len(cells), 9, dtype=np.intp)
+    outcome[_same(cells, second)] = SECOND_WON
+    outcome[_same(cells, first)] = FIRST_WON
+    open_rows = np.flatnonzero(outcome == 9)
+    said = {cell: _said(cell) for cell in dict.fromkeys(cells[open_rows].tolist())}
+    known = {cell: value for cell, value in said.items() if value is not None}
+    if len(known) < len(said):
+        try:
+            return _numeric_outcomes(cells.astype(float), column)
+        except ValueError:
+            strange = next(cell for cell in said if cell not in known)
+            raise DataFileError(
+                f"The column {column!r} must say a, b or tie, or name one of the two items: got "
+                f"{strange!r}."
+            ) from None
+    outcome[open_rows] = [known[cell] for cell in cells[open_rows].tolist()]
+    return outcome
+
+
+def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
+    if cells.dtype == object and names.dtype != object:
+        names = names.astype(str).astype(object)
+    return np.asarray(cells == names, dtype=bool)
+
+
+def _said(cell: Any) -> int | None:
+    word = "" if cell is None or cell != cell else str(cell).strip().lower()
+    if word in FIRST_WORDS:
+        return FIRST_WON
+    if word in SECOND_WORDS:
+        return SECOND_WON
+    return TIED if word in TIE_WORDS or word.startswith("tie") else None
+
+
+def _numeric_outcomes(values: NDArray[Any], column: str) -> IntArray:
+    """Read 1, 0.5, 0; or 1, 0, -1; or 1, 0, 2 as first, tie, second."""
+    present = set(np.unique(values).tolist())
+    codes = ({1.0: 1, 0.5: 0, 0.0: -1}, {1.0: 1, 0.0: 0, -1.0: -1}, {1.0: 1, 0.0: 0, 2.0: -1})
+    meaning = next((code for code in codes if present <= set(code)), None)
+    if meaning is None:
+        raise DataFileError(
+            f"The column {column!r} must hold 1, 0.5 and 0, or 1, 0 and -1, or 1, 0 and 2 for the "
+            f"first, a tie and the second: got {sorted(present)[:5]}."
+        )
+    outcome = np.empty(len(values), dtype=np.intp)
+    for value, code in meaning.items():
+        outcome[values == value] = code
+    return outcome

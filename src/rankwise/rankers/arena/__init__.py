@@ -1,0 +1,1 @@
+"""Leaderboards from names alone: who beat whom, with ties, judges and rankings."""

@@ -1,0 +1,267 @@
+"""Judges: how often each ties, how reliable each is, learnt together with the scores."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.rankers.arena.cells import Answers, Cells
+from rankwise.rankers.arena.newton import Mode, fitted_scores
+from rankwise.rankers.arena.paired import PairedModel
+from rankwise.solve.iteration import StoppingRule
+
+JUDGE_RULE = StoppingRule(tol=1e-3, max_iter=60)
+"""The tolerance is a bound on the change of the logarithms of reliability and width."""
+
+USUAL_SPREAD, SPREAD_WEIGHT = 0.5, 2.0
+"""Usual deviation of these logarithms between judges, and how many judges this counts like."""
+
+CARELESS_RATE = 0.05
+"""Share of judges that answer at random, or the wrong way round, before anything is known."""
+
+MAX_HALVINGS = 8
+"""How often a step of a judge is halved."""
+
+N_GRID = 9
+"""Reliabilities over which a judge's answers are averaged."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Habits:
+    """Hold what each judge makes of a lead: reliability and tie width, as logarithms.
+
+    Parameters
+    ----------
+    log_reliability, log_width : (n_judges,)
+    reliability_std : (n_judges,)
+        Standard deviation of the logarithm of the reliability.
+    reliability_spread, width_spread : float
+        Standard deviations between judges.
+    mean_width : float
+        Mean of the logarithms of the widths.
+    """
+
+    log_reliability: FloatArray
+    log_width: FloatArray
+    reliability_std: FloatArray
+    reliability_spread: float
+    width_spread: float
+    mean_width: float
+
+    @classmethod
+    def start(cls, n_judges: int, width: float) -> Self:
+        """Return judges that are all alike."""
+        none, log_width = np.zeros(n_judges), float(np.log(width))
+        return cls(none, np.full(n_judges, log_width), none, USUAL_SPREAD, USUAL_SPREAD, log_width)
+
+    def model(self, cells: Cells) -> PairedModel:
+        """Return the model of the scores for judges with these habits."""
+        assert cells.judge is not None
+        width = np.exp(self.log_width)[cells.judge] if cells.has_ties else None
+        return PairedModel(cells, np.exp(self.log_reliability)[cells.judge], width)
+
+    def improved(self, cells: Cells, leads: FloatArray) -> Self:
+        """Take a Newton step for every judge, and move the spreads between judges along.
+
+        In logarithms the curvature can be negative; the part that can is left out where it is.
+        """
+        assert cells.judge is not None
+        n_judges, judge = cells.n_judges, cells.judge
+        reliability, width = np.exp(self.log_reliability)[judge], np.exp(self.log_width)[judge]
+        s = reliability * leads
+        found = Answers.at(cells, s, width if cells.has_ties else 0.0)
+        tight, wide = self.reliability_spread**-2, self.width_spread**-2
+        g = sum_by(judge, found.slope * s, n_judges)
+        h = sum_by(judge, found.by_width * width, n_judges)
+        gg = sum_by(judge, found.curvature * s**2, n_judges) + np.maximum(-g, 0.0) + tight
+        hh = sum_by(judge, found.width_curvature * width**2, n_judges) + np.maximum(-h, 0.0) + wide
+        g, h = g - self.log_reliability * tight, h - (self.log_width - self.mean_width) * wide
+        gh = sum_by(judge, found.mixed * s * width, n_judges)
+        if not cells.has_ties:
+            h, gh, hh = np.zeros(n_judges), np.zeros(n_judges), np.full(n_judges, wide)
+        determinant = gg * hh - gh**2
+        step = np.clip([(hh * g - gh * h) / determinant, (gg * h - gh * g) / determinant], -1, 1)
+        log_reliability, log_width = self._uphill(cells, leads, step)
+        mean_width = float(log_width.mean())
+        return type(self)(
+            log_reliability - log_reliability.mean(),
+            log_width,
+            np.sqrt(hh / determinant),
+            _spread(log_reliability, hh / determinant),
+            _spread(log_width - mean_width, gg / determinant),
+            mean_width,
+        )
+
+    def _uphill(self, cells: Cells, leads: FloatArray, step: FloatArray) -> FloatArray:
+        """Halve the step of every judge until its answers become more probable."""
+        start = np.stack([self.log_reliability, self.log_width])
+        before, share = self._value(cells, leads, start), np.ones(cells.n_judges)
+        for _ in range(MAX_HALVINGS):
+            worse = self._value(cells, leads, start + share * step) < before
+            if not worse.any():
+                break
+            share[worse] *= 0.5
+        return start + share * step
+
+    def _value(self, cells: Cells, leads: FloatArray, habits: FloatArray) -> FloatArray:
+        """Return the log-likelihood of every judge with its prior."""
+        assert cells.judge is not None
+        reliability, width = np.exp(habits)[:, cells.judge]
+        found = Answers.at(cells, reliability * leads, width if cells.has_ties else 0.0).value
+        prior = (habits[0] / self.reliability_spread) ** 2
+        prior += ((habits[1] - self.mean_width) / self.width_spread) ** 2
+        return sum_by(cells.judge, found, cells.n_judges) - 0.5 * prior
+
+    def distance(self, other: Self) -> float:
+        """Return the largest change of a logarithm."""
+        one = np.abs(self.log_reliability - other.log_reliability).max()
+        return float(max(one, np.abs(self.log_width - other.log_width).max()))
+
+
+def _spread(values: FloatArray, variance: FloatArray) -> float:
+    total = float(np.sum(values**2 + variance)) + SPREAD_WEIGHT * USUAL_SPREAD**2
+    return float(np.sqrt(total / (len(values) + SPREAD_WEIGHT)))
+
+
+def fitted_judges(
+    cells: Cells, deviation: float | None, rng: np.random.Generator, rule: StoppingRule = JUDGE_RULE
+) -> tuple[PairedModel, Mode, Habits]:
+    """Learn scores and habits in turn, until the habits stay as they are.
+
+    Parameters
+    ----------
+    cells : Cells
+        By judge.
+    deviation : float or None
+        Standard deviation of the scores; learnt when None.
+    rng
+    rule : StoppingRule
+    """
+    shared = PairedModel(cells)
+    mode = fitted_scores(shared, deviation, rng)
+    width = float(mode.parameters[0]) if shared.learns_width else 1.0
+    habits = Habits.start(cells.n_judges, width)
+    effects = mode.parameters[1:] if shared.learns_width else mode.parameters
+    mode = replace(mode, parameters=effects)
+    error, n_iter = np.inf, 0
+    while error >= rule.tol and n_iter < rule.max_iter:
+        model = habits.model(cells)
+        mode = fitted_scores(model, deviation or mode.deviation, rng, mode)
+        better = habits.improved(cells, model.leads(mode.f, mode.parameters))
+        error, habits, n_iter = habits.distance(better), better, n_iter + 1
+    model = habits.model(cells)
+    mode = fitted_scores(model, deviation, rng, mode)
+    reached = error < rule.tol
+    ending = rule.end("converged" if reached else "max_iter", n_iter, error, "Merge rare judges.")
+    ending.warn(stacklevel=3)
+    return model, mode, habits
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class JudgeReport:
+    """Say what was learnt about each judge.
+
+    Parameters
+    ----------
+    names : (n_judges,)
+    n_answers : (n_judges,)
+        Weight of the answers.
+    tie_rate : (n_judges,)
+        Share of ties among them.
+    reliability, reliability_low, reliability_high : (n_judges,)
+        What a judge makes of a lead, relative to the others, and its 90 % interval.
+    agreement : (n_judges,)
+        Share of the decided answers that agree with the order of the scores.
+    careless : (n_judges,)
+        Probability that the judge answers at random or the wrong way round.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard
+    >>> votes = {"winner": list("aaabbc") * 3, "loser": list("bbccca") * 3,
+    ...          "judge": ["x", "y", "z"] * 6}
+    >>> report = leaderboard(votes, judges=True).judges
+    >>> report.names.tolist(), report.n_answers.tolist()
+    (['x', 'y', 'z'], [6.0, 6.0, 6.0])
+    """
+
+    names: NDArray[Any]
+    n_answers: FloatArray
+    tie_rate: FloatArray
+    reliability: FloatArray
+    reliability_low: FloatArray
+    reliability_high: FloatArray
+    agreement: FloatArray
+    careless: FloatArray
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each judge, the most suspect first."""
+        order = np.argsort(-self.careless, kind="stable")
+        return [
+            {
+                "judge": _plain(self.names[at]),
+                "answers": float(self.n_answers[at]),
+                "tie_rate": float(self.tie_rate[at]),
+                "reliability": float(self.reliability[at]),
+                "low": float(self.reliability_low[at]),
+                "high": float(self.reliability_high[at]),
+                "agreement": float(self.agreement[at]),
+                "careless": float(self.careless[at]),
+            }
+            for at in order.tolist()
+        ]
+
+
+def _plain(name: Any) -> Any:
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def judge_report(
+    names: NDArray[Any], cells: Cells, model: PairedModel, mode: Mode, habits: Habits
+) -> JudgeReport:
+    """Put together what was learnt about the judges."""
+    assert cells.judge is not None
+    judge, n_judges = cells.judge, cells.n_judges
+    leads = model.leads(mode.f, mode.parameters)
+    decided, tied = cells.won + cells.lost, sum_by(judge, cells.tied, n_judges)
+    right = np.where(leads > 0, cells.won, np.where(leads < 0, cells.lost, 0.5 * decided))
+    n_decided = sum_by(judge, decided, n_judges)
+    n_answers = n_decided + tied
+    spread = 1.645 * habits.reliability_std
+    return JudgeReport(
+        names,
+        n_answers,
+        tied / n_answers,
+        np.exp(habits.log_reliability),
+        np.exp(habits.log_reliability - spread),
+        np.exp(habits.log_reliability + spread),
+        sum_by(judge, right, n_judges) / np.maximum(n_decided, 1e-300),
+        _careless(cells, leads, habits, judge, n_judges),
+    )
+
+
+def _careless(
+    cells: Cells, leads: FloatArray, habits: Habits, judge: IntArray, n_judges: int
+) -> FloatArray:
+    """Compare a judge of usual reliability with one whose answers do not depend on the lead.
+
+    Reliabilities are averaged over their spread between judges; the other two hypotheses are
+    answers at random and reversed answers.
+    """
+    width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
+
+    def log_likelihood(reliability: float) -> FloatArray:
+        return sum_by(judge, Answers.at(cells, reliability * leads, width).value, n_judges)
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
+    share = np.log(weights / weights.sum())[:, None]
+    grid = np.exp(habits.reliability_spread * nodes)
+    usual = np.logaddexp.reduce(share + [log_likelihood(a) for a in grid])
+    reverse = np.logaddexp.reduce(share + [log_likelihood(-a) for a in grid])
+    wrong = np.logaddexp(log_likelihood(0.0), reverse) + np.log(0.5 * CARELESS_RATE)
+    right = usual + np.log1p(-CARELESS_RATE)
+    return np.exp(wrong - np.logaddexp(wrong, right))

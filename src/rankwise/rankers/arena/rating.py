@@ -1,0 +1,248 @@
+"""Leaderboards of named items from comparisons or rankings, without features."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.core.checks import check_positive
+from rankwise.core.choice_table import ChoiceTable
+from rankwise.core.comparison_table import ComparisonTable
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import few_threads
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons
+from rankwise.rankers.arena.cells import Cells
+from rankwise.rankers.arena.chosen import ChosenModel
+from rankwise.rankers.arena.judges import JudgeReport, fitted_judges, judge_report
+from rankwise.rankers.arena.newton import Mode, ScoreModel, ScoreSpread, fitted_scores
+from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
+from rankwise.rankers.randomness import generator
+
+N_DRAWS, N_DRAWS_MANY = 2000, 200
+"""Draws from which ranks are counted: for few items, and for many."""
+
+FLIP_RATE = 0.02
+"""How often win and loss are exchanged, before anything is known about an answer."""
+
+
+def leaderboard(
+    comparisons: Any,
+    columns: ComparisonColumns | None = None,
+    *,
+    judges: bool = False,
+    clustered: bool = False,
+    first: bool = False,
+    half_life: float | None = None,
+    deviation: float | None = None,
+    level: float = 0.9,
+    random_state: Any = None,
+) -> Leaderboard:
+    r"""Rank named items from who beat whom, with intervals of scores and ranks.
+
+    Item i beats j with probability :math:`\sigma(f_i - f_j - w)` and loses with
+    :math:`\sigma(f_j - f_i - w)`; what is left are ties (Bradley and Terry; Rao and Kupper). The
+    scores have the prior N(0, deviation^2), whose deviation is learnt: items with few answers stay
+    near the mean. Newton's method on aggregated comparisons, O(n_rows) once and O(n_pairs) a step;
+    memory is linear in the number of distinct pairs.
+
+    Parameters
+    ----------
+    comparisons
+        A CSV, TSV or Parquet file, a pandas, polars or pyarrow frame, a dictionary of columns, rows
+        (winner, loser) or (a, b, who won), a `ComparisonTable`; or a `ChoiceTable` of rankings or
+        best-worst choices, for the model of Plackett and Luce.
+    columns : ComparisonColumns, optional
+        The columns by name, among them covariates and ``home``, whose effects are estimated; those
+        left out are found by usual names.
+    judges : bool
+        Whether to learn how often each judge ties and how reliable each one is.
+    clustered : bool
+        Whether answers of one judge depend on each other, so that intervals count judges and not
+        answers.
+    first : bool
+        Whether to estimate what being the first of the two shown is worth.
+    half_life : float, optional
+        Days after which a comparison counts half; needs dates.
+    deviation : float, optional
+        Standard deviation of the scores; learnt when left out.
+    level : float
+        Probability of the intervals.
+    random_state : int, RandomState or None
+        Source of the draws that ranks are counted from.
+
+    Notes
+    -----
+    Up to 600 items, intervals come from the exact Gaussian at the mode; beyond, from conjugate
+    gradients with random right-hand sides, and ranks are counted as if scores were independent of
+    each other.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard
+    >>> battles = [("x", "y", "a"), ("y", "z", "a"), ("z", "x", "b"), ("x", "y", "tie")] * 10
+    >>> board = leaderboard(battles, random_state=0)
+    >>> [row["item"] for row in board.rows()]
+    ['x', 'y', 'z']
+    """
+    check_level(level)
+    if deviation is not None:
+        check_positive("deviation", deviation, "Leave it out to learn it.")
+    rng = generator(random_state)
+    if isinstance(comparisons, ChoiceTable):
+        if judges or first or half_life is not None or columns is not None:
+            raise InvalidInputError(
+                "`judges`, `first`, `half_life` and `columns` are for comparisons of two items: "
+                "got a ChoiceTable. Leave them out."
+            )
+        return _chosen_board(comparisons, deviation, level, rng, clustered=clustered)
+    table = read_comparisons(comparisons, columns)
+    if half_life is not None:
+        table = table.decayed(half_life)
+    if (judges or clustered) and table.judge is None:
+        raise InvalidInputError(
+            "`judges` and `clustered` need to know who judged: the comparisons have no judges. "
+            "Name the column of the judges."
+        )
+    fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
+    answers = sum_by(np.append(table.first, table.second), np.tile(table.weight, 2), table.n_items)
+    return _board(table.names, fit, answers, level, rng, clustered=clustered)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ArenaFit:
+    """A model at its mode, and what goes with it to the leaderboard."""
+
+    model: ScoreModel
+    mode: Mode
+    width: float = 0.0
+    effect_names: tuple[str, ...] = ()
+    judges: JudgeReport | None = None
+
+
+def _fitted(
+    table: ComparisonTable,
+    deviation: float | None,
+    rng: np.random.Generator,
+    *,
+    judges: bool,
+    clustered: bool,
+    first: bool,
+) -> _ArenaFit:
+    covariates, names = _covariates(table, first=first)
+    cells = Cells.of(table, covariates, by_judge=judges or clustered)
+    if judges:
+        assert table.judge is not None
+        model, mode, habits = fitted_judges(cells, deviation, rng)
+        report = judge_report(table.judge.names, cells, model, mode, habits)
+        width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
+        return _ArenaFit(model, mode, width, names, report)
+    model = PairedModel(cells)
+    mode = fitted_scores(model, deviation, rng)
+    width = float(mode.parameters[0]) if model.learns_width else 0.0
+    return _ArenaFit(model, mode, width, names)
+
+
+def _covariates(table: ComparisonTable, *, first: bool) -> tuple[FloatArray, tuple[str, ...]]:
+    if not first:
+        return table.covariates, table.covariate_names
+    shown = np.column_stack([np.ones(table.n_rows), table.covariates])
+    return shown, ("first", *table.covariate_names)
+
+
+def _chosen_board(
+    table: ChoiceTable,
+    deviation: float | None,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    clustered: bool,
+) -> Leaderboard:
+    model = ChosenModel(table)
+    fit = _ArenaFit(model, fitted_scores(model, deviation, rng))
+    answers = sum_by(table.item, table.weight[table.choice], table.n_items)
+    return _board(table.names, fit, answers, level, rng, clustered=clustered)
+
+
+def _board(
+    names: NDArray[Any],
+    fit: _ArenaFit,
+    answers: FloatArray,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    clustered: bool,
+) -> Leaderboard:
+    fit.mode.ending.warn(stacklevel=4)
+    f = fit.mode.f - fit.mode.f.mean()
+    with few_threads(len(f)):
+        spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
+        n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY
+        draws = spread.draws(f, n_draws, rng)
+    return Leaderboard.of(
+        names,
+        f,
+        spread.std,
+        draws,
+        answers,
+        level,
+        width=fit.width,
+        covariance=spread.covariance,
+        effects=_effects(fit, level),
+        judges=fit.judges,
+    )
+
+
+def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
+    from_end = len(fit.effect_names)
+    if from_end == 0:
+        return ()
+    reach = float(ndtri(0.5 + 0.5 * level)) * fit.mode.parameter_deviations[-from_end:]
+    values = fit.mode.parameters[-from_end:]
+    return tuple(
+        Effect(name, float(value), float(value - half), float(value + half))
+        for name, value, half in zip(fit.effect_names, values, reach, strict=True)
+    )
+
+
+def suspect_answers(
+    comparisons: Any, board: Leaderboard, columns: ComparisonColumns | None = None
+) -> tuple[IntArray, FloatArray]:
+    """Return the rows whose winner may have been recorded the wrong way round, likeliest first.
+
+    Parameters
+    ----------
+    comparisons
+        What the leaderboard was made from.
+    board : Leaderboard
+    columns : ComparisonColumns, optional
+
+    Returns
+    -------
+    rows : (n_decided,)
+        Row numbers of decided comparisons.
+    probability : (n_decided,)
+        That win and loss were exchanged, which happens to one answer in fifty.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard, suspect_answers
+    >>> games = [("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 20 + [("cid", "ann")]
+    >>> rows, probability = suspect_answers(games, leaderboard(games))
+    >>> int(rows[0]), bool(probability[0] > 10 * probability[1])
+    (60, True)
+    """
+    table = read_comparisons(comparisons, columns)
+    place = {name: position for position, name in enumerate(board.names.tolist())}
+    score = board.score[[place[name] for name in table.names.tolist()]]
+    rows, pairs = table.decided, table.pairs
+    lead = score[pairs[:, 0]] - score[pairs[:, 1]]
+    recorded, opposite = (np.logaddexp(0.0, board.width - sign * lead) for sign in (1.0, -1.0))
+    log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + recorded - opposite
+    probability = expit(log_odds)
+    order = np.argsort(-probability, kind="stable")
+    return rows[order], probability[order]

@@ -1,0 +1,380 @@
+"""A leaderboard: names in order, with intervals of scores and ranks, in every format."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from math import log, pi
+from typing import Any, Literal, Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr, ndtri
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.storable import storable
+
+Link: TypeAlias = Literal["logit", "probit"]
+LeaderboardFormat: TypeAlias = Literal["text", "markdown", "csv", "json", "html"]
+
+ELO_UNIT, ELO_CENTRE = 400.0 / log(10.0), 1000.0
+"""What a logit is worth on the scale of Elo, and the mean there."""
+
+MAX_MATRIX = 2000
+"""Items up to which all pairs are compared at once."""
+
+
+@final
+@dataclass(frozen=True)
+class Effect:
+    """Hold what a covariate of comparisons is worth, in units of the scores.
+
+    Parameters
+    ----------
+    name : str
+    value, low, high : float
+        The estimate and its interval.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard
+    >>> games = {"a": list("xyxyxzyz"), "b": list("yxyxzxzy"), "result": list("aaabaaab")}
+    >>> leaderboard(games, first=True).effects[0].name
+    'first'
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@storable
+@final
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Hold items in order, the best first, with what is known about their scores and ranks.
+
+    Build it with `rankwise.leaderboard`, or `PreferenceGP.leaderboard` for items with features.
+
+    Parameters
+    ----------
+    names : (n_items,)
+        The best first.
+    score, std : (n_items,)
+        Scores, their mean taken out, and standard deviations.
+    low, high : (n_items,)
+        The interval of each score.
+    rank_low, rank_high : (n_items,)
+        The interval of each rank.
+    best : (n_items,)
+        Probability of being the best.
+    answers : (n_items,)
+        How many answers each item has, by weight.
+    level : float
+        Probability of the intervals.
+    width, flip_rate : float
+        Lead within which answers tie, and how often win and loss are exchanged.
+    link : {"logit", "probit"}
+        How leads become probabilities.
+    covariance : (n_items, n_items) or None
+        Of the scores, for few items; otherwise they count as independent of each other.
+    effects : tuple of Effect
+        What covariates are worth.
+    judges : JudgeReport or None
+    unit, centre : float
+        The scale on which scores are shown: centre + unit * score.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard
+    >>> board = leaderboard([("ann", "bob"), ("ann", "cid"), ("bob", "cid")] * 20)
+    >>> print(board)                                                     # doctest: +SKIP
+    >>> board.names.tolist(), board.rank_range(0)
+    (['ann', 'bob', 'cid'], '1')
+    >>> print(board.elo().format("markdown").splitlines()[0])
+    | rank | item | score | 90% interval | rank interval | best | answers |
+    >>> bool(board.win_matrix()[0, 2] > 0.8)
+    True
+    """
+
+    names: NDArray[Any]
+    score: FloatArray
+    std: FloatArray
+    low: FloatArray
+    high: FloatArray
+    rank_low: IntArray
+    rank_high: IntArray
+    best: FloatArray
+    answers: FloatArray
+    level: float
+    width: float = 0.0
+    flip_rate: float = 0.0
+    link: Link = "logit"
+    covariance: FloatArray | None = None
+    effects: tuple[Effect, ...] = ()
+    judges: Any = None
+    unit: float = 1.0
+    centre: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        names: NDArray[Any],
+        score: FloatArray,
+        std: FloatArray,
+        draws: FloatArray,
+        answers: FloatArray,
+        level: float,
+        **context: Any,
+    ) -> Self:
+        """Sort items and count ranks over draws of the scores, (n_draws, n_items)."""
+        check_level(level)
+        order = np.argsort(-score, kind="stable")
+        ranks = _ranks(draws[:, order])
+        tail = 0.5 * (1.0 - level)
+        low, high = (_quantile(ranks, share) for share in (tail, 1.0 - tail))
+        place = np.arange(1, len(order) + 1)  # an interval holds the rank shown
+        reach = float(-ndtri(tail)) * std[order]
+        centred = score[order] - score.mean()
+        covariance = context.pop("covariance", None)
+        if covariance is not None:
+            covariance = covariance[np.ix_(order, order)]
+        return cls(
+            names[order],
+            centred,
+            std[order],
+            centred - reach,
+            centred + reach,
+            np.minimum(low, place),
+            np.maximum(high, place),
+            (ranks == 1).mean(axis=0),
+            answers[order],
+            level,
+            covariance=covariance,
+            **context,
+        )
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.names)
+
+    def rank_range(self, place: int) -> str:
+        """Return the interval of a rank as text, such as "1-3".
+
+        Parameters
+        ----------
+        place : int
+            Position on the leaderboard, from 0.
+        """
+        low, high = int(self.rank_low[place]), int(self.rank_high[place])
+        return str(low) if low == high else f"{low}-{high}"
+
+    def elo(self, centre: float = ELO_CENTRE) -> Self:
+        """Return the same on the scale of Elo: 400 points are odds of ten to one.
+
+        Parameters
+        ----------
+        centre : float
+            The mean score.
+        """
+        unit = ELO_UNIT if self.link == "logit" else ELO_UNIT * 1.702
+        return replace(self, unit=unit, centre=centre)
+
+    def win_matrix(self, names: Sequence[Any] | None = None) -> FloatArray:
+        """Return the probability that each item (row) beats each other one (column).
+
+        Parameters
+        ----------
+        names : sequence of names, optional
+            The items, in this order; all of them, the best first, when left out.
+
+        Returns
+        -------
+        probability : (n_items, n_items)
+            Ties count to neither side; the diagonal is 0.5 less half a tie.
+        """
+        at = np.arange(self.n_items) if names is None else self._places(names)
+        if len(at) > MAX_MATRIX:
+            raise InvalidInputError(
+                f"A matrix of at most {MAX_MATRIX} items can be returned: got {len(at)}. Name the "
+                "items to compare."
+            )
+        lead = self.score[at][:, None] - self.score[at]
+        variance = self.std[at][:, None] ** 2 + self.std[at] ** 2
+        if self.covariance is not None:
+            variance = variance - 2.0 * self.covariance[np.ix_(at, at)]
+        win = _win_probability(lead - self.width, np.maximum(variance, 0.0), self.link)
+        loss = _win_probability(-lead - self.width, np.maximum(variance, 0.0), self.link)
+        return (1.0 - self.flip_rate) * win + self.flip_rate * loss
+
+    def _places(self, names: Sequence[Any]) -> IntArray:
+        place = {name: position for position, name in enumerate(self.names.tolist())}
+        strange = next((name for name in names if name not in place), None)
+        if strange is not None:
+            raise InvalidInputError(
+                f"Names must be those of the leaderboard's {self.n_items} items: got {strange!r}."
+            )
+        return np.array([place[name] for name in names], dtype=np.intp)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each item, the best first."""
+        shown = [self.centre + self.unit * values for values in (self.score, self.low, self.high)]
+        columns = zip(self.names.tolist(), *(values.tolist() for values in shown), strict=True)
+        return [
+            {
+                "rank": place + 1,
+                "item": name,
+                "score": score,
+                "low": low,
+                "high": high,
+                "std": float(self.unit * self.std[place]),
+                "rank_low": int(self.rank_low[place]),
+                "rank_high": int(self.rank_high[place]),
+                "best": float(self.best[place]),
+                "answers": float(self.answers[place]),
+            }
+            for place, (name, score, low, high) in enumerate(columns)
+        ]
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame, one item a row; needs pandas."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - optional
+        except ImportError as error:
+            raise MissingExtraError("A data frame", "pandas", "frames") from error
+        return pd.DataFrame(self.rows())
+
+    def format(self, kind: LeaderboardFormat = "text") -> str:
+        """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.
+
+        Parameters
+        ----------
+        kind : {"text", "markdown", "csv", "json", "html"}
+        """
+        writers = {
+            "text": _text,
+            "markdown": _markdown,
+            "csv": _csv,
+            "json": _json,
+            "html": _html,
+        }
+        if kind not in writers:
+            known = ", ".join(map(repr, writers))
+            raise InvalidInputError(f"`kind` must be one of {known}: got {kind!r}.")
+        return writers[kind](self)
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells that text formats show."""
+        digits = 0 if self.unit > 10.0 else 2
+        header = [
+            "rank", "item", "score", f"{self.level:.0%} interval", "rank interval", "best",
+            "answers",
+        ]  # fmt: skip
+        body = [
+            [
+                str(row["rank"]),
+                str(row["item"]),
+                f"{row['score']:.{digits}f}",
+                f"{row['low']:.{digits}f} to {row['high']:.{digits}f}",
+                self.rank_range(place),
+                f"{row['best']:.0%}",
+                f"{row['answers']:g}",
+            ]
+            for place, row in enumerate(self.rows())
+        ]
+        return header, body
+
+    def __str__(self) -> str:
+        return self.format("text")
+
+    def __repr__(self) -> str:
+        top = ", ".join(map(str, self.names[:3].tolist()))
+        return f"Leaderboard({self.n_items} items: {top}{', ...' if self.n_items > 3 else ''})"
+
+
+def check_level(level: float) -> None:
+    """Refuse a probability of intervals outside of 0 and 1."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInputError(f"`level` must lie between 0 and 1 (excluded): got {level}.")
+
+
+def _ranks(draws: FloatArray) -> NDArray[np.int32]:
+    """Return the rank of every item in every draw, 1 for the largest score."""
+    order = np.argsort(-draws, axis=1)
+    ranks = np.empty(draws.shape, dtype=np.int32)
+    np.put_along_axis(ranks, order, np.arange(1, draws.shape[1] + 1, dtype=np.int32)[None], axis=1)
+    return ranks
+
+
+def _quantile(ranks: NDArray[np.int32], share: float) -> IntArray:
+    """Return the smallest rank that the given share of draws does not exceed."""
+    place = min(max(int(np.ceil(share * len(ranks))) - 1, 0), len(ranks) - 1)
+    return np.partition(ranks, place, axis=0)[place].astype(np.intp)
+
+
+def _win_probability(mean: FloatArray, variance: FloatArray, link: Link) -> FloatArray:
+    """Average the probability of a win over the lead; for the logit to about two digits."""
+    if link == "probit":
+        return np.asarray(ndtr(mean / np.sqrt(1.0 + variance)))
+    return np.asarray(expit(mean / np.sqrt(1.0 + pi / 8.0 * variance)))
+
+
+def _text(board: Leaderboard) -> str:
+    header, body = board.cells()
+    widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
+    lines = []
+    for row in [header, *body]:
+        parts = [
+            cell.ljust(width) if place == 1 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(parts).rstrip())
+    lines += [
+        f"{one.name}: {one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
+        for one in _shown_effects(board)
+    ]
+    return "\n".join(lines)
+
+
+def _shown_effects(board: Leaderboard) -> list[Effect]:
+    return [
+        Effect(one.name, *(board.unit * value for value in (one.value, one.low, one.high)))
+        for one in board.effects
+    ]
+
+
+def _markdown(board: Leaderboard) -> str:
+    header, body = board.cells()
+    rows = [header, ["---"] * len(header), *body]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    )
+
+
+def _csv(board: Leaderboard) -> str:
+    rows, stream = board.rows(), io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _json(board: Leaderboard) -> str:
+    report: dict[str, Any] = {"level": board.level, "items": board.rows()}
+    report["effects"] = [vars(one) for one in _shown_effects(board)]
+    if board.judges is not None:
+        report["judges"] = board.judges.rows()
+    return json.dumps(report, indent=2, default=str)
+
+
+def _html(board: Leaderboard) -> str:
+    header, body = board.cells()
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in body]
+    lines = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"

@@ -1,0 +1,118 @@
+"""Comparisons as people have them: files, frames, dictionaries, tuples."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rankwise import DataFileError, InvalidInputError
+from rankwise.io import ComparisonColumns, read_comparisons
+
+WINS = {"winner": ["ann", "bob", "ann"], "loser": ["bob", "cid", "cid"], "count": [2, 1, 3]}
+SHOWN = {
+    "Model_A": ["ann", "cid", "cid"],
+    "model_b": ["bob", "bob", "ann"],
+    "Winner": ["model_a", "tie", "model_b"],
+    "Worker": ["x", "y", "x"],
+    "comment": ["", "", "fine"],
+}
+
+
+def forms(columns, folder):
+    frame = pd.DataFrame(columns)
+    frame.to_csv(folder / "file.csv", index=False)
+    frame.to_parquet(folder / "file.parquet")
+    polars = pytest.importorskip("polars")
+    return [
+        columns,
+        frame,
+        polars.DataFrame(columns),
+        folder / "file.csv",
+        str(folder / "file.parquet"),
+    ]
+
+
+def test_every_form_gives_the_same_comparisons(tmp_path):
+    for one in forms(WINS, tmp_path):
+        table = read_comparisons(one)
+        assert table.names.tolist() == ["ann", "bob", "cid"]
+        assert table.pairs.tolist() == [[0, 1], [1, 2], [0, 2]]
+        assert table.weight.tolist() == [2.0, 1.0, 3.0]
+        assert read_comparisons(table) is table
+
+
+def test_who_won_may_be_said_in_a_column(tmp_path):
+    for one in forms(SHOWN, tmp_path):
+        table = read_comparisons(one)
+        assert table.outcome.tolist() == [1, 0, -1]
+        assert table.first.tolist() == [0, 2, 2]
+        assert table.judge.names.tolist() == ["x", "y"]
+        assert table.unread == ("comment",)
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        (["A", "b", "Tie"], [1, -1, 0]),
+        (["ann", "cid", "draw"], [1, -1, 0]),
+        ([1, 0, 0.5], [1, -1, 0]),
+        ([1, -1, 0], [1, -1, 0]),
+        ([1, 2, 0], [1, -1, 0]),
+        (["1", "2", "0"], [1, -1, 0]),
+        ([True, False, True], [1, -1, 1]),
+        (["left", "right", None], [1, -1, 0]),
+        (["a", "b", "tie (bothbad)"], [1, -1, 0]),
+    ],
+)
+def test_many_words_say_who_won(result, outcome):
+    columns = {"a": ["ann", "bob", "ann"], "b": ["bob", "cid", "cid"], "result": result}
+    assert read_comparisons(columns).outcome.tolist() == outcome
+
+
+def test_rows_may_be_tuples():
+    assert read_comparisons([("x", "y"), ("z", "y")]).pairs.tolist() == [[0, 1], [2, 1]]
+    assert read_comparisons([("x", "y", "b"), ("z", "y", "tie")]).outcome.tolist() == [-1, 0]
+    assert read_comparisons(np.array([[5, 7], [7, 6]])).names.tolist() == [5, 6, 7]
+
+
+def test_flags_mark_ties_of_winner_and_loser():
+    columns = {**WINS, "tied": ["", "yes", "0"]}
+    assert read_comparisons(columns).outcome.tolist() == [1, 0, 1]
+
+
+def test_columns_may_be_named_and_context_is_read():
+    columns = {
+        "us": ["x", "y"],
+        "them": ["y", "z"],
+        "end": ["a", "b"],
+        "home": ["x", "z"],
+        "length": [1.5, -2.0],
+        "When": ["2026-01-01", "2026-01-03"],
+        "Weight": [0.5, 1.0],
+    }
+    named = ComparisonColumns(
+        first="us", second="them", result="END", date="when", home="home", covariates=("length",)
+    )
+    table = read_comparisons(columns, named)
+    assert table.covariate_names == ("length", "home")
+    assert table.covariates.tolist() == [[1.5, 1.0], [-2.0, -1.0]]
+    assert np.diff(table.date).tolist() == [2.0]
+    assert table.weight.tolist() == [0.5, 1.0]
+    assert table.unread == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "columns", "error", "message"),
+    [
+        ({"x": [1]}, {}, DataFileError, "must have columns winner and loser"),
+        (WINS, {"judge": "who"}, DataFileError, "a column 'who' for `judge`"),
+        ({**WINS, "count": ["a", "b", "c"]}, {}, DataFileError, "`count` must hold numbers"),
+        ({**WINS, "tied": ["x", "", ""]}, {}, DataFileError, "row 0 says 'x'"),
+        ({"a": ["p"], "b": ["q"], "result": ["r"]}, {}, DataFileError, "must say a, b or tie"),
+        ({"a": ["p"], "b": ["q"], "result": [7]}, {}, DataFileError, "must hold 1, 0.5 and 0"),
+        (3.0, {}, InvalidInputError, "got float"),
+        ([("a",), ("b", "c")], {}, InvalidInputError, r"got lengths \[1, 2\]"),
+    ],
+)
+def test_bad_sources_are_refused(source, columns, error, message):
+    with pytest.raises(error, match=message):
+        read_comparisons(source, ComparisonColumns(**columns))

@@ -1,0 +1,388 @@
+"""Leaderboards from names alone: what they agree with, and whether intervals hold."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+import reference
+from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, leaderboard, suspect_answers
+from rankwise.io import ComparisonColumns
+from rankwise.rankers.arena import newton
+from rankwise.rankers.arena.cells import Cells
+from rankwise.rankers.arena.chosen import ChosenModel
+from rankwise.rankers.arena.judges import Habits, fitted_judges
+from rankwise.rankers.arena.newton import (
+    PARAMETER_DEVIATION,
+    Precision,
+    ScoreSpread,
+    fitted_scores,
+    most_probable_scores,
+)
+from rankwise.rankers.arena.paired import PairedModel
+
+
+def world(n_items=8, n_rows=150, width=0.4, seed=0, spread=1.0, **columns):
+    """Draw comparisons with ties from the model; returns true scores and a table."""
+    rng = np.random.default_rng(seed)
+    f = spread * rng.normal(size=n_items)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    lead = f[first] - f[second] + rng.logistic(size=n_rows)
+    outcome = np.where(lead > width, 1, np.where(lead < -width, -1, 0))
+    return f, ComparisonTable.of(first, second, outcome, names=np.arange(n_items), **columns)
+
+
+def rows(table):
+    return zip(table.first, table.second, table.outcome, table.weight, strict=True)
+
+
+def paired(table, **options):
+    return PairedModel(Cells.of(table, table.covariates, **options))
+
+
+@pytest.mark.parametrize("width", [0.0, 0.4])
+def test_the_mode_is_that_of_the_naive_likelihood(width):
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, 150)
+    _, table = world(width=width, weight=weight)
+    model = paired(table)
+    mode = most_probable_scores(model, 1.3)
+
+    def negative(z):
+        f, w = z[:8], z[8] if width else 0.0
+        prior = 0.5 * f @ f / 1.3**2 + 0.5 * w**2 / PARAMETER_DEVIATION**2
+        return prior - reference.paired_log_likelihood(f, w, list(rows(table)))
+
+    start = np.append(np.zeros(8), 0.5)
+    best = minimize(negative, start, bounds=[(None, None)] * 8 + [(1e-6, None)], tol=1e-12)
+    np.testing.assert_allclose(mode.f, best.x[:8], atol=1e-4)
+    if width:
+        np.testing.assert_allclose(mode.parameters, best.x[8:], atol=1e-4)
+    assert mode.value == pytest.approx(
+        reference.paired_log_likelihood(
+            mode.f, mode.parameters[0] if width else 0.0, list(rows(table))
+        )
+    )
+
+
+def models():
+    _, table = world(covariates={"x": np.random.default_rng(3).normal(size=150)})
+    judge = np.random.default_rng(2).integers(4, size=150)
+    _, judged = world(judge=judge)
+    cells = Cells.of(judged, judged.covariates, by_judge=True)
+    habits = Habits.start(4, 0.5)
+    rankings = [np.random.default_rng(k).permutation(8)[: 3 + k % 4].tolist() for k in range(20)]
+    sets = [np.random.default_rng(k).permutation(8)[:4].tolist() for k in range(15)]
+    return {
+        "covariates": paired(table),
+        "judges": habits.model(cells),
+        "rankings": ChosenModel(ChoiceTable.from_rankings(rankings)),
+        "best-worst": ChosenModel(
+            ChoiceTable.from_best_worst(sets, [s[0] for s in sets], [s[2] for s in sets])
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", models())
+def test_derivatives_equal_finite_differences(name):
+    model = models()[name]
+    rng = np.random.default_rng(0)
+    f, theta = rng.normal(size=model.n_items), model.start + 0.1
+    point, h = model.expand(f, theta), 1e-5
+    z, n = np.append(f, theta), model.n_items
+
+    def gradient(z):
+        at = model.expand(z[:n], z[n:])
+        return np.append(at.slope, at.by_parameters)
+
+    steps = h * np.eye(len(z))
+    values = [(model.value(*np.split(z + e, [n])) - model.value(*np.split(z - e, [n]))) / (2 * h)
+              for e in steps]  # fmt: skip
+    np.testing.assert_allclose(gradient(z), values, rtol=1e-5, atol=1e-6)
+    H = -np.array([(gradient(z + e) - gradient(z - e)) / (2 * h) for e in steps])
+    dense = np.diag(point.diagonal) - point.off.toarray()
+    np.testing.assert_allclose(dense, H[:n, :n], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(point.mixed, H[:n, n:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(point.curvature, H[n:, n:], rtol=1e-5, atol=1e-6)
+    root = model.noise_root(f, theta, clustered=False)
+    np.testing.assert_allclose((root @ root.T).toarray(), dense, atol=1e-8)
+
+
+def test_choices_have_the_naive_likelihood():
+    sets = [[0, 1, 2], [2, 3, 4, 5], [1, 5, 6]]
+    table = ChoiceTable.from_best_worst(sets, [0, 5, 1], [2, 3, 6])
+    model = ChosenModel(table)
+    f = np.random.default_rng(0).normal(size=7)
+    choices = [([0, 1, 2], 0, 1), ([2, 3, 4, 5], 5, 1), ([1, 5, 6], 1, 1)]
+    choices += [([1, 2], 2, -1), ([2, 3, 4], 3, -1), ([5, 6], 6, -1)]
+    expected = reference.choice_log_likelihood(f, choices)
+    assert model.value(f, model.start) == pytest.approx(expected)
+
+
+def test_rankings_of_two_are_comparisons():
+    _, table = world(width=0.0, n_rows=80)
+    pairs = table.pairs.tolist()
+    one = leaderboard(table, deviation=1.0, random_state=0)
+    other = leaderboard(ChoiceTable.from_rankings(pairs), deviation=1.0, random_state=0)
+    np.testing.assert_allclose(one.score, other.score, atol=1e-6)
+    np.testing.assert_allclose(one.std, other.std, atol=1e-6)
+
+
+def test_conjugate_gradients_find_what_the_factor_finds(monkeypatch):
+    _, table = world(n_items=60, n_rows=900)
+    dense = fitted_scores(paired(table), 1.0, np.random.default_rng(0))
+    exact = ScoreSpread.of(paired(table), dense, np.random.default_rng(0), clustered=False)
+    monkeypatch.setattr(newton, "MAX_DENSE", 10)
+    monkeypatch.setattr(newton, "N_PROBES", 400)
+    sparse = fitted_scores(paired(table), 1.0, np.random.default_rng(0))
+    drawn = ScoreSpread.of(paired(table), sparse, np.random.default_rng(0), clustered=False)
+    np.testing.assert_allclose(sparse.f, dense.f, atol=1e-4)
+    np.testing.assert_allclose(drawn.std, exact.std, rtol=0.02)
+    rng = np.random.default_rng(0)
+    trace = np.mean([sparse.precision.trace_of_inverse(rng) for _ in range(200)])
+    assert trace == pytest.approx(dense.precision.covariance.trace(), rel=0.02)
+
+
+def test_a_long_chain_is_solved_by_a_sparse_factor(monkeypatch):
+    n_items = 700
+    table = ComparisonTable.of(np.arange(n_items - 1), np.arange(1, n_items))
+    heavy = ComparisonTable.of(table.first, table.second, weight=np.full(n_items - 1, 1e6))
+    H = most_probable_scores(paired(heavy), 1.0).precision
+    assert not H.is_dense
+    B = np.random.default_rng(0).normal(size=(n_items, 2))
+    monkeypatch.setattr(newton, "MAX_CG", 3)
+    np.testing.assert_allclose(H @ H.solve(B), B, atol=1e-5)
+
+
+def test_a_singular_precision_is_refused():
+    from scipy.sparse import csr_array
+
+    H = Precision(np.ones(2), csr_array([[0.0, 2.0], [2.0, 0.0]]))
+    with pytest.raises(newton.NumericalError, match="must be positive definite"):
+        H.solve(np.ones((2, 1)))
+
+
+@pytest.mark.parametrize(("n_items", "n_rows"), [(12, 150), (40, 400)])
+def test_intervals_hold_the_truth_as_often_as_they_say(n_items, n_rows):
+    held, ranked = [], []
+    for seed in range(40):
+        f, table = world(n_items, n_rows, seed=seed)
+        board = leaderboard(table, random_state=seed)
+        truth = (f - f.mean())[board.names]
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+        rank = 1 + np.argsort(np.argsort(-truth))
+        ranked.append(np.mean((board.rank_low <= rank) & (rank <= board.rank_high)))
+    assert 0.86 < np.mean(held) < 0.94
+    assert np.mean(ranked) > 0.86
+
+
+def test_sparse_data_make_sense():
+    table = ComparisonTable.of([0, 2], [1, 3])
+    board = leaderboard(table, random_state=0)
+    assert np.isfinite(board.score).all()
+    assert np.abs(board.score).max() < 2.0
+    assert set(board.names[:2].tolist()) == {0, 2}
+
+
+def test_ties_alone_leave_all_items_equal():
+    board = leaderboard([("a", "b", "tie"), ("b", "c", "tie")] * 5, random_state=0)
+    np.testing.assert_allclose(board.score, 0.0, atol=1e-8)
+    assert board.rank_low.tolist() == [1, 1, 1]
+
+
+def test_rankings_broken_into_pairs_need_clustered_intervals():
+    covered = {"pairs": [], "clustered": [], "rankings": []}
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(size=8)
+        orders = [np.argsort(-(f + rng.gumbel(size=8))).tolist() for _ in range(60)]
+        ends = [(o[i], o[j], k) for k, o in enumerate(orders) for j in range(8) for i in range(j)]
+        first, second, judge = zip(*ends, strict=True)
+        pairs = ComparisonTable.of(first, second, judge=judge)
+        boards = {
+            "pairs": leaderboard(pairs, random_state=0),
+            "clustered": leaderboard(pairs, clustered=True, random_state=0),
+            "rankings": leaderboard(ChoiceTable.from_rankings(orders), random_state=0),
+        }
+        for name, board in boards.items():
+            truth = (f - f.mean())[board.names]
+            covered[name].append(np.mean((board.low <= truth) & (truth <= board.high)))
+    means = {name: np.mean(values) for name, values in covered.items()}
+    assert means["pairs"] < 0.75
+    assert means["clustered"] > means["pairs"] + 0.1
+    assert 0.85 < means["rankings"] < 0.95
+
+
+def test_being_first_is_told_with_an_interval():
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=10)
+    first = rng.integers(10, size=2000)
+    second = (first + 1 + rng.integers(9, size=2000)) % 10
+    won = rng.random(2000) < expit(f[first] - f[second] + 0.6)
+    table = ComparisonTable.of(first, second, np.where(won, 1, -1))
+    (effect,) = leaderboard(table, first=True, level=0.99).effects
+    assert effect.name == "first"
+    assert effect.low < 0.6 < effect.high
+    assert effect.low > 0.0
+
+
+def test_home_and_covariates_are_told_too():
+    rng = np.random.default_rng(1)
+    n_rows = 3000
+    f = rng.normal(size=10)
+    first = rng.integers(10, size=n_rows)
+    second = (first + 1 + rng.integers(9, size=n_rows)) % 10
+    at_home, length = rng.choice([-1, 1], n_rows), rng.normal(size=n_rows)
+    won = rng.random(n_rows) < expit(f[first] - f[second] + 0.4 * at_home - 0.7 * length)
+    columns = {
+        "a": first.astype(str),
+        "b": second.astype(str),
+        "result": np.where(won, "a", "b"),
+        "home": np.where(at_home > 0, "a", "b"),
+        "length": length,
+    }
+    named = ComparisonColumns(home="home", covariates=("length",))
+    effects = {one.name: one for one in leaderboard(columns, named, level=0.99).effects}
+    assert effects["home"].low < 0.4 < effects["home"].high
+    assert effects["length"].low < -0.7 < effects["length"].high
+    assert "length: -" in str(leaderboard(columns, named))
+
+
+def judged(seed=0, n_judges=20, n_each=80, n_items=12):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=n_items)
+    reliability = np.exp(0.5 * rng.normal(size=n_judges))
+    reliability[0] = 0.0
+    width = np.exp(-0.7 + 0.8 * rng.normal(size=n_judges))
+    judge = np.repeat(np.arange(n_judges), n_each)
+    first = rng.integers(n_items, size=len(judge))
+    second = (first + 1 + rng.integers(n_items - 1, size=len(judge))) % n_items
+    lead = reliability[judge] * (f[first] - f[second]) + rng.logistic(size=len(judge))
+    outcome = np.where(lead > width[judge], 1, np.where(lead < -width[judge], -1, 0))
+    return f, reliability, width, ComparisonTable.of(first, second, outcome, judge=judge)
+
+
+def test_habits_of_judges_are_learnt():
+    f, reliability, width, table = judged()
+    board = leaderboard(table, judges=True, random_state=0)
+    report = board.judges
+    assert np.corrcoef(np.log(report.reliability[1:]), np.log(reliability[1:]))[0, 1] > 0.6
+    assert np.corrcoef(report.tie_rate, width)[0, 1] > 0.7
+    assert report.careless[0] > 0.8
+    assert (report.careless[1:] < 0.5).all()
+    assert report.rows()[0]["judge"] == 0
+    assert report.agreement[0] < 0.65 < report.agreement[1:].mean()
+    assert np.corrcoef(board.score, f[board.names])[0, 1] > 0.97
+
+
+def test_habits_of_judges_predict_their_answers():
+    gain = []
+    for seed in range(4):
+        *_, table = judged(seed)
+        held_out = np.arange(table.n_rows) % 4 == 0
+        seen, new = table.take(np.flatnonzero(~held_out)), table.take(np.flatnonzero(held_out))
+        cells = Cells.of(seen, seen.covariates, by_judge=True)
+        later = Cells.of(new, new.covariates, by_judge=True)
+        rng = np.random.default_rng(0)
+        _, mode, habits = fitted_judges(cells, None, rng)
+        plain = fitted_scores(PairedModel(cells), None, rng)
+        with_habits = habits.model(later).value(mode.f, mode.parameters)
+        gain.append(with_habits - PairedModel(later).value(*plain.start))
+    assert min(gain) > 0.0
+
+
+def test_judges_who_are_alike_change_little():
+    rng = np.random.default_rng(0)
+    _, table = world(10, 1000, judge=rng.integers(8, size=1000))
+    with_judges = leaderboard(table, judges=True, random_state=0)
+    without = leaderboard(table, random_state=0)
+    order = [with_judges.names.tolist().index(name) for name in without.names.tolist()]
+    np.testing.assert_allclose(with_judges.score[order], without.score, atol=0.15)
+    assert (with_judges.judges.careless < 0.05).all()
+
+
+def test_decay_forgets_the_past():
+    old, new = [("a", "b")] * 20, [("b", "a")] * 10
+    columns = {
+        "winner": [w for w, _ in old + new],
+        "loser": [x for _, x in old + new],
+        "date": ["2025-01-01"] * 20 + ["2026-01-01"] * 10,
+    }
+    assert leaderboard(columns).names[0] == "a"
+    assert leaderboard(columns, half_life=60.0).names[0] == "b"
+
+
+def test_wrong_records_are_found():
+    games = [("a", "b"), ("b", "c"), ("a", "c")] * 20 + [("c", "a")]
+    found, probability = suspect_answers(games, leaderboard(games, random_state=0))
+    assert found[0] == 60
+    assert probability[0] > 0.3 > probability[1]
+
+
+def test_formats_tell_the_same():
+    board = leaderboard([("a|x", "b"), ("b", "c<"), ("a|x", "c<")] * 9, random_state=0)
+    assert board.format("text") == str(board)
+    assert board.format("markdown").splitlines()[2].startswith("| 1 | a\\|x |")
+    assert "c&lt;" in board.format("html")
+    import json
+
+    told = json.loads(board.format("json"))
+    assert [row["item"] for row in told["items"]] == board.names.tolist()
+    lines = board.format("csv").splitlines()
+    assert lines[0].split(",")[:3] == ["rank", "item", "score"]
+    frame = board.to_frame()
+    assert frame["item"].tolist() == board.names.tolist()
+    np.testing.assert_allclose(frame["score"], board.score)
+    elo = board.elo()
+    np.testing.assert_allclose(
+        [row["score"] for row in elo.rows()], 1000 + 400 / np.log(10) * board.score
+    )
+    assert repr(board) == "Leaderboard(3 items: a|x, b, c<)"
+
+
+def test_the_win_matrix_holds_probabilities():
+    _, table = world(6, 500)
+    board = leaderboard(table, random_state=0)
+    win = board.win_matrix()
+    assert ((win > 0) & (win + win.T < 1.0)).all()
+    assert (np.diff(win[:, 2]) <= 1e-12).all()
+    some = board.win_matrix([board.names[2], board.names[0]])
+    np.testing.assert_allclose(some[0, 1], win[2, 0])
+
+
+def test_data_frames_need_pandas(monkeypatch):
+    import sys
+
+    board = leaderboard([("a", "b")])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install \"rankwise\[frames\]\""):
+        board.to_frame()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: leaderboard([("a", "b")], level=1.0), "`level` must lie between"),
+        (lambda: leaderboard([("a", "b")], deviation=0.0), "`deviation` must be a finite number"),
+        (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have no judges"),
+        (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have no judges"),
+        (lambda: leaderboard([("a", "b")], half_life=3.0), "must come with dates"),
+        (
+            lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), judges=True),
+            "are for comparisons of two items",
+        ),
+        (lambda: leaderboard([("a", "b")]).format("pdf"), "`kind` must be one of"),
+        (lambda: leaderboard([("a", "b")]).win_matrix(["z"]), "2 items: got 'z'"),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_a_matrix_of_too_many_items_is_refused(monkeypatch):
+    from rankwise.rankers import leaderboard as module
+
+    monkeypatch.setattr(module, "MAX_MATRIX", 1)
+    with pytest.raises(InvalidInputError, match="at most 1 items"):
+        leaderboard([("a", "b")]).win_matrix()
