@@ -6,6 +6,7 @@ import pytest
 
 from rankwise import DataFileError, InvalidInputError
 from rankwise.io import ComparisonColumns, read_comparisons
+from rankwise.io.comparisons import read_items
 
 WINS = {"winner": ["ann", "bob", "ann"], "loser": ["bob", "cid", "cid"], "count": [2, 1, 3]}
 SHOWN = {
@@ -98,6 +99,18 @@ def test_columns_may_be_named_and_context_is_read():
     assert np.diff(table.date).tolist() == [2.0]
     assert table.weight.tolist() == [0.5, 1.0]
     assert table.unread == ()
+
+
+def test_items_of_a_frame_have_one_column_of_names():
+    frame = pd.DataFrame({"name": ["a"], "x": [1.0]})
+    names, features = read_items(frame)
+    assert names.tolist() == ["a"]
+    assert list(features.columns) == ["x"]
+    assert read_items(frame[["x"]])[0] is None
+    assert read_items(frame[["x"]].set_index([["q"]]))[0].tolist() == ["q"]
+    assert read_items([[1.0]]) == (None, [[1.0]])
+    with pytest.raises(InvalidInputError, match="one column of names"):
+        read_items(frame.assign(other=["b"]))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,10 @@ NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
 """What a column of ties may hold."""
 
 
+WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+"""Types of columns that hold names."""
+
+
 @final
 @dataclass(frozen=True)
 class ComparisonColumns:
@@ -114,6 +118,34 @@ def read_comparisons(
     return found.table(names)
 
 
+def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:
+    """Split a frame of items into their names and the columns of features.
+
+    The names are the only column of text or, in a pandas frame without one, an index that is not
+    the default one. What is not a frame is returned as it is, without names.
+
+    Parameters
+    ----------
+    X : frame or array
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return None, X
+    words = [name for name, dtype in frame.schema.items() if dtype in WORD_TYPES]
+    if len(words) > 1:
+        raise InvalidInputError(
+            "Items must have one column of names and features that are numbers: got the columns of "
+            f"text {words}."
+        )
+    if words:
+        names = np.array(frame[words[0]].to_list(), dtype=object)
+        return names, frame.drop(words[0]).to_native()
+    index = nw.maybe_get_index(frame)
+    if index is None or type(index).__name__ == "RangeIndex":
+        return None, X
+    return np.array(index.tolist(), dtype=object), X
+
+
 def _columns_of(source: Any) -> dict[str, Any]:
     """Return the columns of a source by name."""
     if isinstance(source, str | os.PathLike):
@@ -123,7 +155,7 @@ def _columns_of(source: Any) -> dict[str, Any]:
         return {str(name): _vector(values) for name, values in source.items()}
     frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return {str(name): _vector(frame[name].to_numpy()) for name in frame.columns}
+        return {str(column.name): _vector(column.to_numpy()) for column in frame.iter_columns()}
     return _columns_of_rows(source)
 
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 import reference
 from problems import problem
 from rankwise import (
+    ComparisonTable,
     Gaussian,
     InvalidInputError,
     NothingToLearnError,
@@ -366,6 +367,66 @@ def test_rank_distribution_counts_how_often_an_item_is_best(gp):
     assert (ranks.expected <= intervals[:, 1]).all()
 
 
+GAMES = {
+    "winner": ["ann", "bob", "ann", "dan"],
+    "loser": ["bob", "cid", "cid", "bob"],
+    "tied": [0, 0, 1, 0],
+    "count": [2.0, 3.0, 1.0, 0.5],
+}
+
+
+def test_comparisons_by_name_are_those_by_position():
+    import pandas as pd
+
+    frame = pd.DataFrame(X[:4], index=["ann", "bob", "cid", "dan"], columns=["x", "y"])
+    named = fixed().fit(frame, pairs=pd.DataFrame(GAMES))
+    positions = fixed().fit(
+        X[:4], pairs=[[0, 1], [1, 2], [3, 1]], pair_weight=[2, 3, 0.5], tied=[[0, 2]]
+    )
+    np.testing.assert_allclose(named.predict(["dan", "ann"]), positions.predict([3, 0]))
+    np.testing.assert_allclose(named.predict(frame), positions.predict(X[:4]))
+    np.testing.assert_allclose(named.predict(), positions.predict(X[:4]))
+    board = named.leaderboard(random_state=0)
+    assert board.names.tolist() == [frame.index[k] for k in positions.rank(X[:4])]
+    assert sorted(board.answers.tolist()) == [0.5, 3.0, 4.0, 5.5]
+    assert set(named.suggest()[0]) <= set(frame.index)
+    more = named.update([("cid", "ann")] * 4)
+    np.testing.assert_allclose(
+        more.predict(), positions.update([[2, 0]] * 4).predict(X[:4]), atol=1e-8
+    )
+
+
+def test_a_column_of_text_names_the_items():
+    polars = pytest.importorskip("polars")
+    names = ["ann", "bob", "cid", "dan"]
+    frame = polars.DataFrame({"name": names, "x": X[:4, 0], "y": X[:4, 1]})
+    ranker = fixed().fit(frame, pairs=polars.DataFrame(GAMES))
+    assert ranker.item_names_.tolist() == names
+    np.testing.assert_allclose(ranker.predict(frame), ranker.predict(names))
+
+
+def test_items_need_no_features():
+    answers = [("ann", "bob", "a"), ("bob", "cid", "a"), ("cid", "ann", "tie")] * 3
+    ranker = PreferenceGP(likelihood="probit").fit(pairs=answers)
+    board = ranker.leaderboard(random_state=0)
+    assert board.names.tolist() == ["ann", "bob", "cid"]
+    assert ranker.predict_pair(["ann"], ["cid"]).shape == (1, 3)
+    twin = PreferenceGP("linear", likelihood="probit").fit(
+        np.eye(3), pairs=[[0, 1], [1, 2]] * 3, tied=[[2, 0]] * 3
+    )
+    np.testing.assert_allclose(ranker.predict(), twin.predict(np.eye(3)))
+    win = board.win_matrix(["ann", "cid"])[0, 1]
+    assert win == pytest.approx(ranker.predict_pair(["ann"], ["cid"])[0, 0], abs=1e-6)
+
+
+def test_named_processes_survive_saving(tmp_path):
+    ranker = PreferenceGP().fit(pairs=[("ann", "bob"), ("bob", "cid")])
+    ranker.save(tmp_path / "gp.rankwise")
+    again = load(tmp_path / "gp.rankwise")
+    np.testing.assert_allclose(again.predict(["cid"]), ranker.predict(["cid"]))
+    assert again.suggest().tolist() == ranker.suggest().tolist()
+
+
 NEW = np.array([[0, 11], [3, 0], *PAIRS[:2], [11, 4]])
 
 
@@ -486,6 +547,18 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, pairs=PAIRS, tied=[[1, 1]]), "item 1 with itself"),
         (lambda: fixed().fit(X, pairs=[[0, 1]], pair_margin=[2.0]), "`pair_margin` is read by"),
         (lambda: fixed().fit(X, pairs=PAIRS, tied_weight=[0.5]), "`tied_weight` must come with"),
+        (lambda: fixed().fit(), "got neither"),
+        (lambda: fixed().fit(X, pairs=[("a", "b")]), "12 items given: got 'a'"),
+        (lambda: fixed().fit(pairs=[("a", "b")], pair_weight=[1.0]), "beside them"),
+        (
+            lambda: fixed().fit(pairs=ComparisonTable.of(["a"], ["b"], covariates={"home": [1.0]})),
+            "read by `leaderboard` only: got \\['home'\\]",
+        ),
+        (lambda: fixed().fit(pairs=[("a", "b")]).predict(["bo"]), "items of `fit`: got 'bo'"),
+        (
+            lambda: fixed().fit(pairs=[("a", "b")]).leaderboard(level=2.0),
+            "`level` must lie between",
+        ),
         (lambda: fixed(equal_rows="x").fit(X, pairs=PAIRS), "`equal_rows` must be one of"),
         (lambda: fixed().fit(X, pairs=PAIRS).predict([99]), "12 items of `fit`: got 99"),
         (

@@ -1,17 +1,20 @@
 """What a preference Gaussian process learns from: comparisons, and the likelihood for them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.checks import check_pairs, check_positive, check_weight
+from rankwise.core.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Ties as TieRule
+from rankwise.io.comparisons import read_comparisons
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihoods import (
     GaussianMargin,
@@ -68,6 +71,61 @@ class DistinctItems:
         """Let pairs name the first of equal rows, except pairs of two equal ones."""
         first = self.first[pairs]
         return np.where((first[:, 0] != first[:, 1])[:, None], first, pairs)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NamedAnswers:
+    """Hold comparisons by name as the arguments of `fit` that stand for them.
+
+    Parameters
+    ----------
+    names : (n_items,) or None
+        The items; None where comparisons name rows by their numbers.
+    arguments : dict
+        ``pairs``, ``tied``, ``tied_weight``, ``pair_margin`` and ``pair_weight``.
+    """
+
+    names: NDArray[Any] | None
+    arguments: dict[str, Any]
+
+    @classmethod
+    def of(cls, names: NDArray[Any] | None, **arguments: Any) -> Self:
+        """Turn named comparisons into positions; keep pairs of row numbers as they are.
+
+        Parameters
+        ----------
+        names : (n_items,) or None
+            The known items; those that occur when None.
+        arguments
+            What `fit` was given.
+        """
+        pairs = arguments["pairs"]
+        table = read_comparisons(pairs, names=names)
+        given = [name for name, value in arguments.items() if value is not None and name != "pairs"]
+        if given:
+            raise InvalidInputError(
+                f"Named comparisons must hold everything themselves: got {given} beside them. Put "
+                "ties, margins and weights into columns of the table."
+            )
+        if table.covariate_names:
+            raise InvalidInputError(
+                "Covariates of comparisons are read by `leaderboard` only: got "
+                f"{list(table.covariate_names)}. Leave them out."
+            )
+        rows, tied = table.decided, table.tied
+        margin = None if table.margin is None else table.margin[rows]
+        ties = {"tied": table.tied_pairs, "tied_weight": table.weight[tied]} if tied.any() else {}
+        found = {"pairs": table.pairs, "pair_weight": table.weight[rows], "pair_margin": margin}
+        return cls(table.names, {"tied": None, "tied_weight": None, **found, **ties})
+
+
+def are_positions(pairs: Any) -> bool:
+    """Tell whether pairs are row numbers, as opposed to names or a table."""
+    if isinstance(pairs, Mapping | ComparisonTable):
+        return False
+    values = np.asarray(pairs)
+    return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
 def refuse_unread(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self, TypeAlias, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnBase
 
 from rankwise.core.arrays import FloatArray
@@ -21,10 +21,13 @@ from rankwise.features.covariances import (
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
+from rankwise.io.comparisons import read_items
 from rankwise.rankers.gp.answers import (
     DistinctItems,
     EqualRows,
     LikelihoodName,
+    NamedAnswers,
+    are_positions,
     choose_likelihood,
     n_queries_without_preference,
     recorded_comparisons,
@@ -143,6 +146,8 @@ class PreferenceGP(ProcessRanker):
         The Gaussian posterior, and in ``posterior_.ending`` why its computation ended.
     X_train_ : (n_items, n_features)
         The items.
+    item_names_ : (n_items,) or None
+        Their names, where they have any.
     copies_ : (n_items,) or None
         Numbers that tell items with equal features apart; None where no two have.
     basis_rows_ : (n_basis, n_features)
@@ -187,6 +192,14 @@ class PreferenceGP(ProcessRanker):
     array([[0, 5]])
     >>> gp.update([[5, 0]]).rank(X, k=2)
     array([3, 4])
+
+    Items without features, by name:
+
+    >>> gp = PreferenceGP().fit(pairs=[("ann", "bob"), ("bob", "cid"), ("ann", "cid")])
+    >>> gp.leaderboard(random_state=0).names.tolist()
+    ['ann', 'bob', 'cid']
+    >>> gp.predict_pair(["ann"], ["cid"]).round(1)
+    array([0.9])
     """
 
     def __init__(
@@ -226,12 +239,12 @@ class PreferenceGP(ProcessRanker):
 
     def fit(
         self,
-        X: Any,
+        X: Any = None,
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        pairs: ArrayLike | None = None,
+        pairs: Any = None,
         tied: ArrayLike | None = None,
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
@@ -241,9 +254,10 @@ class PreferenceGP(ProcessRanker):
 
         Parameters
         ----------
-        X : (n_items, n_features)
+        X : (n_items, n_features), optional
             The items; sparse rows are made dense. Bring features to comparable scales, or use a
-            length-scale for each.
+            length-scale for each. A frame may name them, in its only column of text or its index.
+            Without X, items are those that named comparisons are about, and have no features.
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
@@ -253,7 +267,9 @@ class PreferenceGP(ProcessRanker):
             weights.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
-            each other.
+            each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
+            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights and margins
+            in columns; judges and dates are not read.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
         tied_weight : (n_tied,), optional
@@ -265,16 +281,54 @@ class PreferenceGP(ProcessRanker):
             1 counts as the likelihood to that power.
         """
         self._check_settings()
-        X = self._check_rows(X)
-        refuse_unread(tied, pair_margin, pairs, self.likelihood, tied_weight)
-        data = TrainingData.of(
-            len(X), y, qid, sample_weight, pairs, pair_margin=pair_margin, pair_weight=pair_weight
+        if X is None and pairs is None:
+            raise InvalidInputError(
+                "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."
+            )
+        names, X = read_items(X)
+        answers = NamedAnswers(
+            names,
+            {
+                "pairs": pairs,
+                "tied": tied,
+                "tied_weight": tied_weight,
+                "pair_margin": pair_margin,
+                "pair_weight": pair_weight,
+            },
         )
+        if pairs is not None and (X is None or not are_positions(pairs)):
+            answers = NamedAnswers.of(self._known_names(names, X), **answers.arguments)
+        has_features = X is not None
+        if X is None and answers.names is not None:
+            X = np.eye(len(answers.names))
+        return self._fit(self._check_rows(X), y, qid, sample_weight, answers, has_features)
+
+    def _known_names(self, names: NDArray[Any] | None, X: Any) -> NDArray[Any] | None:
+        """Return the names of the rows of X, or their numbers; None without X."""
+        if names is not None or X is None:
+            return names
+        return np.arange(np.shape(X)[0])
+
+    def _fit(
+        self,
+        X: FloatArray,
+        y: ArrayLike | None,
+        qid: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        answers: NamedAnswers,
+        has_features: bool,
+    ) -> Self:
+        """Learn from checked rows."""
+        given = dict(answers.arguments)
+        tied, tied_weight = given.pop("tied"), given.pop("tied_weight")
+        refuse_unread(tied, given["pair_margin"], given["pairs"], self.likelihood, tied_weight)
+        data = TrainingData.of(len(X), y, qid, sample_weight, **given)
         rng = generator(self.random_state)
         items = self._items(X, is_scored=data.is_scored)
         comparisons = self._comparisons(data, tied, tied_weight, items, rng)
         self.X_train_ = X
-        self.item_names_ = None
+        self.item_names_ = answers.names
+        self.has_features_ = has_features
         self.merges_equal_rows_ = self._rule(is_scored=data.is_scored) == "merged"
         self.copies_ = items.copies()
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
@@ -318,7 +372,8 @@ class PreferenceGP(ProcessRanker):
     ) -> tuple[Inference, SiteParameters | None]:
         """Find the parameters; the scale of the features is that of ``rows``."""
         amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
-        self.kernel_ = choose_kernel(self.kernel, amplitude).fitted_to(rows)
+        kernel = self.kernel if self.has_features_ or self.kernel is not None else "linear"
+        self.kernel_ = choose_kernel(kernel, amplitude).fitted_to(rows)
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )

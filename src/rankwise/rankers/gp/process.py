@@ -11,16 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal
+from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
 from rankwise.core.checks import check_choice, check_pairs
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import CopiesApart, ParametricKernel
 from rankwise.features.maps import Expansion
+from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.gp.answers import (
     DistinctItems,
     LikelihoodName,
+    NamedAnswers,
+    are_positions,
     recorded_comparisons,
     refuse_unread,
 )
@@ -30,6 +33,7 @@ from rankwise.rankers.gp.inference.ep import sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_pairs, suggest_pairs
+from rankwise.rankers.leaderboard import Leaderboard, check_level
 from rankwise.rankers.randomness import generator
 
 MAX_SEQUENTIAL = 500
@@ -162,7 +166,7 @@ class ProcessRanker(Ranker, ABC):
             return self.likelihood_.answer_probabilities(mean, variance)
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
 
-    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> FloatArray:
+    def sample(self, X: Any = None, n: int = 1, *, random_state: Any = None) -> FloatArray:
         """Draw the scores of all rows of X jointly from the posterior.
 
         Parameters
@@ -182,7 +186,7 @@ class ProcessRanker(Ranker, ABC):
         return self.posterior_.draws_at(*self._kernel_blocks(X), n, generator(random_state))
 
     def rank_distribution(
-        self, X: Any, *, n_draws: int = 2000, random_state: Any = None
+        self, X: Any = None, *, n_draws: int = 2000, random_state: Any = None
     ) -> RankDistribution:
         """Return the distribution of the ranks of the rows of X, from draws of their scores.
 
@@ -208,9 +212,67 @@ class ProcessRanker(Ranker, ABC):
         """
         return RankDistribution.from_draws(self.sample(X, n_draws, random_state=random_state))
 
+    def leaderboard(
+        self,
+        X: Any = None,
+        *,
+        level: float = 0.9,
+        n_draws: int = 2000,
+        random_state: Any = None,
+    ) -> Leaderboard:
+        """Return the items in order, with intervals of scores and ranks.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items; those of `fit` when left out.
+        level : float
+            Probability of the intervals.
+        n_draws : int
+            Number of draws from which ranks are counted.
+        random_state : int, RandomState or None
+            Source of the draws.
+        """
+        check_level(level)
+        rows = self._rows_to_predict(X)
+        score, blocks = self._mean(rows), self._kernel_blocks(rows)
+        covariance = self.posterior_.covariance_at(*blocks)
+        covariance = covariance - covariance.mean(axis=0)
+        covariance = covariance - covariance.mean(axis=1)[:, None]
+        draws = self.posterior_.draws_at(*blocks, n_draws, generator(random_state))
+        parameters = self.likelihood_.parameters
+        scale = 1.0 / np.sqrt(parameters["noise"])
+        return Leaderboard.of(
+            self._labels(X, len(rows)),
+            scale * score,
+            scale * np.sqrt(np.maximum(covariance.diagonal(), 0.0)),
+            draws,
+            self._answers_of(X, len(rows)),
+            level,
+            width=scale * parameters.get("tie_width", 0.0),
+            flip_rate=parameters.get("flip_rate", 0.0),
+            link="probit",
+            covariance=scale**2 * covariance,
+        )
+
+    def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
+        """Return the names of items: those of `fit`, as given, or row numbers."""
+        if X is None and self.item_names_ is not None:
+            return self.item_names_
+        return np.asarray(X) if X is not None and np.ndim(X) == 1 else np.arange(n_rows)
+
+    def _answers_of(self, X: Any, n_rows: int) -> FloatArray:
+        """Return how many answers each item of `fit` has; 0 for other rows."""
+        known = self.posterior_.prior.comparisons
+        ends = np.append(known.winner, known.loser)
+        counts = sum_by(ends, np.tile(known.count, 2), len(self.X_train_))
+        if X is None:
+            return counts
+        return counts[self._positions(X)] if np.ndim(X) == 1 else np.zeros(n_rows)
+
     def suggest(
         self,
-        X: Any,
+        X: Any = None,
         n: int = 1,
         *,
         goal: Goal = "ranking",
@@ -221,8 +283,8 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        X : (n_items, n_features)
-            The items to compare.
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items to compare; those of `fit` when left out.
         n : int
             Number of comparisons; those of a batch do not ask for the same information twice.
         goal : {"ranking", "best"}
@@ -238,9 +300,11 @@ class ProcessRanker(Ranker, ABC):
         Returns
         -------
         pairs : (n, 2)
-            Row numbers of X.
+            Row numbers of X; names, where items of `fit` have names and X is left out or names.
         """
         check_choice("goal", goal, get_args(Goal))
+        named = self.item_names_ is not None and (X is None or np.ndim(X) == 1)
+        labels = self._labels(X, 0) if named else None
         X = self._rows_to_predict(X)
         if candidates is None:
             candidates = candidate_pairs(self._mean(X), goal, generator(random_state))
@@ -252,11 +316,11 @@ class ProcessRanker(Ranker, ABC):
         chosen = suggest_pairs(
             self._mean(rows), covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise
         )
-        return items[chosen]
+        return items[chosen] if labels is None else labels[items[chosen]]
 
     def update(
         self,
-        pairs: ArrayLike,
+        pairs: Any,
         *,
         tied: ArrayLike | None = None,
         tied_weight: ArrayLike | None = None,
@@ -271,9 +335,15 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         pairs, tied, tied_weight, pair_margin, pair_weight
-            As in `fit`: row numbers of the X given there.
+            As in `fit`: row numbers of the X given there, or names.
         """
         check_is_fitted(self)
+        if self.item_names_ is not None and not are_positions(pairs):
+            options = {"tied": tied, "tied_weight": tied_weight, "pair_margin": pair_margin}
+            options |= {"pair_weight": pair_weight}
+            return self.update(
+                **NamedAnswers.of(self.item_names_, pairs=pairs, **options).arguments
+            )
         refuse_unread(tied, pair_margin, pairs, self.likelihood, tied_weight)
         data = TrainingData.of(
             len(self.X_train_), pairs=pairs, pair_margin=pair_margin, pair_weight=pair_weight
@@ -420,7 +490,7 @@ class ProcessRanker(Ranker, ABC):
             return self._training_rows(np.arange(len(self.X_train_)))
         if np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT":
             return self._training_rows(self._positions(X))
-        return self._numbered(self._check_rows(X, reset=False))
+        return self._numbered(self._check_rows(read_items(X)[1], reset=False))
 
     def _positions(self, names: Any) -> IntArray:
         """Return the positions of items of `fit`, given by their names or row numbers."""
