@@ -21,6 +21,7 @@ TABLES = {
     "ranksvm": "Large-margin ranking",
     "kpcrank": "Kernel principal component ranking",
     "gp": "Preference Gaussian processes",
+    "arena": "Leaderboards from names alone",
     "dorm_oracles": "Oracles of direct optimisation",
     "dorm_training": "Training by direct optimisation",
     "measures": "Measures",

@@ -31,6 +31,7 @@ EXPERIMENTS = {
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
+    "arena": "Leaderboards from names alone",
 }
 PACKAGES = ["rankwise", "numpy", "scipy", "scikit-learn"]
 RESULTS = HERE / "RESULTS.md"

@@ -3,14 +3,14 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from math import log, pi
 from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
@@ -211,6 +211,69 @@ class Leaderboard:
         win = _win_probability(lead - self.width, np.maximum(variance, 0.0), self.link)
         loss = _win_probability(-lead - self.width, np.maximum(variance, 0.0), self.link)
         return (1.0 - self.flip_rate) * win + self.flip_rate * loss
+
+    def predict_pair(
+        self,
+        first: Sequence[Any],
+        second: Sequence[Any],
+        covariates: Mapping[str, ArrayLike] | None = None,
+        *,
+        judge: Sequence[Any] | None = None,
+    ) -> FloatArray:
+        """Return the probabilities that the first item wins, ties and loses, pair by pair.
+
+        Parameters
+        ----------
+        first, second : sequence of names
+            The items of each pair, in the order in which they are shown.
+        covariates : mapping of name to (n_pairs,), optional
+            Values of the covariates whose effects are known, by the names of ``effects``; 0 for
+            those left out.
+        judge : sequence of names, optional
+            Who answers, after a fit with ``judges=True``; a judge like the others when left out.
+
+        Returns
+        -------
+        probability : (n_pairs, 3)
+        """
+        i, j = self._places(first), self._places(second)
+        lead = self.score[i] - self.score[j]
+        effects = {one.name: one.value for one in self.effects}
+        for name, values in (covariates or {}).items():
+            if name not in effects:
+                raise InvalidInputError(
+                    f"`covariates` must be among {list(effects)}, whose effects are known: got "
+                    f"{name!r}."
+                )
+            lead = lead + effects[name] * np.asarray(values, dtype=float)
+        variance = self.std[i] ** 2 + self.std[j] ** 2
+        if self.covariance is not None:
+            variance = np.maximum(variance - 2.0 * self.covariance[i, j], 0.0)
+        factor, width = self._habits(judge)
+        win, loss = (
+            _win_probability(sign * factor * lead - width, factor**2 * variance, self.link)
+            for sign in (1.0, -1.0)
+        )
+        share = self.flip_rate
+        decided = (1.0 - share) * win + share * loss, (1.0 - share) * loss + share * win
+        return np.column_stack([decided[0], 1.0 - win - loss, decided[1]])
+
+    def _habits(self, judge: Sequence[Any] | None) -> tuple[Any, Any]:
+        """Return reliability and tie width of judges."""
+        if judge is None:
+            return 1.0, self.width
+        if self.judges is None:
+            raise InvalidInputError(
+                "`judge` must come after a fit with judges=True: this leaderboard knows no judges."
+            )
+        place = {name: position for position, name in enumerate(self.judges.names.tolist())}
+        strange = next((name for name in judge if name not in place), None)
+        if strange is not None:
+            raise InvalidInputError(
+                f"`judge` must name some of the {len(place)} judges: got {strange!r}."
+            )
+        at = np.array([place[name] for name in judge], dtype=np.intp)
+        return self.judges.reliability[at], self.judges.width[at]
 
     def _places(self, names: Sequence[Any]) -> IntArray:
         place = {name: position for position, name in enumerate(self.names.tolist())}

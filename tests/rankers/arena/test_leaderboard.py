@@ -291,6 +291,21 @@ def test_habits_of_judges_predict_their_answers():
     assert min(gain) > 0.0
 
 
+def test_a_judge_is_predicted_by_its_habits():
+    *_, table = judged()
+    board = leaderboard(table, judges=True, random_state=0)
+    top, bottom = board.names[:1].tolist(), board.names[-1:].tolist()
+    sure = int(np.argmax(board.judges.reliability))
+    careless, careful = (
+        board.predict_pair(top, bottom, judge=[board.judges.names[k]])[0] for k in (0, sure)
+    )
+    assert careful[0] / careful[2] > careless[0] / careless[2]
+    with pytest.raises(InvalidInputError, match="20 judges: got 99"):
+        board.predict_pair(top, bottom, judge=[99])
+    with pytest.raises(InvalidInputError, match="knows no judges"):
+        leaderboard(table, random_state=0).predict_pair(top, bottom, judge=[0])
+
+
 def test_judges_who_are_alike_change_little():
     rng = np.random.default_rng(0)
     _, table = world(10, 1000, judge=rng.integers(8, size=1000))
@@ -350,6 +365,18 @@ def test_the_win_matrix_holds_probabilities():
     np.testing.assert_allclose(some[0, 1], win[2, 0])
 
 
+def test_probabilities_of_pairs_are_those_of_the_matrix_and_of_effects():
+    _, table = world(6, 500)
+    board = leaderboard(table, first=True, random_state=0)
+    names = board.names.tolist()
+    p = board.predict_pair(names[:1] * 2, names[1:3])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(p[:, 0], board.win_matrix()[0, 1:3])
+    np.testing.assert_allclose(p[:, 2], board.win_matrix()[1:3, 0])
+    shown = board.predict_pair(names[:1], names[1:2], {"first": [1.0]})
+    assert (shown[0, 0] > p[0, 0]) == (board.effects[0].value > 0)
+
+
 def test_data_frames_need_pandas(monkeypatch):
     import sys
 
@@ -373,6 +400,10 @@ def test_data_frames_need_pandas(monkeypatch):
         ),
         (lambda: leaderboard([("a", "b")]).format("pdf"), "`kind` must be one of"),
         (lambda: leaderboard([("a", "b")]).win_matrix(["z"]), "2 items: got 'z'"),
+        (
+            lambda: leaderboard([("a", "b")]).predict_pair(["a"], ["b"], {"home": [1]}),
+            "whose effects are known: got 'home'",
+        ),
     ],
 )
 def test_bad_calls_are_refused(call, message):

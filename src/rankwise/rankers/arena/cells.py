@@ -6,7 +6,7 @@ from typing import Self, final
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparison_table import ComparisonTable
@@ -137,7 +137,7 @@ def _cells(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
 @final
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Hold the log-likelihood of all cells at leads s, with its derivatives in s and the width.
+    """Hold the derivatives of the log-likelihood of all cells in the lead s and the width.
 
     The first item wins with probability p = sigma(s - width), the second with
     q = sigma(-s - width), and the rest are ties (Rao and Kupper, 1967); a width of 0 is the model
@@ -145,14 +145,12 @@ class Answers:
 
     Parameters
     ----------
-    value : (n_cells,)
     slope, curvature : (n_cells,)
         Derivative in s, and minus the second derivative.
     by_width, width_curvature, mixed : (n_cells,)
         Derivative in the width, minus the second derivative, and minus the mixed one.
     """
 
-    value: FloatArray
     slope: FloatArray
     curvature: FloatArray
     by_width: FloatArray
@@ -163,16 +161,25 @@ class Answers:
     def at(cls, cells: Cells, s: FloatArray, width: FloatArray | float) -> Self:
         """Evaluate all cells."""
         won, lost, tied = cells.won, cells.lost, cells.tied
+        if not cells.has_ties:  # Bradley and Terry: no width, and q = 1 - p
+            p, none = expit(s), np.zeros(1)
+            slope, total = won - (won + lost) * p, won + lost
+            return cls(slope, total * p * (1.0 - p), none, none, none)
         p, q = expit(s - width), expit(-s - width)
         up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
-        log_p, log_q = -np.logaddexp(0.0, width - s), -np.logaddexp(0.0, width + s)
-        value = won * log_p + lost * log_q
-        by_width = -won * (1.0 - p) - lost * (1.0 - q)
-        width_curvature = up + down
-        if cells.has_ties:
-            double = 2.0 * np.asarray(width)
-            value += tied * (log_p + log_q + double + np.log(-np.expm1(-double)))
-            by_width += tied * (p + q + 2.0 / np.expm1(double))
-            width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
+        double = 2.0 * np.asarray(width)
+        by_width = -won * (1.0 - p) - lost * (1.0 - q) + tied * (p + q + 2.0 / np.expm1(double))
+        width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
         slope = won * (1.0 - p) - lost * (1.0 - q) + tied * (q - p)
-        return cls(value, slope, up + down, by_width, width_curvature, down - up)
+        return cls(slope, up + down, by_width, width_curvature, down - up)
+
+
+def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> FloatArray:
+    """Return the log-likelihood of every cell at leads s."""
+    if not cells.has_ties:
+        log_q = log_expit(-s)
+        return cells.won * (log_q + s) + cells.lost * log_q
+    log_p, log_q = log_expit(s - width), log_expit(-s - width)
+    double = 2.0 * np.asarray(width)
+    of_ties = log_p + log_q + double + np.log(-np.expm1(-double))
+    return cells.won * log_p + cells.lost * log_q + cells.tied * of_ties

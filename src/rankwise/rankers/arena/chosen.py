@@ -52,10 +52,9 @@ class ChosenModel(ScoreModel):
         return float(self.table.weight @ self._log_shares(f)[1])
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
-        """Return it with its derivatives: the curvature of a choice is diag(p) - p p'."""
+        """Return its derivatives: the curvature of a choice is diag(p) - p p'."""
         table, n_items = self.table, self.n_items
-        log_p, log_chosen = self._log_shares(f)
-        p, weight = np.exp(log_p), table.weight[table.choice]
+        p, weight = np.exp(self._log_shares(f)[0]), table.weight[table.choice]
         pull = table.weight * table.sign
         slope = sum_by(table.chosen, pull, n_items)
         slope -= sum_by(table.item, pull[table.choice] * p, n_items)
@@ -67,8 +66,7 @@ class ChosenModel(ScoreModel):
         off.eliminate_zeros()
         diagonal = sum_by(table.item, weight * p, n_items) - own
         none = np.zeros((n_items, 0))
-        value = float(table.weight @ log_chosen)
-        return LocalExpansion(value, slope, diagonal, off, parameters, none, np.zeros((0, 0)))
+        return LocalExpansion(slope, diagonal, off, parameters, none, np.zeros((0, 0)))
 
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:  # noqa: ARG002
         """Return a column for every entry, or for every judge."""

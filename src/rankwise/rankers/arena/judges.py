@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.rankers.arena.cells import Answers, Cells
+from rankwise.rankers.arena.cells import Answers, Cells, log_likelihoods
 from rankwise.rankers.arena.newton import Mode, fitted_scores
 from rankwise.rankers.arena.paired import PairedModel
 from rankwise.solve.iteration import StoppingRule
@@ -110,7 +110,7 @@ class Habits:
         """Return the log-likelihood of every judge with its prior."""
         assert cells.judge is not None
         reliability, width = np.exp(habits)[:, cells.judge]
-        found = Answers.at(cells, reliability * leads, width if cells.has_ties else 0.0).value
+        found = log_likelihoods(cells, reliability * leads, width)
         prior = (habits[0] / self.reliability_spread) ** 2
         prior += ((habits[1] - self.mean_width) / self.width_spread) ** 2
         return sum_by(cells.judge, found, cells.n_judges) - 0.5 * prior
@@ -174,6 +174,8 @@ class JudgeReport:
         Share of ties among them.
     reliability, reliability_low, reliability_high : (n_judges,)
         What a judge makes of a lead, relative to the others, and its 90 % interval.
+    width : (n_judges,)
+        Lead within which a judge ties, 0 where nobody does.
     agreement : (n_judges,)
         Share of the decided answers that agree with the order of the scores.
     careless : (n_judges,)
@@ -195,6 +197,7 @@ class JudgeReport:
     reliability: FloatArray
     reliability_low: FloatArray
     reliability_high: FloatArray
+    width: FloatArray
     agreement: FloatArray
     careless: FloatArray
 
@@ -239,6 +242,7 @@ def judge_report(
         np.exp(habits.log_reliability),
         np.exp(habits.log_reliability - spread),
         np.exp(habits.log_reliability + spread),
+        np.exp(habits.log_width) if cells.has_ties else np.zeros(n_judges),
         sum_by(judge, right, n_judges) / np.maximum(n_decided, 1e-300),
         _careless(cells, leads, habits, judge, n_judges),
     )
@@ -255,7 +259,7 @@ def _careless(
     width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
 
     def log_likelihood(reliability: float) -> FloatArray:
-        return sum_by(judge, Answers.at(cells, reliability * leads, width).value, n_judges)
+        return sum_by(judge, log_likelihoods(cells, reliability * leads, width), n_judges)
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
     share = np.log(weights / weights.sum())[:, None]

@@ -18,7 +18,7 @@ from rankwise.solve.iteration import Ending, StoppingRule
 MAX_DENSE = 600
 """Items up to which the precision is factorised as a dense matrix."""
 
-N_PROBES = 32
+N_PROBES = 16
 """Draws from which variances are estimated where the precision is not factorised."""
 
 MAX_CG, CG_TOL = 2000, 1e-4
@@ -126,11 +126,10 @@ def _conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> tuple[Float
 @final
 @dataclass(frozen=True, eq=False)
 class LocalExpansion:
-    """Hold the log-likelihood at a point, to the second order.
+    """Hold the derivatives of the log-likelihood at a point, to the second order.
 
     Parameters
     ----------
-    value : float
     slope : (n_items,)
         Derivative in the scores.
     diagonal, off
@@ -142,7 +141,6 @@ class LocalExpansion:
         Minus the mixed and the second derivatives.
     """
 
-    value: float
     slope: FloatArray
     diagonal: FloatArray
     off: csr_array
@@ -170,7 +168,7 @@ class ScoreModel(ABC):
 
     @abstractmethod
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
-        """Return it with its derivatives."""
+        """Return its derivatives."""
 
     @abstractmethod
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:

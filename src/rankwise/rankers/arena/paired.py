@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray
-from rankwise.rankers.arena.cells import Answers, Cells
+from rankwise.rankers.arena.cells import Answers, Cells, log_likelihoods
 from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel
 
 
@@ -61,21 +61,26 @@ class PairedModel(ScoreModel):
         effects = parameters[1:] if self.learns_width else parameters
         return s + self.cells.covariates @ effects if len(effects) else s
 
-    def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
-        """Return the log-likelihood of all cells."""
+    def _leads_and_width(
+        self, f: FloatArray, parameters: FloatArray
+    ) -> tuple[FloatArray, FloatArray | float]:
         width: FloatArray | float = 0.0 if self.width is None else self.width
         if self.learns_width:
             width = float(parameters[0])
-        return Answers.at(self.cells, self._factor * self.leads(f, parameters), width)
+        return self._factor * self.leads(f, parameters), width
+
+    def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
+        """Return the derivatives of the log-likelihood of all cells."""
+        return Answers.at(self.cells, *self._leads_and_width(f, parameters))
 
     def value(self, f: FloatArray, parameters: FloatArray) -> float:
         """Return the log-likelihood."""
         if self.learns_width and parameters[0] <= 0.0:
             return -np.inf
-        return float(self.answers(f, parameters).value.sum())
+        return float(log_likelihoods(self.cells, *self._leads_and_width(f, parameters)).sum())
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
-        """Return it with its derivatives."""
+        """Return its derivatives."""
         cells, a = self.cells, self._factor
         found = self.answers(f, parameters)
         weight, slope = a * a * found.curvature, a * found.slope
@@ -90,7 +95,6 @@ class PairedModel(ScoreModel):
             mixed.insert(0, cells.scatter(a * found.mixed))
         columns = np.stack(mixed, 1) if mixed else np.zeros((cells.n_items, 0))
         return LocalExpansion(
-            float(found.value.sum()),
             cells.scatter(slope),
             cells.degrees(weight),
             cells.weighted(weight),

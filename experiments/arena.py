@@ -1,0 +1,216 @@
+"""Leaderboards from names alone: football through time, simulated crowds, coverage of intervals."""
+
+import csv
+import lzma
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import spearmanr
+
+from experiments.harness import data_path, markdown_table
+from rankwise import ChoiceTable, ComparisonTable, Leaderboard, PreferenceGP, leaderboard
+
+FIRST_YEAR, TEST_YEAR = "2016", "2022"
+ELO_STEPS = (10.0, 20.0, 30.0, 40.0, 60.0)
+N_WORLDS, N_COVERED = 6, 60
+
+
+def section() -> str:
+    """Return all tables."""
+    return "\n".join([_football(), _crowds(), _coverage()])
+
+
+# Football
+
+
+def matches() -> ComparisonTable:
+    """Return international matches since 2016, the host (or first named) team first."""
+    with lzma.open(data_path("football_international", "results.csv.xz"), "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["date"] >= FIRST_YEAR]
+    rows = [row for row in rows if row["home_score"].isdigit()]
+    goals = np.array([int(row["home_score"]) - int(row["away_score"]) for row in rows])
+    return ComparisonTable.of(
+        [row["home_team"] for row in rows],
+        [row["away_team"] for row in rows],
+        np.sign(goals),
+        date=[row["date"] for row in rows],
+        covariates={"home": [float(row["neutral"] == "FALSE") for row in rows]},
+    )
+
+
+def log_loss(p, outcome) -> float:
+    """Return the mean surprise at outcomes 1, 0 and -1 given columns win, tie and loss."""
+    return float(-np.log(p[np.arange(len(p)), 1 - outcome]).mean())
+
+
+def elo(table, train, step, advantage):
+    """Return win, tie and loss of the later matches, with ratings updated after every match."""
+    rating = np.zeros(table.n_items)
+    share = np.mean(table.outcome[train] == 0)
+    p = np.empty((table.n_rows, 3))
+    for row, (i, j) in enumerate(zip(table.first, table.second, strict=True)):
+        lead = rating[i] - rating[j] + advantage * table.covariates[row, 0]
+        expected = expit(lead * np.log(10.0) / 400.0)
+        p[row] = (1.0 - share) * expected, share, (1.0 - share) * (1.0 - expected)
+        change = step * (0.5 + 0.5 * table.outcome[row] - expected)
+        rating[i] += change
+        rating[j] -= change
+    return p
+
+
+def _football() -> str:
+    table = matches()
+    first_test = (np.datetime64(f"{TEST_YEAR}-01-01") - np.datetime64("1970-01-01")).astype(int)
+    train = table.date < first_test
+    seen, new = (table.take(np.flatnonzero(rows)) for rows in (train, ~train))
+    shares = np.array([np.mean(seen.outcome == one) for one in (1, 0, -1)])
+    rows = [
+        ["shares of the outcomes", f"{log_loss(np.tile(shares, (new.n_rows, 1)), new.outcome):.4f}"]
+    ]
+    blind = ComparisonTable.of(*_names(seen), seen.outcome, date=seen.date, names=table.names)
+    known = table.names
+    for name, data, options in [
+        ("`leaderboard`, teams alone", blind, {}),
+        ("`leaderboard`, home", seen, {}),
+        ("`leaderboard`, home, half-life of 3 years", seen, {"half_life": 1095.0}),
+        ("`leaderboard`, home, half-life of 1 year", seen, {"half_life": 365.0}),
+    ]:
+        board = leaderboard(data, random_state=0, **options)
+        at_home = {"home": new.covariates[:, 0]} if data is seen else None
+        p = board.predict_pair(known[new.first], known[new.second], at_home)
+        rows.append([name, f"{log_loss(p, new.outcome):.4f}"])
+    best = min(
+        (log_loss(elo(seen, np.ones(seen.n_rows, bool), k, 80.0)[-1000:], seen.outcome[-1000:]), k)
+         for k in ELO_STEPS
+    )[1]  # fmt: skip
+    p = elo(table, train, best, 80.0)[~train]
+    rows.append(
+        [f"Elo, updated through the test years, step {best:g}", f"{log_loss(p, new.outcome):.4f}"]
+    )
+    head = (
+        f"International football, {seen.n_rows:,} matches of {table.n_items} teams from "
+        f"{FIRST_YEAR} on to learn from and {new.n_rows:,} from {TEST_YEAR} on to predict: "
+        "three-way log-loss. Elo sees every match before the next one; the leaderboards stop "
+        f"learning in {TEST_YEAR}. The step of Elo is chosen on the last thousand training "
+        "matches, and its ties have the share of the training matches.\n\n"
+    )
+    return head + markdown_table(["method", "log-loss"], rows)
+
+
+def _names(table):
+    return table.names[table.first], table.names[table.second]
+
+
+# Crowds
+
+
+def crowd(seed, careless, n_items=20, n_rows=4000, n_judges=40):
+    """Draw votes of judges with different reliability and tie width, some of them careless."""
+    rng = np.random.default_rng(seed)
+    f = 0.8 * rng.normal(size=n_items)
+    reliability, width = (
+        np.exp(0.4 * rng.normal(size=n_judges)),
+        np.exp(-0.5 + 0.7 * rng.normal(size=n_judges)),
+    )
+    judge = rng.integers(n_judges, size=n_rows)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    lead = reliability[judge] * (f[first] - f[second]) + rng.logistic(size=n_rows)
+    outcome = np.where(lead > width[judge], 1, np.where(lead < -width[judge], -1, 0))
+    random = rng.choice([1, 0, -1], n_rows, p=[0.4, 0.2, 0.4])
+    outcome = np.where(rng.random(n_rows) < careless, random, outcome)
+    return f, ComparisonTable.of(first, second, outcome, judge=judge, names=np.arange(n_items))
+
+
+def _crowds() -> str:
+    methods = {
+        '`PreferenceGP(likelihood="robust")`': lambda t: PreferenceGP().fit(pairs=t),
+        '`PreferenceGP(likelihood="probit")`': lambda t: PreferenceGP(likelihood="probit").fit(
+            pairs=t
+        ),
+        "`leaderboard`": lambda t: leaderboard(t, random_state=0),
+        "`leaderboard(judges=True)`": lambda t: leaderboard(t, judges=True, random_state=0),
+    }
+    rows = []
+    for careless in (0.0, 0.15):
+        for name, fit in methods.items():
+            values = [_judged(seed, careless, fit) for seed in range(N_WORLDS)]
+            three, decided, order = np.mean(values, axis=0)
+            rows.append([f"{careless:.0%}", name, f"{three:.4f}", f"{decided:.4f}", f"{order:.4f}"])
+    head = (
+        f"Simulated crowds: {N_WORLDS} worlds of 20 items and 4,000 votes by 40 judges with their "
+        "own tie widths and reliabilities, 30 % of the votes held out; the last column is "
+        "Spearman's correlation with the true scores. Only the last method knows who votes.\n\n"
+    )
+    header = ["careless", "method", "log-loss", "decided", "Spearman"]
+    return head + markdown_table(header, rows)
+
+
+def _judged(seed, careless, fit):
+    f, table = crowd(seed, careless)
+    held_out = np.random.default_rng(seed).random(table.n_rows) < 0.3
+    seen, new = (table.take(np.flatnonzero(rows)) for rows in (~held_out, held_out))
+    model = fit(seen)
+    board = model if isinstance(model, Leaderboard) else None
+    if board is not None and board.judges is not None:
+        p = board.predict_pair(new.first, new.second, judge=new.judge.index)
+    else:
+        p = model.predict_pair(new.first, new.second)
+    scores = board.score[np.argsort(board.names)] if board is not None else model.predict()
+    decided = new.outcome != 0
+    share = p[:, [0, 2]] / p[:, [0, 2]].sum(axis=1, keepdims=True)
+    won = np.where(new.outcome == 1, share[:, 0], share[:, 1])[decided]
+    return log_loss(p, new.outcome), float(-np.log(won).mean()), spearmanr(scores, f)[0]
+
+
+# Coverage
+
+
+def _coverage() -> str:
+    rows = []
+    for name, n_items, draw in [
+        ("12 items, 150 battles with ties", 12, lambda s: _battles(s, 12, 150)),
+        ("100 items, 1,000 battles with ties", 100, lambda s: _battles(s, 100, 1000)),
+        ("1,000 items, 10,000 battles with ties", 1000, lambda s: _battles(s, 1000, 10_000)),
+        ("8 items, 60 rankings", 8, lambda s: _rankings(s, "choices")),
+        ("8 items, 60 rankings broken into pairs", 8, lambda s: _rankings(s, "pairs")),
+        ("the same, `clustered=True`", 8, lambda s: _rankings(s, "clustered")),
+    ]:
+        n_worlds = N_COVERED if n_items < 1000 else 10
+        found = [_covered(*draw(seed), seed) for seed in range(n_worlds)]
+        score, rank = np.mean(found, axis=0)
+        rows.append([name, n_worlds, f"{score:.3f}", f"{rank:.3f}"])
+    head = (
+        "How often 90 % intervals of scores and of ranks hold the truth, in simulated worlds.\n\n"
+    )
+    return head + markdown_table(["data", "worlds", "scores", "ranks"], rows)
+
+
+def _battles(seed, n_items, n_rows):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=n_items)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    lead = f[first] - f[second] + rng.logistic(size=n_rows)
+    outcome = np.where(lead > 0.4, 1, np.where(lead < -0.4, -1, 0))
+    return f, ComparisonTable.of(first, second, outcome, names=np.arange(n_items)), {}
+
+
+def _rankings(seed, kind):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=8)
+    orders = [np.argsort(-(f + rng.gumbel(size=8))).tolist() for _ in range(60)]
+    if kind == "choices":
+        return f, ChoiceTable.from_rankings(orders), {}
+    ends = [(o[i], o[j], k) for k, o in enumerate(orders) for j in range(8) for i in range(j)]
+    first, second, judge = zip(*ends, strict=True)
+    table = ComparisonTable.of(first, second, judge=judge)
+    return f, table, {"clustered": kind == "clustered"}
+
+
+def _covered(f, data, options, seed):
+    board = leaderboard(data, random_state=seed, **options)
+    truth = (f - f.mean())[board.names]
+    rank = 1 + np.argsort(np.argsort(-truth))
+    score = np.mean((board.low <= truth) & (truth <= board.high))
+    return score, np.mean((board.rank_low <= rank) & (rank <= board.rank_high))
