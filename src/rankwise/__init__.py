@@ -57,6 +57,7 @@ _HOMES = {
         "Precomputed",
     ],
     "rankwise.rankers.gp.questions": ["RankDistribution"],
+    "rankwise.measures.answers": ["AnswerEvaluation", "evaluate_answers"],
     "rankwise.measures.binary": ["AP", "RR", "Precision"],
     "rankwise.measures.correlation": ["KendallTau", "Spearman"],
     "rankwise.measures.evaluation": ["Evaluation", "PairedTest", "evaluate", "paired_test"],
@@ -64,6 +65,8 @@ _HOMES = {
     "rankwise.measures.pairwise": ["AUC", "Concordance", "Disagreement"],
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
+    "rankwise.rankers.pair_calibration": ["PairCalibration"],
+    "rankwise.selection.pair_folds": ["PairKFold"],
     "rankwise.selection.path": ["Candidate", "SelectionPath"],
     "rankwise.solve.iteration": ["Certificate", "CertifiedSolution", "Ending", "Step"],
 }

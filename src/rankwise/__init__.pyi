@@ -17,6 +17,8 @@ from rankwise.features.kernels import Linear as Linear
 from rankwise.features.kernels import Polynomial as Polynomial
 from rankwise.features.kernels import Precomputed as Precomputed
 from rankwise.graph.preference_graph import PreferenceGraph as PreferenceGraph
+from rankwise.measures.answers import AnswerEvaluation as AnswerEvaluation
+from rankwise.measures.answers import evaluate_answers as evaluate_answers
 from rankwise.measures.binary import AP as AP
 from rankwise.measures.binary import RR as RR
 from rankwise.measures.binary import Precision as Precision
@@ -54,6 +56,7 @@ from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV as KPCRankCV
 from rankwise.rankers.leaderboard import Effect as Effect
 from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
+from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
@@ -63,6 +66,7 @@ from rankwise.rankers.rls.small_samples import permutation_test as permutation_t
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
+from rankwise.selection.pair_folds import PairKFold as PairKFold
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
 from rankwise.solve.iteration import Certificate as Certificate

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import (
     check_length,
+    check_pairs,
     check_scores,
+    check_weight,
     refuse_huge_rows,
     refuse_unusable_rows,
 )
@@ -94,9 +96,12 @@ class Ranker(BaseEstimator, ABC):
     def score(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
     ) -> float:
         """Return the share of pairs put in the right order, averaged over queries.
 
@@ -114,8 +119,14 @@ class Ranker(BaseEstimator, ABC):
             The query of each row; must be given if `fit` had one.
         sample_weight : (n_items,), optional
             Weights; a pair counts the product of its ends' weights.
+        pairs : (n_pairs, 2), optional
+            Comparisons in place of `y`: rows of X, the winner first.
+        pair_weight : (n_pairs,), optional
+            How often each of them was recorded.
         """
         check_is_fitted(self)
+        if y is None:
+            return self._score_pairs(X, pairs, pair_weight)
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
                 "`score` must be given `qid`, since this ranker was fitted with it: scores compare "
@@ -133,6 +144,17 @@ class Ranker(BaseEstimator, ABC):
         columns = zip(np.atleast_2d(truth.T), np.atleast_2d(scores.T), strict=True)
         values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
         return float(np.mean(values))
+
+    def _score_pairs(self, X: Any, pairs: Any, weight: ArrayLike | None) -> float:
+        if pairs is None:
+            raise InvalidInputError(
+                "`score` must be given scores `y`, or comparisons `pairs`: got neither."
+            )
+        scores = self.predict(X)
+        winner, loser = check_pairs(pairs, len(scores)).T
+        weights = check_weight("pair_weight", weight, len(winner), "pair")
+        lead = scores[winner] - scores[loser]
+        return float(np.average(0.5 + 0.5 * np.sign(lead), weights=weights))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this fitted ranker to one file without pickle; `rankwise.load` reads it.

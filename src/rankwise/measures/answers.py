@@ -1,0 +1,125 @@
+"""Measures of predicted answers to comparisons: log-loss, disagreement, calibration."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise.core.arrays import FloatArray, sum_by
+from rankwise.core.checks import check_weight
+from rankwise.core.errors import InvalidInputError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AnswerEvaluation:
+    """Hold how good predicted probabilities of answers are.
+
+    Parameters
+    ----------
+    log_loss : float
+        Mean surprise at the answers, ties among them where they were predicted.
+    decided_log_loss : float
+        The same for who won, given that somebody did.
+    disagreement : float
+        Share of decided answers whose winner was predicted to lose; one half where the
+        probabilities are equal.
+    predicted, observed, weight : (n_bins,)
+        Calibration: mean predicted probability that the favourite wins, given that somebody does,
+        the share of favourites that did, and the weight of the answers, bin by bin; bins without
+        answers are left out.
+
+    Examples
+    --------
+    >>> from rankwise import evaluate_answers
+    >>> evaluate_answers([0.9, 0.8, 0.3], [1, 1, -1]).disagreement
+    0.0
+    """
+
+    log_loss: float
+    decided_log_loss: float
+    disagreement: float
+    predicted: FloatArray
+    observed: FloatArray
+    weight: FloatArray
+
+    def __repr__(self) -> str:
+        return (
+            f"AnswerEvaluation(log-loss {self.log_loss:.4f}, decided {self.decided_log_loss:.4f}, "
+            f"disagreement {self.disagreement:.4f})"
+        )
+
+
+def evaluate_answers(
+    probability: ArrayLike,
+    outcome: ArrayLike | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    n_bins: int = 10,
+) -> AnswerEvaluation:
+    """Judge predicted probabilities of answers by the answers.
+
+    Parameters
+    ----------
+    probability : (n_pairs,) or (n_pairs, 3)
+        That the first item wins; or that it wins, ties and loses, as `predict_pair` returns.
+    outcome : (n_pairs,), optional
+        1 where the first won, -1 where the second did, 0 for a tie; the first everywhere when left
+        out.
+    weight : (n_pairs,), optional
+        How often each answer was recorded.
+    n_bins : int
+        Number of bins of the calibration, from 0.5 to 1.
+
+    Examples
+    --------
+    >>> from rankwise import evaluate_answers
+    >>> evaluate_answers([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [1, 0])
+    AnswerEvaluation(log-loss 0.6020, decided 0.1542, disagreement 0.0000)
+    """
+    p = _three_columns(probability)
+    answers = np.ones(len(p), dtype=np.intp) if outcome is None else np.asarray(outcome)
+    if answers.shape != (len(p),) or not np.isin(answers, [1, 0, -1]).all():
+        raise InvalidInputError(
+            "`outcome` must be 1, 0 or -1 for each pair: there are "
+            f"{len(p)}, got shape {answers.shape}."
+        )
+    weights = check_weight("weight", weight, len(p), "pair")
+    answers = answers.astype(np.intp)
+    chosen = np.maximum(p[np.arange(len(p)), 1 - answers], 1e-300)
+    decided = answers != 0
+    if not weights[decided].any():
+        raise InvalidInputError("At least one answer must have a winner: all are ties.")
+    first = p[decided, 0] / np.maximum(p[decided, 0] + p[decided, 2], 1e-300)
+    won, w = answers[decided] > 0, weights[decided]
+    right = np.where(won, first, 1.0 - first)
+    calibration = _calibration(np.maximum(first, 1.0 - first), right >= 0.5, w, n_bins)
+    return AnswerEvaluation(
+        float(np.average(-np.log(chosen), weights=weights)),
+        float(np.average(-np.log(np.maximum(right, 1e-300)), weights=w)),
+        float(np.average(0.5 - 0.5 * np.sign(right - 0.5), weights=w)),
+        *calibration,
+    )
+
+
+def _three_columns(probability: ArrayLike) -> FloatArray:
+    p = np.asarray(probability, dtype=float)
+    if p.ndim == 1:
+        p = np.column_stack([p, np.zeros(len(p)), 1.0 - p])
+    if p.ndim != 2 or p.shape[1] != 3 or not ((p >= -1e-12) & (p <= 1.0 + 1e-12)).all():
+        raise InvalidInputError(
+            "`probability` must hold numbers from 0 to 1, of shape (n_pairs,) or (n_pairs, 3): got "
+            f"shape {np.shape(probability)}."
+        )
+    return p
+
+
+def _calibration(
+    favourite: FloatArray, won: FloatArray, weight: FloatArray, n_bins: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    place = np.minimum((2.0 * n_bins * (favourite - 0.5)).astype(np.intp), n_bins - 1)
+    total = sum_by(place, weight, n_bins)
+    kept = total > 0.0
+    predicted, observed = (sum_by(place, weight * one, n_bins)[kept] for one in (favourite, won))
+    return predicted / total[kept], observed / total[kept], total[kept]
