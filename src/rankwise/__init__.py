@@ -20,6 +20,7 @@ _HOMES = {
         "NumericalError",
         "RankwiseError",
     ],
+    "rankwise.export.export_ranker": ["ExportCheck", "export_ranker"],
     "rankwise.graph.preference_graph": ["PreferenceGraph"],
     "rankwise.core.queries": ["Queries"],
     "rankwise.core.choice_table": ["ChoiceTable"],

@@ -9,6 +9,8 @@ from rankwise.core.errors import NothingToLearnError as NothingToLearnError
 from rankwise.core.errors import NumericalError as NumericalError
 from rankwise.core.errors import RankwiseError as RankwiseError
 from rankwise.core.queries import Queries as Queries
+from rankwise.export.export_ranker import ExportCheck as ExportCheck
+from rankwise.export.export_ranker import export_ranker as export_ranker
 from rankwise.features.covariances import SquaredExponential as SquaredExponential
 from rankwise.features.kernels import Gaussian as Gaussian
 from rankwise.features.kernels import Kernel as Kernel

@@ -15,7 +15,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, Matrix, first_equal
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
-from rankwise.features.kernels import Gaussian, Kernel
+from rankwise.features.kernels import Gaussian, Kernel, ProductTerms
 
 LengthScale: TypeAlias = float | tuple[float, ...] | Literal["one", "per_feature"]
 
@@ -208,6 +208,13 @@ class SquaredExponential(ParametricKernel):
         scale = np.sqrt(len(scale)) * np.where(scale > 0.0, scale, 1.0)
         return replace(self, length_scale=tuple(scale.tolist()))
 
+    def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms:
+        """Return a product of exponentials, and one of equalities for the item effect."""
+        terms = [(self.amplitude**2, np.exp(-0.5 * np.square(self._scaled(rows - row))))]
+        if self.item_effect > 0.0:
+            terms.append((self._effect_variance, np.equal(rows, row).astype(float)))
+        return terms
+
     @property
     def theta(self) -> FloatArray:
         """The logarithms of amplitude, length-scales, and item effect if there is one."""
@@ -366,6 +373,13 @@ class Scaled(ParametricKernel):
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with the inner one fitted."""
         return replace(self, kernel=self.kernel.fitted_to(X))
+
+    def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms | None:
+        """Return the terms of the inner kernel with larger factors."""
+        terms = self.kernel.products(row, rows)
+        if terms is None:
+            return None
+        return [(self.amplitude**2 * factor, factors) for factor, factors in terms]
 
     @property
     def theta(self) -> FloatArray:

@@ -16,6 +16,9 @@ from rankwise.core.storable import storable
 
 Gamma: TypeAlias = float | Literal["scale"]
 
+ProductTerms: TypeAlias = list[tuple[float, FloatArray]]
+"""A sum of products over features: a factor, and for each row the factors of its features."""
+
 EXP_ROWS = 64
 """Rows whose exponentials are taken together, so that they stay in cache."""
 
@@ -75,6 +78,21 @@ class Kernel(ABC):
     @abstractmethod
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with parameters that depend on the data replaced by numbers."""
+
+    def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms | None:  # noqa: ARG002
+        """Return the kernel as a sum of products over features, None where it is no such sum.
+
+        Parameters
+        ----------
+        row : (n_features,)
+        rows : (n_rows, n_features)
+
+        Returns
+        -------
+        terms : list of (factor, (n_rows, n_features)), or None
+            ``k(row, rows)`` is the sum over terms of the factor times the product of each line.
+        """
+        return None
 
 
 @storable
@@ -157,6 +175,10 @@ class Gaussian(Kernel):
         """Return ones."""
         return np.ones(A.shape[0])
 
+    def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms:
+        """Return the one product of exponentials."""
+        return [(1.0, np.exp(-_number(self.gamma) * np.square(rows - row)))]
+
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with a numeric gamma."""
         return replace(self, gamma=_fit_gamma(self.gamma, X))
@@ -198,6 +220,10 @@ class Laplacian(Kernel):
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
         return np.ones(A.shape[0])
+
+    def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms:
+        """Return the one product of exponentials."""
+        return [(1.0, np.exp(-_number(self.gamma) * np.abs(rows - row)))]
 
     def fitted_to(self, X: Matrix) -> Self:
         """Return this kernel with a numeric gamma."""

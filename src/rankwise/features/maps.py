@@ -34,6 +34,11 @@ class FeatureMap(ABC):
         """The rows whose kernel functions folded weights belong to, None for features."""
         return None
 
+    @property
+    def expansion_kernel(self) -> Kernel | None:
+        """The kernel of these rows, None for features."""
+        return None
+
     @abstractmethod
     def map(self, X: Matrix) -> Matrix:
         """Return the features Z of rows X."""
@@ -85,6 +90,11 @@ class Expansion(FeatureMap):
     def expansion_rows(self) -> Matrix | None:
         """The rows."""
         return self.rows
+
+    @property
+    def expansion_kernel(self) -> Kernel | None:
+        """The kernel."""
+        return self.kernel
 
     def map(self, X: Matrix) -> Matrix:
         """Return the kernel of X with every row."""

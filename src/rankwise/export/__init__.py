@@ -1,0 +1,1 @@
+"""Trained rankers in the formats of other engines, each checked against `predict`."""

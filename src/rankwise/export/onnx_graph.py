@@ -1,0 +1,247 @@
+"""Write scoring functions as ONNX graphs, and run them with onnxruntime."""
+
+import json
+from collections.abc import Sequence
+from functools import singledispatchmethod
+from typing import Any, Literal, TypeAlias, final
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from rankwise import __version__
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.features.covariances import Scaled, SquaredExponential
+from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from rankwise.rankers.gp.inference.posterior import Posterior
+from rankwise.rankers.scoring_function import ScoringFunction
+
+OPSET, IR_VERSION = 17, 8
+
+Precision: TypeAlias = Literal["double", "single"]
+_DTYPES: dict[str, Any] = {"double": np.float64, "single": np.float32}
+
+
+def import_onnx() -> Any:
+    """Return onnx; it is needed here and nowhere else."""
+    try:
+        import onnx  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtraError("Exporting to ONNX", "onnx", "export") from error
+    return onnx
+
+
+def import_onnxruntime() -> Any:
+    """Return onnxruntime; it is needed here and nowhere else."""
+    try:
+        import onnxruntime  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtraError("Checking an ONNX file", "onnxruntime", "export") from error
+    return onnxruntime
+
+
+def write_onnx(
+    function: ScoringFunction,
+    posterior: Posterior | None,
+    *,
+    name: str,
+    names: Sequence[str],
+    precision: Precision,
+) -> bytes:
+    """Return an ONNX file with the input ``X`` and the outputs ``scores`` and ``variance``.
+
+    Scalars are folded into the stored arrays: onnxruntime keeps a factor of a product in single
+    precision even in a graph of double precision.
+
+    Parameters
+    ----------
+    function : ScoringFunction
+        What to write.
+    posterior : Posterior or None
+        Of a process; then the variance of every score is an output too.
+    name : str
+        Of the graph.
+    names : sequence of str
+        The names of the features, stored in the metadata.
+    precision : {"double", "single"}
+        Of the input, the arrays and the outputs.
+    """
+    onnx = import_onnx()
+    graph = GraphWriter(_DTYPES[precision])
+    rows = graph.scaled("X", function.shift, function.scale) if function.is_scaled else "X"
+    if function.kernel is None or function.rows is None:
+        graph.node("MatMul", [rows, graph.array(function.weights)], "scores")
+    else:
+        K = graph.kernel(function.kernel, rows, function.rows)
+        graph.node("MatMul", [K, graph.array(function.weights)], "scores")
+        if posterior is not None:
+            graph.variance(posterior, function.kernel, rows, K)
+    helper = onnx.helper
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
+    outputs = ["scores"] if posterior is None else ["scores", "variance"]
+    shape = ["n_items"] if function.weights.ndim == 1 else ["n_items", function.weights.shape[1]]
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node(op, ins, [out], **options) for op, ins, out, options in graph.nodes],
+            name,
+            [helper.make_tensor_value_info("X", kind, ["n_items", function.n_features])],
+            [helper.make_tensor_value_info(output, kind, shape) for output in outputs],
+            [onnx.numpy_helper.from_array(a, key) for key, a in graph.arrays.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="rankwise",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, {"feature_names": json.dumps(list(names)), "model": name})
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def run_onnx(content: bytes, X: FloatArray) -> dict[str, FloatArray]:
+    """Return the outputs of an ONNX file for rows X, by onnxruntime."""
+    onnxruntime = import_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    dtype = np.float64 if given.type == "tensor(double)" else np.float32
+    names = [output.name for output in session.get_outputs()]
+    values = session.run(names, {given.name: np.ascontiguousarray(X, dtype=dtype)})
+    return {key: np.asarray(value, dtype=float) for key, value in zip(names, values, strict=True)}
+
+
+@final
+class GraphWriter:
+    """Collect the nodes and stored arrays of a graph; a method returns the name of its result."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.nodes: list[tuple[str, list[str], str, dict[str, Any]]] = []
+        self.arrays: dict[str, Any] = {}
+
+    def array(self, values: Any, dtype: Any = None) -> str:
+        """Store an array."""
+        name = f"array_{len(self.arrays)}"
+        self.arrays[name] = np.ascontiguousarray(values, dtype=dtype or self.dtype)
+        return name
+
+    def node(
+        self, op: str, inputs: Sequence[str], output: str | None = None, **options: Any
+    ) -> str:
+        """Add an operation."""
+        output = output or f"value_{len(self.nodes)}"
+        self.nodes.append((op, list(inputs), output, options))
+        return output
+
+    def scaled(self, rows: str, shift: FloatArray, scale: FloatArray) -> str:
+        """Subtract and divide, feature by feature."""
+        return self.node("Div", [self.node("Sub", [rows, self.array(shift)]), self.array(scale)])
+
+    def sums(self, matrix: str, axis: int = 1) -> str:
+        """Sum along an axis."""
+        return self.node("ReduceSum", [matrix, self.array([axis], np.int64)], keepdims=0)
+
+    @singledispatchmethod
+    def kernel(self, kernel: Kernel, rows: str, others: FloatArray) -> str:  # noqa: ARG002
+        """Write the kernel of the input rows with stored rows, (n_items, n_rows)."""
+        raise InvalidInputError(
+            "ONNX can express the kernels Linear, Gaussian, Laplacian, Polynomial and "
+            f"SquaredExponential: got {kernel!r}, which is computed by other code. Fit with one of "
+            "these to export the ranker."
+        )
+
+    @kernel.register
+    def _gaussian(self, kernel: Gaussian, rows: str, others: FloatArray) -> str:
+        root = np.sqrt(2.0 * float(kernel.gamma))
+        return self._exponential(rows, others, np.full(others.shape[1], 1.0 / root), 1.0)
+
+    @kernel.register
+    def _squared_exponential(
+        self, kernel: SquaredExponential, rows: str, others: FloatArray
+    ) -> str:
+        lengths = np.broadcast_to(np.asarray(kernel.length_scale, float), others.shape[1:])
+        K = self._exponential(rows, others, lengths, kernel.amplitude**2)
+        if kernel.item_effect == 0.0:
+            return K
+        single = {np.float32: 1, np.float64: 11}[self.dtype]
+        spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
+        equal = self.node("Cast", [self.node("Equal", [spread, self.array(others)])], to=single)
+        same = self.node("ReduceMin", [equal], axes=[2], keepdims=0)
+        effect = np.full(len(others), (kernel.amplitude * kernel.item_effect) ** 2)
+        return self.node("Add", [K, self.node("Mul", [same, self.array(effect)])])
+
+    @kernel.register
+    def _laplacian(self, kernel: Laplacian, rows: str, others: FloatArray) -> str:
+        factor = np.full(others.shape[1], float(kernel.gamma))
+        stretched = self.node("Mul", [rows, self.array(factor)])
+        spread = self.node("Unsqueeze", [stretched, self.array([1], np.int64)])
+        apart = self.node("Abs", [self.node("Sub", [spread, self.array(others * factor)])])
+        return self.node("Exp", [self.node("Neg", [self.sums(apart, 2)])])
+
+    @kernel.register
+    def _polynomial(self, kernel: Polynomial, rows: str, others: FloatArray) -> str:
+        products = self.node("MatMul", [rows, self.array(float(kernel.gamma) * others.T)])
+        moved = self.node("Add", [products, self.array(np.full(len(others), kernel.coef0))])
+        return self.node("Pow", [moved, self.array(float(kernel.degree))])
+
+    @kernel.register
+    def _scaled_kernel(self, kernel: Scaled, rows: str, others: FloatArray) -> str:
+        factor = np.full(len(others), kernel.amplitude**2)
+        if kernel.kernel.is_linear:
+            return self.node("MatMul", [rows, self.array(factor * others.T)])
+        return self.node("Mul", [self.kernel(kernel.kernel, rows, others), self.array(factor)])
+
+    def _exponential(
+        self, rows: str, others: FloatArray, lengths: FloatArray, factor: float
+    ) -> str:
+        """Write ``factor * exp(-|a - b|^2 / 2)`` for rows divided by their length-scales.
+
+        Both are moved by the mean of the stored rows, so that an offset costs no digits.
+        """
+        shift = others.mean(axis=0)
+        a = self.scaled(rows, shift, lengths)
+        b = (others - shift) / lengths
+        products = self.node("MatMul", [a, self.array(b.T)])
+        halves = self.array(np.full((len(lengths), 1), 0.5))
+        own = self.node("MatMul", [self.node("Mul", [a, a]), halves])
+        other = 0.5 * np.square(b).sum(axis=1)
+        exponent = self.node("Sub", [self.node("Sub", [products, own]), self.array(other)])
+        K = self.node("Exp", [self.node("Min", [exponent, self.array(0.0)])])
+        if factor == 1.0:
+            return K
+        return self.node("Mul", [K, self.array(np.full(len(others), factor))])
+
+    def variance(self, posterior: Posterior, kernel: Kernel, rows: str, K: str) -> str:
+        """Write the variance of the scores, [TH10] r of eq. (11) without the inverse kernel."""
+        A = posterior.prior.project(np.eye(len(posterior.items)))
+        explained = self._squares(K, A)
+        kept = self._squares(K, solve_triangular(posterior.C, A, lower=True))
+        left = self.node("Sub", [self.diagonal(kernel, rows), explained])
+        unexplained = self.node("Max", [left, self.array(0.0)])
+        return self.node("Add", [unexplained, kept], "variance")
+
+    def _squares(self, K: str, A: FloatArray) -> str:
+        V = self.node("MatMul", [K, self.array(A.T)])
+        return self.sums(self.node("Mul", [V, V]))
+
+    @singledispatchmethod
+    def diagonal(self, kernel: Kernel, rows: str) -> str:  # noqa: ARG002
+        """Write the prior variance of the rows: one number for a stationary kernel."""
+        return self.array(kernel.diagonal(np.zeros((1, 1))))
+
+    @diagonal.register
+    def _linear_diagonal(self, kernel: Linear, rows: str) -> str:  # noqa: ARG002
+        return self.sums(self.node("Mul", [rows, rows]))
+
+    @diagonal.register
+    def _polynomial_diagonal(self, kernel: Polynomial, rows: str) -> str:
+        norms = self.sums(self.node("Mul", [rows, rows]))
+        stretched = self.node("Mul", [norms, self.array([float(kernel.gamma)])])
+        moved = self.node("Add", [stretched, self.array([kernel.coef0])])
+        return self.node("Pow", [moved, self.array(float(kernel.degree))])
+
+    @diagonal.register
+    def _scaled_diagonal(self, kernel: Scaled, rows: str) -> str:
+        inner = self.diagonal(kernel.kernel, rows)
+        return self.node("Mul", [inner, self.array([kernel.amplitude**2])])

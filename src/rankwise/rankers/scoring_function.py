@@ -1,0 +1,161 @@
+"""What a fitted ranker computes, without the ranker: scaled features, a kernel, weights."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, final
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.errors import InvalidInputError
+from rankwise.features.kernels import Kernel
+from rankwise.rankers.base import PointRanker
+from rankwise.rankers.gp.process import ProcessRanker
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScoringFunction:
+    """Hold the formula behind `predict`: ``k((x - shift) / scale, rows) @ weights``.
+
+    Without a kernel the formula is ``(x - shift) / scale @ weights``.
+
+    Parameters
+    ----------
+    shift, scale : (n_features,)
+        How each feature is scaled before anything else; 0 and 1 without a scaler.
+    weights : (n_features,), (n_rows,), or with a second axis for several outputs
+        Of the scaled features, or of the kernel functions of ``rows``.
+    kernel : Kernel or None
+        None for a function that is linear in the features.
+    rows : (n_rows, n_features) or None
+        Scaled rows whose kernel functions are summed.
+    names : tuple of str, or None
+        The names of the features, where the ranker was fitted with names.
+    """
+
+    shift: FloatArray
+    scale: FloatArray
+    weights: FloatArray
+    kernel: Kernel | None
+    rows: FloatArray | None
+    names: tuple[str, ...] | None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.shift)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether features are scaled first."""
+        return bool((self.shift != 0.0).any() or (self.scale != 1.0).any())
+
+    def scaled(self, X: FloatArray) -> FloatArray:
+        """Return rows with every feature scaled."""
+        return (X - self.shift) / self.scale
+
+    def scores(self, X: FloatArray) -> FloatArray:
+        """Return the scores of dense rows, as `predict` does."""
+        Z = self.scaled(X) if self.is_scaled else X
+        if self.kernel is None or self.rows is None:
+            return Z @ self.weights
+        return self.kernel(Z, self.rows) @ self.weights
+
+
+@singledispatch
+def scoring_function(ranker: Any) -> ScoringFunction:
+    """Return what a fitted ranker computes; refuse a ranker whose scores are no such formula.
+
+    Parameters
+    ----------
+    ranker : ranker or Pipeline
+        Fitted; a pipeline may scale the features first.
+    """
+    raise InvalidInputError(
+        "The ranker must score rows by weights of features or of kernel functions, as RankRLS, "
+        f"RankSVM, DORM, KPCRank and PreferenceGP do: got {type(ranker).__name__}."
+    )
+
+
+@scoring_function.register
+def _of_points(ranker: PointRanker) -> ScoringFunction:
+    check_is_fitted(ranker)
+    predictor, weights = ranker.predictor_, ranker._weights
+    kernel, rows = predictor.expansion_kernel, predictor.expansion_rows
+    return _unscaled(ranker, kernel, rows, weights)
+
+
+@scoring_function.register
+def _of_process(ranker: ProcessRanker) -> ScoringFunction:
+    check_is_fitted(ranker)
+    weights = ranker.posterior_.dual_coef
+    return _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, weights)
+
+
+@scoring_function.register
+def _of_pipeline(pipeline: Pipeline) -> ScoringFunction:
+    check_is_fitted(pipeline)
+    *steps, (_, ranker) = pipeline.steps
+    inner = scoring_function(ranker)
+    shift, scale = np.zeros(inner.n_features), np.ones(inner.n_features)
+    for name, step in steps:
+        next_shift, next_scale = _scaling(name, step, inner.n_features)
+        shift, scale = shift + scale * next_shift, scale * next_scale
+    names = getattr(pipeline, "feature_names_in_", None)
+    return ScoringFunction(
+        shift=shift,
+        scale=scale,
+        weights=inner.weights,
+        kernel=inner.kernel,
+        rows=inner.rows,
+        names=inner.names if names is None else tuple(map(str, names)),
+    )
+
+
+def _unscaled(
+    ranker: Any, kernel: Kernel | None, rows: Any, weights: FloatArray
+) -> ScoringFunction:
+    if kernel is not None and kernel.is_linear:
+        kernel, rows, weights = None, None, np.asarray(rows.T @ weights)
+    names = getattr(ranker, "feature_names_in_", None)
+    n_features = ranker.n_features_in_
+    return ScoringFunction(
+        shift=np.zeros(n_features),
+        scale=np.ones(n_features),
+        weights=np.asarray(weights, dtype=float),
+        kernel=kernel,
+        rows=None if kernel is None else dense_rows(rows),
+        names=None if names is None else tuple(map(str, names)),
+    )
+
+
+def _or_default(value: Any, n_features: int, default: float) -> FloatArray:
+    return np.full(n_features, default) if value is None else np.asarray(value, dtype=float)
+
+
+_SCALERS: dict[str, Callable[[Any], Sequence[Any]]] = {
+    "StandardScaler": lambda step: (step.mean_ if step.with_mean else None, step.scale_),
+    "MinMaxScaler": lambda step: (-step.min_ / step.scale_, 1.0 / step.scale_),
+    "MaxAbsScaler": lambda step: (None, step.scale_),
+    "RobustScaler": lambda step: (step.center_, step.scale_),
+}
+"""The scalers of scikit-learn that are one shift and one scale for each feature."""
+
+
+def _scaling(name: str, step: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+    """Return shift and scale of a step of a pipeline; refuse what is not a scaler."""
+    if step is None or step == "passthrough":
+        return np.zeros(n_features), np.ones(n_features)
+    kind = type(step).__name__
+    if kind not in _SCALERS or getattr(step, "clip", False):
+        raise InvalidInputError(
+            "Steps before the ranker must be scalers without clipping "
+            f"({', '.join(_SCALERS)}): the step {name!r} is a {kind}. Apply it before, and take "
+            "the ranker alone."
+        )
+    shift, scale = _SCALERS[kind](step)
+    return _or_default(shift, n_features, 0.0), _or_default(scale, n_features, 1.0)
