@@ -490,3 +490,18 @@ def choice_log_likelihood(f, choices):
     for offered, chosen, sign in choices:
         total += sign * f[chosen] - np.log(sum(np.exp(sign * f[item]) for item in offered))
     return total
+# --- explanations: every order of replacing features --------------------------------------------
+
+
+def shapley_values(score, x, base):
+    """Average what each feature adds to the score over all orders of replacing base by x."""
+    values, orders = np.zeros(len(x)), list(permutations(range(len(x))))
+    for order in orders:
+        row = np.array(base, dtype=float)
+        before = score(row)
+        for k in order:
+            row[k] = x[k]
+            after = score(row)
+            values[k] += (after - before) / len(orders)
+            before = after
+    return values

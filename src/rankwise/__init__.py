@@ -37,6 +37,12 @@ _HOMES = {
     "rankwise.rankers.kpcrank.kpc_rank_cv": ["KPCRankCV"],
     "rankwise.rankers.linear.linear_rank_rls": ["LinearRankRLS"],
     "rankwise.rankers.base": ["RankerPath"],
+    "rankwise.rankers.explain": [
+        "Explanation",
+        "FeatureImportance",
+        "explain",
+        "feature_importance",
+    ],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],

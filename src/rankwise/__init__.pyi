@@ -49,6 +49,10 @@ from rankwise.rankers.dorm.dorm_cv import DORMCV as DORMCV
 from rankwise.rankers.dorm.factorization.ranking_factorization import (
     RankingFactorization as RankingFactorization,
 )
+from rankwise.rankers.explain import Explanation as Explanation
+from rankwise.rankers.explain import FeatureImportance as FeatureImportance
+from rankwise.rankers.explain import explain as explain
+from rankwise.rankers.explain import feature_importance as feature_importance
 from rankwise.rankers.gp.average import LengthScaleAverage as LengthScaleAverage
 from rankwise.rankers.gp.average import average_over_length_scales as average_over_length_scales
 from rankwise.rankers.gp.preference_gp import PreferenceGP as PreferenceGP

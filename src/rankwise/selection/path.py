@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import as_floats, check_choice
-from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.display import new_axes
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.measures.value import Measure
 
@@ -149,15 +150,6 @@ def as_settings(value: Any, name: str = "a list of settings") -> list[Any]:
             f"`{name}` must name at least one setting to try: got an empty list."
         )
     return list(value) if isinstance(value, list) else [value]
-
-
-def new_axes() -> Any:
-    """Return axes to draw on; matplotlib is needed here and nowhere else."""
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
-    return plt.subplots()[1]
 
 
 def check_alphas(alphas: Any) -> FloatArray:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice, check_count
+from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import Identity
@@ -38,7 +39,6 @@ from rankwise.rankers.linear.validation import (
 )
 from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
-from rankwise.selection.path import new_axes
 from rankwise.solve.conjugate_gradients import CGResult, Validator
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.progress import StepCallback

@@ -1,0 +1,72 @@
+"""Results as people look at them: aligned text, a small HTML table, a data frame, a drawing."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rankwise.core.errors import MissingExtraError
+
+Row = Sequence[str]
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number with a few decimals, a dash for none."""
+    if value is None or value != value:
+        return "-"
+    text = f"{value:.{digits}f}"
+    return text if abs(value) < 1e5 else f"{value:.{digits}g}"
+
+
+def brief(value: float) -> str:
+    """Return a number of any size with four significant digits, a dash for none."""
+    return "-" if value != value else f"{value:.4g}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value as it is printed: ``p = 0.031`` or ``p < 0.0001``."""
+    return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
+
+
+def text_table(rows: Sequence[Row]) -> str:
+    """Return rows of cells in aligned columns, the first to the left; the first row is the head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [f"{first:<{widths[0]}}"]
+        cells += [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def html_table(rows: Sequence[Row], caption: str) -> str:
+    """Return rows of cells as an HTML table; the first row is the head, all text is escaped."""
+    head, *body = rows
+    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    lines = [
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in others)
+        + "</tr>"
+        for first, *others in body
+    ]
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a pandas data frame; pandas is needed here and nowhere else."""
+    try:
+        import pandas  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtraError("A data frame", "pandas", "tables") from error
+    return pandas.DataFrame(dict(columns))
+
+
+def new_axes() -> Any:
+    """Return axes to draw on; matplotlib is needed here and nowhere else."""
+    try:
+        from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
+    return plt.subplots()[1]

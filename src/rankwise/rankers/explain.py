@@ -1,0 +1,559 @@
+"""Why one item is above another, feature by feature, and which features matter at all."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import comb
+
+from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.checks import check_count, check_scores
+from rankwise.core.display import brief, data_frame, html_table, new_axes, text_table
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.measures.pairwise import Concordance
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+from rankwise.rankers.randomness import generator
+from rankwise.rankers.scoring_function import ScoringFunction, scoring_function
+
+MOST_ENUMERATED = 10
+"""Differing features up to which every subset of them is tried."""
+MOST_SHOWN = 10
+"""Features that are printed or drawn."""
+
+Contributions: TypeAlias = tuple[FloatArray, FloatArray]
+"""Contributions of the features and their standard errors."""
+Method: TypeAlias = Callable[[FloatArray, FloatArray], Contributions]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Hold what each feature adds to the lead of item a over item b.
+
+    The contributions sum to the lead. For a linear ranker a contribution is the weight times the
+    difference of the feature. For others it is the Shapley value: what the score gains when the
+    feature of b is replaced by that of a, averaged over all orders of replacing features.
+
+    Parameters
+    ----------
+    a : int
+        The row of the item.
+    b : int or None
+        The row of the item it is compared with; None for the mean over the other items.
+    names : tuple of str
+        Of the features.
+    contributions : (n_features,)
+        What each adds to the lead of a.
+    standard_errors : (n_features,)
+        Of the contributions; 0 where they are exact.
+    features_a, features_b : (n_features,)
+        The items themselves; the mean of the others where b is None.
+    score_a, score_b : float
+        Their scores; the mean score of the others where b is None.
+    method : str
+        How the contributions were found.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS, explain
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 0.5]]
+    >>> explanation = explain(RankRLS().fit(X, [0, 1, 2]), X, a=2, b=0)
+    >>> round(float(explanation.contributions.sum() - explanation.lead), 12)
+    0.0
+    """
+
+    a: int
+    b: int | None
+    names: tuple[str, ...]
+    contributions: FloatArray
+    standard_errors: FloatArray
+    features_a: FloatArray
+    features_b: FloatArray
+    score_a: float
+    score_b: float
+    method: str
+
+    @property
+    def lead(self) -> float:
+        """The score of a less that of b."""
+        return self.score_a - self.score_b
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the contributions are exact up to rounding."""
+        return not self.standard_errors.any()
+
+    def __str__(self) -> str:
+        other = "the mean of the others" if self.b is None else f"item {self.b}"
+        place = "above" if self.lead > 0 else "below" if self.lead < 0 else "level with"
+        head = f"item {self.a} is {place} {other}: {brief(self.score_a)} against "
+        head += f"{brief(self.score_b)}, {self.lead:+.4g}"
+        return f"{head}\n{text_table(self._rows())}\n{self.method}"
+
+    def _rows(self) -> list[list[str]]:
+        """Return the table that is shown: the largest contributions, then the rest as one."""
+        errors = [] if self.is_exact else ["std. error"]
+        rows = [["feature", "contribution", *errors, "a", "b"]]
+        order = np.argsort(-np.abs(self.contributions), kind="stable")
+        for at in order[:MOST_SHOWN]:
+            error = [] if self.is_exact else [f"{self.standard_errors[at]:.2g}"]
+            values = [brief(self.features_a[at]), brief(self.features_b[at])]
+            rows.append([self.names[at], f"{self.contributions[at]:+.4g}", *error, *values])
+        rest = order[MOST_SHOWN:]
+        if len(rest):
+            total = f"{self.contributions[rest].sum():+.4g}"
+            rows.append([f"{len(rest)} others", total, *["" for _ in errors], "", ""])
+        return rows
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), str(self).partition("\n")[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "score_a": self.score_a,
+            "score_b": self.score_b,
+            "method": self.method,
+            "features": self._columns(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return a row for each feature, the largest contribution first. Needs pandas."""
+        order = np.argsort(-np.abs(self.contributions), kind="stable")
+        columns = self._columns()
+        return data_frame({key: [values[i] for i in order] for key, values in columns.items()})
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {
+            "feature": list(self.names),
+            "contribution": self.contributions.tolist(),
+            "standard_error": self.standard_errors.tolist(),
+            "a": self.features_a.tolist(),
+            "b": self.features_b.tolist(),
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest contributions as bars; return the axes. Needs matplotlib."""
+        ax = ax if ax is not None else new_axes()
+        order = np.argsort(-np.abs(self.contributions), kind="stable")[:MOST_SHOWN][::-1]
+        values, errors = self.contributions[order], self.standard_errors[order]
+        colours = np.where(values >= 0, "tab:blue", "tab:orange")
+        ax.barh(range(len(order)), values, xerr=errors if errors.any() else None, color=colours)
+        ax.set_yticks(range(len(order)), [self.names[at] for at in order])
+        ax.axvline(0.0, color="grey", linewidth=0.8)
+        ax.set_xlabel("contribution to the lead")
+        return ax
+
+
+def explain(
+    ranker: Any,
+    X: Any,
+    qid: ArrayLike | None = None,
+    a: int = 0,
+    b: int | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    n_permutations: int = 200,
+    random_state: Any = None,
+) -> Explanation:
+    r"""Say why item a is above item b, or above the other items of its query.
+
+    Linear rankers: exactly :math:`w_k (a_k - b_k)`. Gaussian, Laplacian and squared exponential
+    kernels: exact Shapley values, O(n_rows n_features^2), as the kernel is a product over features.
+    Any other ranker or pipeline: exact when at most ten features differ, by trying all subsets;
+    otherwise an average over random orders of the features, with its standard error.
+
+    Parameters
+    ----------
+    ranker : ranker or Pipeline
+        Fitted, with one output.
+    X : (n_items, n_features)
+        The items.
+    qid : (n_items,), optional
+        The query of each item; a and b must be of the same one.
+    a : int
+        The row of the item to explain.
+    b : int, optional
+        The row to compare with; by default the mean over the other items of the query.
+    feature_names : sequence of str, optional
+        By default those of the ranker or of the columns of X.
+    n_permutations : int
+        Number of orders that are drawn where contributions are sampled.
+    random_state : int, RandomState or None
+        Source of these draws.
+
+    Returns
+    -------
+    explanation : Explanation
+
+    Notes
+    -----
+    The Shapley value of feature k is :math:`\int_0^1 \partial_k F(q, \dots, q) \, dq` with F the
+    multilinear extension of the score over replaced features. For a product kernel F is a sum over
+    rows of products of :math:`q\,a_j + (1 - q)\,b_j`, so that the integrand is a polynomial of
+    degree n_features - 1, which Gauss-Legendre quadrature integrates exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS, explain
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.5], [4.0, 0.0]])
+    >>> print(explain(RankRLS().fit(X, [0, 1, 2, 3]), X, a=3, b=1, feature_names=["age", "size"]))
+    item 3 is above item 1: ... against ..., +...
+    feature  contribution  a  b
+    age      +...          4  1
+    size     +0            0  0
+    exact: the weight of a feature times its difference
+    """
+    rows = _dense(X)
+    names = _names(ranker, X, rows.shape[1], feature_names)
+    others = _others(Queries.of(qid, len(rows)), a, b)
+    method, how = _method(
+        ranker, n_permutations=check_count("n_permutations", n_permutations), seed=random_state
+    )
+    parts = [method(rows[a], rows[other]) for other in others]
+    scores = _predict(ranker, rows[[a, *others]])
+    errors = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / len(parts)
+    return Explanation(
+        a=int(a),
+        b=None if b is None else int(b),
+        names=names,
+        contributions=np.mean([part[0] for part in parts], axis=0),
+        standard_errors=errors,
+        features_a=rows[a],
+        features_b=rows[others].mean(axis=0),
+        score_a=float(scores[0]),
+        score_b=float(scores[1:].mean()),
+        method=how if errors.any() or not how.startswith("sampled") else ENUMERATED,
+    )
+
+
+LINEAR = "exact: the weight of a feature times its difference"
+PRODUCTS = "exact: Shapley values of a product kernel"
+ENUMERATED = "exact: Shapley values over all subsets of the features that differ"
+
+
+def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Method, str]:
+    """Return how to find contributions, the exact way where there is one."""
+    sampled = f"sampled: Shapley values over {n_permutations} random orders of the features"
+
+    def by_predictions(x: FloatArray, base: FloatArray) -> Contributions:
+        different = np.flatnonzero(x != base)
+        contributions, errors = np.zeros(len(x)), np.zeros(len(x))
+        if 0 < len(different) <= MOST_ENUMERATED:
+            contributions[different] = _enumerated(ranker, x, base, different)
+        elif len(different):
+            rng = generator(seed)
+            found = _sampled(ranker, x, base, different, n_permutations, rng)
+            contributions[different], errors[different] = found
+        return contributions, errors
+
+    try:
+        function = scoring_function(ranker)
+    except InvalidInputError:
+        return by_predictions, sampled
+    if function.weights.ndim > 1:
+        raise InvalidInputError(
+            "`explain` needs a ranker with one output: this one has "
+            f"{function.weights.shape[1]}. Fit one ranker for each."
+        )
+    if function.kernel is None:
+        weights = function.weights / function.scale
+        return lambda x, base: (weights * (x - base), np.zeros(len(x))), LINEAR
+    probe = np.zeros(function.n_features)
+    if function.rows is None or function.kernel.products(probe, probe[None]) is None:
+        return by_predictions, sampled
+    return lambda x, base: (product_shapley(function, x, base), np.zeros(len(x))), PRODUCTS
+
+
+def product_shapley(function: ScoringFunction, x: FloatArray, base: FloatArray) -> FloatArray:
+    """Return the Shapley values of f(x) - f(base) for a kernel that is a product over features."""
+    assert function.kernel is not None
+    assert function.rows is not None
+    to, start = function.scaled(x), function.scaled(base)
+    pairs = zip(
+        function.kernel.products(to, function.rows) or [],
+        function.kernel.products(start, function.rows) or [],
+        strict=True,
+    )
+    nodes, steps = np.polynomial.legendre.leggauss((len(x) + 1) // 2)
+    values = np.zeros(len(x))
+    for (factor, A), (_, B) in pairs:
+        weighted = (factor * function.weights)[:, None] * (A - B)
+        for node, step in zip(0.5 * (nodes + 1.0), 0.5 * steps, strict=True):
+            values += step * np.sum(weighted * _others_product(node * A + (1.0 - node) * B), axis=0)
+    return values
+
+
+def _others_product(M: FloatArray) -> FloatArray:
+    """Return for every entry the product of the others in its line, without dividing."""
+    before, after = np.ones_like(M), np.ones_like(M)
+    np.cumprod(M[:, :-1], axis=1, out=before[:, 1:])
+    after[:, :-1] = np.cumprod(M[:, :0:-1], axis=1)[:, ::-1]
+    return before * after
+
+
+def _enumerated(ranker: Any, x: FloatArray, base: FloatArray, different: np.ndarray) -> FloatArray:
+    """Return Shapley values from the scores of all subsets of the features that differ."""
+    n = len(different)
+    members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    rows = np.repeat(base[None], 2**n, axis=0)
+    rows[:, different] = np.where(members, x[different], base[different])
+    scores, sizes = _predict(ranker, rows), members.sum(axis=1)
+    values = np.empty(n)
+    for k in range(n):
+        without = np.flatnonzero(~members[:, k])
+        share = 1.0 / (n * comb(n - 1, sizes[without]))
+        values[k] = share @ (scores[without + 2**k] - scores[without])
+    return values
+
+
+def _sampled(
+    ranker: Any,
+    x: FloatArray,
+    base: FloatArray,
+    different: np.ndarray,
+    n_permutations: int,
+    rng: np.random.Generator,
+) -> Contributions:
+    """Return Shapley values averaged over random orders; each is used in both directions."""
+    n = len(different)
+    orders = [rng.permutation(n) for _ in range(max(2, (n_permutations + 1) // 2))]
+    gains = np.empty((len(orders), n))
+    for at, order in enumerate(orders):
+        both = []
+        for direction in (order, order[::-1]):
+            rows = np.repeat(base[None], n + 1, axis=0)
+            for step, k in enumerate(direction, start=1):
+                rows[step:, different[k]] = x[different[k]]
+            gain = np.empty(n)
+            gain[direction] = np.diff(_predict(ranker, rows))
+            both.append(gain)
+        gains[at] = np.mean(both, axis=0)
+    return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+
+
+def _predict(ranker: Any, rows: FloatArray) -> FloatArray:
+    """Return scores of rows that have no column names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        scores: FloatArray = np.asarray(ranker.predict(rows), dtype=float)
+    if scores.ndim > 1:
+        raise InvalidInputError(
+            f"`explain` needs a ranker with one output: this one has {scores.shape[1]}. Fit one "
+            "ranker for each."
+        )
+    return scores
+
+
+def _dense(X: Any) -> FloatArray:
+    rows = dense_rows(X)
+    if rows.ndim != 2 or len(rows) == 0:
+        raise InvalidInputError(
+            f"`X` must hold the items as rows of features: got shape {rows.shape}."
+        )
+    return rows
+
+
+def _names(ranker: Any, X: Any, n_features: int, given: Sequence[str] | None) -> tuple[str, ...]:
+    names = given
+    if names is None:
+        names = getattr(ranker, "feature_names_in_", getattr(X, "columns", None))
+    if names is None:
+        return tuple(f"x{at}" for at in range(1, n_features + 1))
+    if len(names) != n_features:
+        raise InvalidInputError(
+            f"`feature_names` must hold a name for each of the {n_features} features: got "
+            f"{len(names)}."
+        )
+    return tuple(map(str, names))
+
+
+def _others(queries: Queries, a: int, b: int | None) -> list[int]:
+    """Return the rows to compare a with: b, or all others of its query."""
+    n_items = len(queries.index)
+    for name, row in (("a", a), ("b", b)):
+        if row is not None and not 0 <= row < n_items:
+            raise InvalidInputError(
+                f"`{name}` must be a row of `X`, 0 to {n_items - 1}: got {row}."
+            )
+    if b is not None:
+        if queries.index[a] != queries.index[b]:
+            raise InvalidInputError(
+                f"`a` and `b` must be items of the same query, since scores compare inside a query "
+                f"only: row {a} is of query {queries.ids[queries.index[a]]!r}, row {b} of "
+                f"{queries.ids[queries.index[b]]!r}."
+            )
+        return [int(b)]
+    rows = np.flatnonzero(queries.index == queries.index[a])
+    if len(rows) < 2:
+        raise InvalidInputError(
+            f"The query of item {a} must hold other items to compare it with: it holds none. Give "
+            "another `a`."
+        )
+    return [int(row) for row in rows if row != a]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FeatureImportance:
+    """Hold how much a measure loses when a feature is shuffled inside queries.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the features.
+    measure : Measure
+        What was measured.
+    value : float
+        The measure without shuffling.
+    losses : (n_repeats, n_features)
+        By how much each shuffle makes it worse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS, feature_importance
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> ranker = RankRLS().fit(X, X[:, 0])
+    >>> importance = feature_importance(ranker, X, X[:, 0], random_state=0)
+    >>> importance.mean.argmax(), bool(importance.mean[1] < 0.01)
+    (np.int64(0), True)
+    """
+
+    names: tuple[str, ...]
+    measure: Measure
+    value: float
+    losses: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean loss of each feature."""
+        return self.losses.mean(axis=0)
+
+    @property
+    def standard_deviation(self) -> FloatArray:
+        """The standard deviation of the loss over repeats."""
+        return self.losses.std(axis=0)
+
+    def __str__(self) -> str:
+        return f"{self.measure!r} {self.value:.4f} without shuffling\n{text_table(self._rows())}"
+
+    def _rows(self) -> list[list[str]]:
+        rows = [["feature", "loss", "std. dev."]]
+        for at in np.argsort(-self.mean, kind="stable")[:MOST_SHOWN]:
+            deviation = f"{self.standard_deviation[at]:.4f}"
+            rows.append([self.names[at], f"{self.mean[at]:+.4f}", deviation])
+        n_left = len(self.names) - MOST_SHOWN
+        return rows if n_left <= 0 else [*rows, [f"{n_left} others", "", ""]]
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), str(self).partition("\n")[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold."""
+        columns = {name: values.tolist() for name, values in self._columns().items()}
+        head = {"measure": repr(self.measure), "value": self.value}
+        return {**head, "feature": list(self.names), **columns}
+
+    def to_frame(self) -> Any:
+        """Return a row for each feature. Needs pandas."""
+        return data_frame({"feature": list(self.names), **self._columns()})
+
+    def _columns(self) -> dict[str, FloatArray]:
+        return {"loss": self.mean, "standard_deviation": self.standard_deviation}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the largest losses as bars; return the axes. Needs matplotlib."""
+        ax = ax if ax is not None else new_axes()
+        order = np.argsort(-self.mean, kind="stable")[:MOST_SHOWN][::-1]
+        ax.barh(range(len(order)), self.mean[order], xerr=self.standard_deviation[order])
+        ax.set_yticks(range(len(order)), [self.names[at] for at in order])
+        ax.set_xlabel(f"loss of {self.measure!r} when shuffled inside queries")
+        return ax
+
+
+def feature_importance(
+    ranker: Any,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    measure: Measure | str = Concordance,
+    n_repeats: int = 5,
+    feature_names: Sequence[str] | None = None,
+    random_state: Any = None,
+) -> FeatureImportance:
+    """Measure how much worse the ranking gets when one feature is shuffled inside queries.
+
+    Shuffling inside queries leaves alone what a feature says about a query as a whole, which no
+    ranking depends on. Features that say the same share their importance.
+
+    Parameters
+    ----------
+    ranker : ranker or Pipeline
+        Fitted, with one output.
+    X, y, qid
+        Items that the ranker has not seen, their scores and their queries.
+    measure : Measure or str
+        By default the share of pairs in the right order.
+    n_repeats : int
+        Number of shuffles of each feature.
+    feature_names : sequence of str, optional
+        By default those of the ranker or of the columns of X.
+    random_state : int, RandomState or None
+        Source of the shuffles.
+
+    Returns
+    -------
+    importance : FeatureImportance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS, feature_importance
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(60, 2)), np.repeat(np.arange(6), 10)
+    >>> ranker = RankRLS().fit(X, X[:, 0], qid=qid)
+    >>> print(feature_importance(ranker, X, X[:, 0], qid, random_state=0))
+    Concordance 0.99... without shuffling
+    feature     loss  std. dev.
+    x1       +0.4...
+    x2       +0...
+    """
+    rows, chosen = _dense(X), parse_measure(measure)
+    names = _names(ranker, X, rows.shape[1], feature_names)
+    queries, truth = Queries.of(qid, len(rows)), check_scores(y)
+    n_repeats, rng = check_count("n_repeats", n_repeats), generator(random_state)
+    value = chosen.overall(truth, _predict(ranker, rows), queries)
+    sign = 1.0 if chosen.greater_is_better else -1.0
+    losses = np.empty((n_repeats, rows.shape[1]))
+    for k in range(rows.shape[1]):
+        shuffles = np.stack(list(_shuffles(queries, n_repeats, rng)))
+        scores = [_predict(ranker, _with_column(rows, k, order)) for order in shuffles]
+        values = chosen.overall_many(truth, np.stack(scores), queries)
+        losses[:, k] = sign * (value - values)
+    return FeatureImportance(names, chosen, float(value), losses)
+
+
+def _shuffles(queries: Queries, n_repeats: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield permutations of the rows that stay inside queries."""
+    sorted_rows = queries.order
+    for _ in range(n_repeats):
+        order = np.empty(len(sorted_rows), dtype=np.intp)
+        keys = rng.random(len(sorted_rows))
+        order[sorted_rows] = np.lexsort((keys, queries.index))
+        yield order
+
+
+def _with_column(rows: FloatArray, k: int, order: np.ndarray) -> FloatArray:
+    shuffled = rows.copy()
+    shuffled[:, k] = rows[order, k]
+    return shuffled
