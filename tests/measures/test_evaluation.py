@@ -159,3 +159,45 @@ def test_bad_input_is_refused(arguments, match):
 def test_a_measure_that_was_not_taken_is_refused():
     with pytest.raises(InvalidInputError, match="holds 'AP', 'NDCG @ 10': got NDCG @ 5"):
         evaluate([1, 0], [2, 1], measures=["AP", NDCG @ 10])["NDCG @ 5"]
+
+
+# Intervals
+
+
+def test_interval_is_that_of_drawn_queries():
+    rng = np.random.default_rng(0)
+    y, scores, qid = rng.integers(0, 2, 400), rng.normal(size=400), np.repeat(np.arange(80), 5)
+    evaluation = evaluate(y, scores, qid, ["AP", "Disagreement(average=pooled)"])
+    found = evaluation.interval(0.9, n_bootstrap=4000)
+    draws = np.random.default_rng(7).integers(80, size=(4000, 80))
+    for at in range(2):
+        values = np.nan_to_num(evaluation.values[:, at])[draws]
+        weights = np.where(np.isnan(evaluation.values[:, at]), 0.0, evaluation.weights[:, at])[
+            draws
+        ]
+        means = (values * weights).sum(axis=1) / weights.sum(axis=1)
+        np.testing.assert_allclose(found[at], np.quantile(means, [0.05, 0.95]), atol=0.01)
+    assert (found[:, 0] < evaluation.mean).all()
+    assert (evaluation.mean < found[:, 1]).all()
+
+
+def test_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        y = rng.normal(size=120)
+        scores = y + 2.0 * rng.normal(size=120)
+        evaluation = evaluate(y, scores, np.repeat(np.arange(40), 3), "KendallTau")
+        low, high = evaluation.interval(0.9, n_bootstrap=300)[0]
+        hits += low <= 2 / np.pi * np.arcsin(1 / np.sqrt(5)) <= high
+    assert 0.83 < hits / 200 < 0.96
+
+
+def test_interval_of_one_query_is_unknown():
+    assert np.isnan(evaluate([1, 0], [1, 2], None, "AP").interval()).all()
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -2.0])
+def test_confidence_is_checked(confidence):
+    with pytest.raises(InvalidInputError, match="`confidence` must lie between 0 and 1"):
+        evaluate([1, 0], [1, 2], None, "AP").interval(confidence)

@@ -9,7 +9,7 @@ from rankwise.core.errors import MissingExtraError
 Row = Sequence[str]
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def decimals(value: float | None, digits: int = 4) -> str:
     """Return a number with a few decimals, a dash for none."""
     if value is None or value != value:
         return "-"

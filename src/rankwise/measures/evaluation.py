@@ -1,7 +1,7 @@
 """Measure rankings query by query, and test whether one ranker is better than another."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
@@ -9,6 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import wilcoxon
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.checks import check_count
+from rankwise.core.display import (
+    data_frame,
+    decimals,
+    html_table,
+    new_axes,
+    p_value,
+    text_table,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.correlation import KendallTau
@@ -21,6 +30,9 @@ from rankwise.measures.value import Measure, weighted_mean
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
+
+ENTRIES_AT_ONCE = 1 << 22
+"""Counts of drawn queries that are held together."""
 
 
 @final
@@ -118,6 +130,56 @@ class Evaluation:
             )
         return self.measures.index(wanted)
 
+    def interval(
+        self, confidence: float = 0.95, *, n_bootstrap: int = 2000, random_state: int = 0
+    ) -> FloatArray:
+        """Return the interval of each overall value over queries: (n_measures, 2).
+
+        Queries are drawn again with replacement, as many as there are, and the interval leaves out
+        the same share of the overall values at both ends. NaN for fewer than two queries.
+
+        Parameters
+        ----------
+        confidence : float
+            Between 0 and 1.
+        n_bootstrap : int
+            Number of draws.
+        random_state : int
+            Seed of the draws: the same one gives the same interval.
+
+        Examples
+        --------
+        >>> from rankwise import evaluate
+        >>> evaluation = evaluate([1, 0, 1, 0, 0, 1], [3, 2, 1, 2, 1, 3], [0, 0, 0, 1, 1, 1], "AUC")
+        >>> evaluation.interval().round(2)
+        array([[0.5, 1. ]])
+        """
+        if not 0.0 < confidence < 1.0:
+            raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
+        draws = self._bootstrap(check_count("n_bootstrap", n_bootstrap), random_state)
+        tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
+        interval: FloatArray = np.quantile(draws, tails, axis=0).T
+        few = (~np.isnan(self.values) & (self.weights > 0)).sum(axis=0) < 2
+        interval[few] = np.nan
+        return interval
+
+    def _bootstrap(self, n_bootstrap: int, seed: int) -> FloatArray:
+        """Return overall values of drawn queries, (n_bootstrap, n_measures)."""
+        rng = np.random.default_rng(seed)
+        counted = ~np.isnan(self.values)
+        weights = np.where(counted, self.weights, 0.0)
+        sums = weights * np.where(counted, self.values, 0.0)
+        shares = np.full(self.n_queries, 1.0 / self.n_queries)
+        step = max(1, ENTRIES_AT_ONCE // self.n_queries)
+        parts = []
+        for start in range(0, n_bootstrap, step):
+            size = min(step, n_bootstrap - start)
+            counts = rng.multinomial(self.n_queries, shares, size=size).astype(float)
+            total = counts @ weights
+            with np.errstate(invalid="ignore", divide="ignore"):
+                parts.append(np.where(total > 0, counts @ sums / total, self.mean))
+        return np.concatenate(parts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything in types that JSON can hold; undefined values are None."""
         summaries = zip(
@@ -139,23 +201,64 @@ class Evaluation:
             },
         }
 
-    def __str__(self) -> str:
-        rows = [("measure", "mean", "std. error", "undefined")]
+    def to_frame(self) -> Any:
+        """Return a row for each measure: mean, error, interval, undefined. Needs pandas."""
+        low, high = self.interval().T
+        return data_frame(
+            {
+                "measure": [repr(measure) for measure in self.measures],
+                "mean": self.mean,
+                "standard_error": self.standard_error,
+                "low": low,
+                "high": high,
+                "n_undefined": self.n_undefined,
+            }
+        )
+
+    def plot(self, ax: Any = None, measure: str | Measure | None = None) -> Any:
+        """Draw the values of one measure for all queries, in rising order. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : axes, optional
+            New ones by default.
+        measure : measure or name, optional
+            By default the first.
+        """
+        ax = ax if ax is not None else new_axes()
+        at = 0 if measure is None else self.column(measure)
+        values = np.sort(self.values[~np.isnan(self.values[:, at]), at])
+        ax.plot(np.arange(1, len(values) + 1), values, ".")
+        ax.axhline(self.mean[at], linestyle="--", color="grey")
+        ax.set_xlabel("query, in rising order")
+        ax.set_ylabel(repr(self.measures[at]))
+        return ax
+
+    def _rows(self) -> list[list[str]]:
+        rows = [["measure", "mean", "std. error", "undefined"]]
         columns = (self.measures, self.mean, self.standard_error, self.n_undefined)
         for measure, mean, error, n_undefined in zip(*columns, strict=True):
-            rows.append((repr(measure), _decimals(mean), _decimals(error), str(n_undefined)))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            f"{row[0]:<{widths[0]}}  "
-            + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-            for row in rows
-        ]
-        queries = "1 query" if self.n_queries == 1 else f"{self.n_queries} queries"
-        return "\n".join([*lines, queries])
+            rows.append([repr(measure), decimals(mean), decimals(error), str(n_undefined)])
+        return rows
+
+    def __str__(self) -> str:
+        return f"{text_table(self._rows())}\n{self._counted}"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval().T
+        head, *body = self._rows()
+        head = [*head[:3], "95 % interval", head[3]]
+        ends = [f"{decimals(a)} to {decimals(b)}" for a, b in zip(low, high, strict=True)]
+        body = [[*row[:3], end, row[3]] for row, end in zip(body, ends, strict=True)]
+        return html_table([head, *body], self._counted)
+
+    @property
+    def _counted(self) -> str:
+        return "1 query" if self.n_queries == 1 else f"{self.n_queries} queries"
 
     def __repr__(self) -> str:
         means = zip(self.measures, self.mean, strict=True)
-        listing = ", ".join(f"{measure!r}: {_decimals(mean)}" for measure, mean in means)
+        listing = ", ".join(f"{measure!r}: {decimals(mean)}" for measure, mean in means)
         return f"Evaluation({self.n_queries} queries, {listing})"
 
 
@@ -225,10 +328,6 @@ def _defaults(judgements: Judgements) -> tuple[Measure, ...]:
     return Concordance, KendallTau, NDCG, NDCG @ 10
 
 
-def _decimals(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.4f}"
-
-
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -257,6 +356,8 @@ class PairedTest:
         How many of them have equal values; the test leaves these out.
     n_ignored : int
         Number of other queries, where a ranker has no value.
+    differences : (n_queries,), optional
+        The first value minus the second for each query, to draw.
 
     Examples
     --------
@@ -272,6 +373,7 @@ class PairedTest:
     n_queries: int
     n_equal: int
     n_ignored: int
+    differences: FloatArray | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return (
@@ -279,6 +381,42 @@ class PairedTest:
             f"({self.n_equal} equal, {self.n_ignored} ignored), "
             f"Wilcoxon signed-rank statistic {self.statistic:g}, p = {self.pvalue:.4g}"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the differences in types that JSON can hold."""
+        return {
+            "statistic": self.statistic,
+            "pvalue": self.pvalue,
+            "mean_difference": self.mean_difference,
+            "n_queries": self.n_queries,
+            "n_equal": self.n_equal,
+            "n_ignored": self.n_ignored,
+        }
+
+    def to_frame(self) -> Any:
+        """Return one row. Needs pandas."""
+        return data_frame({name: [value] for name, value in self.to_dict().items()})
+
+    def _repr_html_(self) -> str:
+        head = ["mean difference", "queries", "equal", "ignored", "p-value"]
+        counts = [str(self.n_queries), str(self.n_equal), str(self.n_ignored)]
+        row = [f"{self.mean_difference:+.4f}", *counts, p_value(self.pvalue).removeprefix("p = ")]
+        return html_table([head, row], "Wilcoxon signed-rank test over queries")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the differences of all queries, in rising order. Needs matplotlib."""
+        if self.differences is None:
+            raise InvalidInputError(
+                "The test must hold the differences of the queries to draw them: it was made "
+                "without. Use `paired_test`."
+            )
+        ax = ax if ax is not None else new_axes()
+        values = np.sort(self.differences)
+        colours = np.where(values >= 0, "tab:blue", "tab:orange")
+        ax.bar(np.arange(1, len(values) + 1), values, color=colours, width=1.0)
+        ax.set_xlabel("query, in rising order")
+        ax.set_ylabel("first minus second")
+        return ax
 
 
 def paired_test(
@@ -333,6 +471,7 @@ def paired_test(
         n_queries=len(known),
         n_equal=len(known) - len(changed),
         n_ignored=len(difference) - len(known),
+        differences=freeze(known),
     )
 
 

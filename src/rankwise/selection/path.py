@@ -8,8 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import as_floats, check_choice
-from rankwise.core.display import new_axes
+from rankwise.core.checks import (
+    as_floats,
+    check_choice,
+)
+from rankwise.core.display import (
+    brief,
+    data_frame,
+    decimals,
+    html_table,
+    new_axes,
+    text_table,
+)
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.measures.value import Measure
@@ -23,7 +33,7 @@ TRUSTED = 1e-3
 
 @storable
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelectionPath:
     """Hold the held-out values of a measure for every value of one parameter.
 
@@ -55,6 +65,11 @@ class SelectionPath:
     ...                      np.array([0.8, 0.9, 0.85]), np.full(3, 0.1), None, np.zeros(3))
     >>> path.best("best"), path.best("one_standard_error")
     (1, 2)
+    >>> print(path)
+    alpha  Concordance  std. error
+    1           0.8000      0.1000
+    2           0.9000      0.1000  best
+    4           0.8500      0.1000
     """
 
     parameter: str
@@ -95,6 +110,50 @@ class SelectionPath:
     def _sign(self) -> float:
         return 1.0 if self.measure.greater_is_better else -1.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return grid, values and standard errors in types that JSON can hold; NaN is None."""
+        return {
+            "parameter": self.parameter,
+            "measure": repr(self.measure),
+            "grid": self.grid.tolist(),
+            "values": _or_none(self.values),
+            "standard_errors": _or_none(self.standard_errors),
+            "best": self._best,
+        }
+
+    def to_frame(self) -> Any:
+        """Return a row for each value of the parameter. Needs pandas."""
+        columns = {"value": self.values, "standard_error": self.standard_errors}
+        return data_frame({self.parameter: self.grid, **columns})
+
+    @property
+    def _best(self) -> int | None:
+        """The position of the best value, None where nothing can be judged."""
+        return None if np.isnan(self.values).all() else self.best()
+
+    def _rows(self) -> list[list[str]]:
+        rows = [[self.parameter, repr(self.measure), "std. error", ""]]
+        entries = zip(self.grid, self.values, self.standard_errors, strict=True)
+        for at, (point, value, error) in enumerate(entries):
+            mark = "best" if at == self._best else ""
+            rows.append([brief(float(point)), decimals(value), decimals(error), mark])
+        return rows
+
+    def __str__(self) -> str:
+        return text_table(self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), f"{self.measure!r}, held out")
+
+    def __repr__(self) -> str:
+        if self._best is None:
+            return f"SelectionPath({self.parameter}, {len(self.grid)} values, none judged)"
+        point, value = brief(float(self.grid[self._best])), decimals(self.values[self._best])
+        return (
+            f"SelectionPath({self.parameter}, {len(self.grid)} values, best {self.measure!r} "
+            f"{value} at {point})"
+        )
+
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with their standard errors; return the axes. Needs matplotlib."""
         ax = ax if ax is not None else new_axes()
@@ -132,6 +191,10 @@ class Candidate:
 
     settings: Mapping[str, Any]
     path: SelectionPath
+
+
+def _or_none(values: FloatArray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:

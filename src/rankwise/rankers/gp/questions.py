@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Literal, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from scipy.special import entr, ndtr
 from scipy.stats import rankdata
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.display import data_frame, html_table, new_axes, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihoods import inverse_mills_ratio
 
 Goal = Literal["ranking", "best"]
+
+MOST_SHOWN = 20
+"""Items that are printed or drawn."""
 
 MAX_ITEMS = 1000
 """Items from which the next comparison is chosen."""
@@ -142,7 +146,7 @@ def fisher_information(mean: FloatArray, variance: FloatArray, noise: float = 1.
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RankDistribution:
     """Hold the ranks of items in draws from the posterior, 1 for the best.
 
@@ -192,3 +196,62 @@ class RankDistribution:
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
         return bounds.T.astype(np.intp)
+
+    @property
+    def _order(self) -> IntArray:
+        """The items, the best expected rank first."""
+        return np.argsort(self.expected, kind="stable")
+
+    def _rows(self) -> list[list[str]]:
+        low, high = self.interval().T
+        rows = [["item", "expected rank", "90 % interval", "P(best)"]]
+        for item in self._order[:MOST_SHOWN]:
+            ends = f"{low[item]} to {high[item]}"
+            rows.append([str(item), f"{self.expected[item]:.1f}", ends, f"{self.best[item]:.0%}"])
+        return rows
+
+    @property
+    def _size(self) -> str:
+        n_draws, n_items = self.ranks.shape
+        return f"{n_items} items, {n_draws} draws"
+
+    def __str__(self) -> str:
+        return f"{text_table(self._rows())}\n{self._size}"
+
+    def __repr__(self) -> str:
+        return f"RankDistribution({self._size})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), self._size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return expected ranks, intervals and chances in types that JSON can hold."""
+        return {name: values.tolist() for name, values in self._columns().items()}
+
+    def to_frame(self) -> Any:
+        """Return a row for each item, in the order of the items. Needs pandas."""
+        return data_frame(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        low, high = self.interval().T
+        return {
+            "item": np.arange(self.ranks.shape[1]),
+            "expected_rank": self.expected,
+            "low": low,
+            "high": high,
+            "best": self.best,
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the expected ranks with their intervals, the best items first. Needs matplotlib."""
+        ax = ax if ax is not None else new_axes()
+        shown = self._order[:MOST_SHOWN]
+        low, high = self.interval()[shown].T
+        place, expected = np.arange(len(shown)), self.expected[shown]
+        errors = np.maximum([expected - low, high - expected], 0.0)
+        ax.errorbar(expected, place, xerr=errors, fmt="o", capsize=2)
+        ax.set_yticks(place, [str(item) for item in shown])
+        ax.invert_yaxis()
+        ax.set_xlabel("rank, 90 % interval")
+        ax.set_ylabel("item")
+        return ax

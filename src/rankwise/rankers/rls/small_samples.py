@@ -1,7 +1,7 @@
 """Honest estimates from few samples: the AUC of unseen pairs, and whether it is luck."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -10,8 +10,23 @@ from scipy import stats
 from sklearn.utils import check_array
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_count, check_positive, refuse_unusable_rows
-from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
+from rankwise.core.checks import (
+    check_count,
+    check_positive,
+    refuse_unusable_rows,
+)
+from rankwise.core.errors import (
+    InvalidInputError,
+    NothingToLearnError,
+    NumericalError,
+)
+from rankwise.core.display import (
+    data_frame,
+    decimals,
+    html_table,
+    new_axes,
+    p_value,
+)
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
@@ -63,6 +78,37 @@ class AUCEstimate:
     high: float
     confidence: float
     n_pairs: int
+
+    def __str__(self) -> str:
+        return (
+            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval {decimals(self.low, 3)} to "
+            f"{decimals(self.high, 3)}, {self.n_pairs} pairs left out)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold."""
+        return asdict(self)
+
+    def to_frame(self) -> Any:
+        """Return one row. Needs pandas."""
+        return data_frame({name: [value] for name, value in self.to_dict().items()})
+
+    def _repr_html_(self) -> str:
+        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
+        head = ["AUC", f"{self.confidence:.0%} interval", "pairs left out"]
+        row = [decimals(self.value, 3), interval, str(self.n_pairs)]
+        return html_table([head, row], "Leave-pair-out")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the value with its interval, next to chance; return the axes. Needs matplotlib."""
+        ax = ax if ax is not None else new_axes()
+        errors = [[self.value - self.low], [self.high - self.value]]
+        ax.errorbar([self.value], [0], xerr=errors, marker="o", capsize=4)
+        ax.axvline(0.5, linestyle="--", color="grey")
+        ax.set_xlim(0.0, 1.0)
+        ax.set_yticks([])
+        ax.set_xlabel(f"AUC of unseen pairs, {self.confidence:.0%} interval")
+        return ax
 
 
 def leave_pair_out_auc(
@@ -154,7 +200,7 @@ def _interval(value: float, error: float, confidence: float, n_items: int) -> tu
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest:
     """Hold what shuffled labels achieve, to compare the true ones with.
 
@@ -183,6 +229,41 @@ class PermutationTest:
     pvalue: float
     null: FloatArray
     measure: Measure
+
+    def __str__(self) -> str:
+        return (
+            f"{self.measure!r} {decimals(self.value)}, {p_value(self.pvalue)}; shuffled labels: mean "
+            f"{decimals(float(self.null.mean()))}, largest {decimals(float(self.null.max()))} of "
+            f"{len(self.null)}"
+        )
+
+    def __repr__(self) -> str:
+        return f"PermutationTest({self})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold."""
+        head = {"measure": repr(self.measure), "value": self.value, "pvalue": self.pvalue}
+        return {**head, "null": self.null.tolist()}
+
+    def to_frame(self) -> Any:
+        """Return the values with shuffled labels, one a row. Needs pandas."""
+        return data_frame({repr(self.measure): self.null})
+
+    def _repr_html_(self) -> str:
+        head = ["measure", "value", "p-value", "shuffled, mean", "shuffled, largest"]
+        null = [decimals(float(self.null.mean())), decimals(float(self.null.max()))]
+        probability = p_value(self.pvalue).removeprefix("p = ")
+        row = [repr(self.measure), decimals(self.value), probability, *null]
+        return html_table([head, row], f"{len(self.null)} permutations")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what shuffled labels achieve, and the true value. Needs matplotlib."""
+        ax = ax if ax is not None else new_axes()
+        ax.hist(self.null, bins=min(30, max(5, len(self.null) // 10)), color="tab:grey")
+        ax.axvline(self.value, color="tab:blue")
+        ax.set_xlabel(f"{self.measure!r}, held out")
+        ax.set_ylabel("number of permutations")
+        return ax
 
 
 def permutation_test(
