@@ -42,6 +42,7 @@ html_theme_options = {
 GENERATED = Path(__file__).parent / "api" / "generated"
 GROUPS = {
     "rankers": "Rankers",
+    "report": "Reports",
     "export": "Other engines",
     "selection": "Model selection",
     "measures": "Measures",

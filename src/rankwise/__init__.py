@@ -54,6 +54,7 @@ _HOMES = {
         "leave_pair_out_auc",
         "permutation_test",
     ],
+    "rankwise.report.report": ["Report", "make_report"],
     "rankwise.features.covariances": ["SquaredExponential"],
     "rankwise.features.kernels": [
         "Gaussian",

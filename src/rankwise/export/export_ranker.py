@@ -1,6 +1,5 @@
 """Write a fitted ranker for another engine, and check what was written against `predict`."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -30,7 +29,7 @@ from rankwise.export.search_engines import (
 from rankwise.io.files import open_write
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.process import ProcessRanker
-from rankwise.rankers.scoring_function import ScoringFunction, scoring_function
+from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
 
 ExportFormat: TypeAlias = Literal[
     "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"
@@ -269,9 +268,9 @@ def _compare(
     checked_by: str,
 ) -> ExportCheck:
     """Return how far the outputs are from what the ranker predicts; refuse large errors."""
-    expected, variance_error = _predicted(ranker, rows), None
+    expected, variance_error = predicted(ranker, rows), None
     if "variance" in outputs:
-        expected, deviation = _predicted(ranker, rows, return_std=True)
+        expected, deviation = predicted(ranker, rows, return_std=True)
         wrong = np.max(np.abs(outputs["variance"] - deviation**2))
         variance_error = float(wrong / np.max(deviation**2))
     difference = outputs["scores"] - expected
@@ -290,13 +289,6 @@ def _compare(
     return ExportCheck(
         path, format, checked_by, len(rows), max_error, relative, variance_error, constant
     )
-
-
-def _predicted(ranker: Any, rows: FloatArray, **options: Any) -> Any:
-    """Return what `predict` says about rows, which have no column names here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        return ranker.predict(rows, **options)
 
 
 @singledispatch

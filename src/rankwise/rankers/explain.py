@@ -1,6 +1,5 @@
 """Why one item is above another, feature by feature, and which features matter at all."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -18,12 +17,14 @@ from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.randomness import generator
-from rankwise.rankers.scoring_function import ScoringFunction, scoring_function
+from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
 
 MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
 MOST_SHOWN = 10
 """Features that are printed or drawn."""
+LONGEST_LABEL = 24
+"""Characters of a name in a drawing."""
 
 Contributions: TypeAlias = tuple[FloatArray, FloatArray]
 """Contributions of the features and their standard errors."""
@@ -145,11 +146,17 @@ class Explanation:
         order = np.argsort(-np.abs(self.contributions), kind="stable")[:MOST_SHOWN][::-1]
         values, errors = self.contributions[order], self.standard_errors[order]
         colours = np.where(values >= 0, "tab:blue", "tab:orange")
-        ax.barh(range(len(order)), values, xerr=errors if errors.any() else None, color=colours)
-        ax.set_yticks(range(len(order)), [self.names[at] for at in order])
+        spread = errors if errors.any() else None
+        ax.barh(range(len(order)), values, xerr=spread, color=colours, ecolor="grey")
+        ax.set_yticks(range(len(order)), [_label(self.names[at]) for at in order])
         ax.axvline(0.0, color="grey", linewidth=0.8)
         ax.set_xlabel("contribution to the lead")
         return ax
+
+
+def _label(name: str) -> str:
+    """Return a name that fits beside a drawing."""
+    return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
 
 
 def explain(
@@ -341,10 +348,8 @@ def _sampled(
 
 
 def _predict(ranker: Any, rows: FloatArray) -> FloatArray:
-    """Return scores of rows that have no column names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        scores: FloatArray = np.asarray(ranker.predict(rows), dtype=float)
+    """Return scores; refuse several outputs."""
+    scores: FloatArray = np.asarray(predicted(ranker, rows), dtype=float)
     if scores.ndim > 1:
         raise InvalidInputError(
             f"`explain` needs a ranker with one output: this one has {scores.shape[1]}. Fit one "
@@ -474,8 +479,9 @@ class FeatureImportance:
         """Draw the largest losses as bars; return the axes. Needs matplotlib."""
         ax = ax if ax is not None else new_axes()
         order = np.argsort(-self.mean, kind="stable")[:MOST_SHOWN][::-1]
-        ax.barh(range(len(order)), self.mean[order], xerr=self.standard_deviation[order])
-        ax.set_yticks(range(len(order)), [self.names[at] for at in order])
+        spread = self.standard_deviation[order]
+        ax.barh(range(len(order)), self.mean[order], xerr=spread, ecolor="grey")
+        ax.set_yticks(range(len(order)), [_label(self.names[at]) for at in order])
         ax.set_xlabel(f"loss of {self.measure!r} when shuffled inside queries")
         return ax
 

@@ -1,5 +1,6 @@
 """What a fitted ranker computes, without the ranker: scaled features, a kernel, weights."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -64,6 +65,13 @@ class ScoringFunction:
         if self.kernel is None or self.rows is None:
             return Z @ self.weights
         return self.kernel(Z, self.rows) @ self.weights
+
+
+def predicted(ranker: Any, rows: FloatArray, **options: Any) -> Any:
+    """Return what `predict` says about rows without column names, whatever it was fitted on."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return ranker.predict(rows, **options)
 
 
 @singledispatch

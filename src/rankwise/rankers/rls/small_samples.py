@@ -231,10 +231,10 @@ class PermutationTest:
     measure: Measure
 
     def __str__(self) -> str:
+        mean, largest = (decimals(float(v)) for v in (self.null.mean(), self.null.max()))
         return (
-            f"{self.measure!r} {decimals(self.value)}, {p_value(self.pvalue)}; shuffled labels: mean "
-            f"{decimals(float(self.null.mean()))}, largest {decimals(float(self.null.max()))} of "
-            f"{len(self.null)}"
+            f"{self.measure!r} {decimals(self.value)}, {p_value(self.pvalue)}; shuffled labels: "
+            f"mean {mean}, largest {largest} of {len(self.null)}"
         )
 
     def __repr__(self) -> str:

@@ -1,0 +1,207 @@
+"""Write one HTML page about rankers: what they are, how well they rank, and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import __version__
+from rankwise.core.arrays import dense_rows
+from rankwise.core.checks import check_length, check_scores
+from rankwise.core.display import decimals
+from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.queries import Queries
+from rankwise.io.files import open_write
+from rankwise.measures.evaluation import Evaluation
+from rankwise.measures.registry import parse_measures
+from rankwise.measures.value import Measure
+from rankwise.report.figures import FigureWriter
+from rankwise.report.sections import (
+    Judged,
+    Section,
+    calibration_section,
+    comparison_section,
+    evaluations_of,
+    features_section,
+    measures_section,
+    queries_section,
+    roc_section,
+    selection_sections,
+    training_section,
+)
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """Hold a page about rankers; notebooks show it, and `save` writes it to a file.
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    html : str
+        The page, which loads nothing from elsewhere.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise import RankRLS, make_report
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 3]
+    >>> report = make_report(RankRLS().fit(X, y), X, y, title="Four items")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+    >>> report.save(path)
+    >>> "<h1>Four items</h1>" in path.read_text()
+    True
+    """
+
+    title: str
+    html: str
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the page, all or nothing."""
+        with open_write(path) as stream:
+            stream.write(self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"Report({self.title!r}, {len(self.html) / 1000:.0f} kB)"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="{escape(self.title)}" srcdoc="{escape(self.html)}" '
+            'style="width: 100%; height: 40rem; border: 1px solid grey"></iframe>'
+        )
+
+
+def make_report(
+    rankers: Any,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
+    *,
+    measures: str | Measure | Iterable[str | Measure] | None = None,
+    feature_names: Sequence[str] | None = None,
+    item_names: Sequence[Any] | None = None,
+    title: str = "Ranking report",
+) -> Report:
+    """Make a page about one ranker, or several side by side, judged on the items given.
+
+    It holds what was trained, measures with intervals over queries, how a parameter was chosen,
+    the best and worst queries with their items, the features used, and where they apply paired
+    tests of several models, the calibration of processes, and for two classes in one ranking the
+    ROC curve with its leave-pair-out interval.
+
+    Parameters
+    ----------
+    rankers : ranker, Pipeline, or mapping of names to these
+        Fitted. The first is the one that others are compared with.
+    X, y, qid
+        Items, best ones that no ranker has seen, with their scores and queries.
+    measures : measure, name or several, optional
+        As in `evaluate`. The first one chooses the queries that are shown.
+    feature_names : sequence of str, optional
+        By default those of the first ranker or of the columns of X.
+    item_names : (n_items,), optional
+        How to call the items; by default their row numbers.
+    title : str
+        Of the page.
+
+    Returns
+    -------
+    report : Report
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS, RankRLSCV, make_report
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(12), 5)
+    >>> y = np.round(2 + X[:, 0]).clip(0)
+    >>> models = {"chosen alpha": RankRLSCV(), "alpha 1": RankRLS()}
+    >>> for model in models.values():
+    ...     _ = model.fit(X[:30], y[:30], qid=qid[:30])
+    >>> make_report(models, X[30:], y[30:], qid[30:], measures=["NDCG @ 3", "Concordance"])
+    Report('Ranking report', ... kB)
+    """
+    judged = _judged(rankers, X, y, qid, measures, feature_names, item_names)
+    draw, found = FigureWriter(), evaluations_of(judged)
+    parts = [
+        training_section(judged),
+        measures_section(judged, found, draw),
+        comparison_section(judged, found),
+        *selection_sections(judged, draw),
+        roc_section(judged, draw),
+        calibration_section(judged, draw),
+        features_section(judged, found, draw),
+        queries_section(judged, found),
+    ]
+    sections = [part for part in parts if part is not None]
+    return Report(title, _render(title, judged, next(iter(found.values())), sections))
+
+
+def _judged(
+    rankers: Any,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    measures: Any,
+    feature_names: Sequence[str] | None,
+    item_names: Sequence[Any] | None,
+) -> Judged:
+    models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
+    if not models:
+        raise InvalidInputError("`rankers` must hold at least one fitted ranker: got none.")
+    rows, truth = dense_rows(X), check_scores(y)
+    check_length("y", truth, len(rows))
+    names = feature_names
+    if names is None:
+        first = next(iter(models.values()))
+        names = getattr(first, "feature_names_in_", getattr(X, "columns", None))
+    items = [f"item {at}" for at in range(len(rows))] if item_names is None else item_names
+    check_length("item_names", np.empty(len(items)), len(rows))
+    return Judged(
+        rankers={str(name): model for name, model in models.items()},
+        X=rows,
+        y=truth,
+        queries=Queries.of(qid, len(rows)),
+        has_qid=qid is not None,
+        measures=None if measures is None else parse_measures(measures),
+        names=None if names is None else tuple(map(str, names)),
+        items=[str(item) for item in items],
+    )
+
+
+def _render(title: str, judged: Judged, first: Evaluation, sections: list[Section]) -> str:
+    try:
+        import jinja2  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtraError("A report", "jinja2", "report") from error
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    page = environment.from_string((files("rankwise.report") / "page.html.j2").read_text("utf-8"))
+    models = ", ".join(judged.rankers)
+    n_queries = judged.queries.n_queries
+    what = f"{len(judged.y)} items" + (f" in {n_queries} queries" if judged.has_qid else "")
+    return page.render(
+        title=title,
+        lead=f"{models}, judged on {what}.",
+        cards=_cards(judged, first),
+        sections=sections,
+        version=__version__,
+    )
+
+
+def _cards(judged: Judged, first: Evaluation) -> list[tuple[str, str, str]]:
+    """Return the measures of the first model, as large numbers with their intervals."""
+    name = next(iter(judged.rankers))
+    cards = []
+    for measure, mean, (low, high) in zip(
+        first.measures, first.mean, first.interval(), strict=True
+    ):
+        ends = f"{decimals(low, 3)} to {decimals(high, 3)}, " if not np.isnan(low) else ""
+        cards.append((repr(measure), decimals(mean, 3), ends + name))
+    return cards[:4]

@@ -1,0 +1,183 @@
+"""A report holds what it promises, loads nothing, and shows hostile names as text."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import (
+    Gaussian,
+    InvalidInputError,
+    MissingExtraError,
+    PreferenceGP,
+    RankRLS,
+    RankRLSCV,
+    RankSVM,
+    evaluate,
+    leave_pair_out_auc,
+    make_report,
+    paired_test,
+)
+
+HOSTILE = '<script>alert("x")</script> $\\frac{1}{'
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = np.clip(np.round(1 + X[:, 0] + 0.5 * rng.normal(size=80)), 0, 3)
+    return X, y, np.repeat([f"q{i}" for i in range(16)], 5)
+
+
+@pytest.fixture(scope="module")
+def models(data):
+    X, y, qid = data
+    rankers = {
+        "chosen": RankRLSCV(alphas=[0.1, 1.0, 10.0]),
+        "kernel": make_pipeline(StandardScaler(), RankRLS(kernel=Gaussian(0.5))),
+        "process": PreferenceGP(),
+    }
+    rankers["chosen"].fit(X, y, qid=qid)
+    rankers["kernel"].fit(X, y)
+    rankers["process"].fit(X[:20], y[:20], qid=qid[:20])
+    return rankers
+
+
+@pytest.fixture(scope="module")
+def report(data, models):
+    measures = ["NDCG @ 3", "Concordance"]
+    names = [HOSTILE, "clicks", "age & size"]
+    return make_report(models, *data, measures=measures, feature_names=names, title="A <title>")
+
+
+def text_of(html):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+
+
+def test_all_parts_are_there(report):
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", report.html)
+    assert headings == [
+        "What was trained",
+        "Measures",
+        "Models side by side",
+        "How the parameter was chosen: chosen",
+        "Calibration",
+        "What the model uses",
+        "Best and worst queries",
+    ]
+
+
+def test_numbers_are_those_of_the_library(report, data, models):
+    X, y, qid = data
+    first = evaluate(y, models["chosen"].predict(X), qid, ["NDCG @ 3"])
+    second = evaluate(y, models["kernel"].predict(X), qid, ["NDCG @ 3"])
+    low, high = first.interval()[0]
+    assert f"{first.mean[0]:.3f} ({low:.3f} to {high:.3f})" in report.html
+    assert f"{paired_test(second, first).mean_difference:+.4f}" in report.html
+
+
+def test_hostile_names_stay_text(report):
+    assert "<script" not in report.html
+    assert "&lt;script&gt;" in report.html
+    assert "<h1>A &lt;title&gt;</h1>" in report.html
+
+
+def test_nothing_is_loaded_from_elsewhere(report):
+    assert not re.search(r'(src|href)="(?!#|data:,)', report.html)
+    assert "@import" not in report.html
+    assert "url(" not in re.sub(r"url\(#", "", report.html)
+    assert "default-src 'none'" in report.html
+
+
+def test_the_page_is_well_formed(report):
+    class Parser(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.ids, self.images, self.tables = [], 0, 0
+
+        def handle_starttag(self, tag, attrs):
+            attrs = dict(attrs)
+            self.ids += [attrs["id"]] if "id" in attrs else []
+            self.images += tag == "svg" and bool(attrs.get("aria-label"))
+            self.tables += tag == "caption"
+
+    parser = Parser()
+    parser.feed(report.html)
+    assert len(parser.ids) == len(set(parser.ids))
+    assert parser.images == report.html.count("<svg") == 5
+    assert parser.tables == report.html.count("<table")
+
+
+def test_the_same_input_gives_the_same_page(data, models):
+    pages = {make_report(models["chosen"], *data, measures="NDCG @ 3").html for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_the_worst_query_comes_first(data, models):
+    X, y, qid = data
+    values = evaluate(y, models["chosen"].predict(X), qid, "NDCG @ 3").per_query
+    worst = values["qid"][np.nanargmin(values["NDCG @ 3"])]
+    page = make_report(models["chosen"], X, y, qid, measures="NDCG @ 3", item_names=np.arange(80))
+    assert f"Worst 1: query {worst}," in page.html
+
+
+def test_two_classes_show_the_leave_pair_out_interval():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    y = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
+    ranker = RankRLS(alpha=2.0).fit(X, y)
+    estimate = leave_pair_out_auc(X, y, alpha=2.0, ties="drop")
+    page = make_report({"mine": ranker, "svm": RankSVM().fit(X, y)}, X, y).html
+    assert "ROC curve" in page
+    assert f"{estimate.low:.3f} to {estimate.high:.3f}" in page
+    chosen = make_report(RankRLSCV(alphas=[1.0]).fit(X, y), X, y).html
+    assert "AUC of unseen pairs" in chosen
+
+
+def test_names_come_from_a_frame(data):
+    X, y, qid = data
+    frame = pd.DataFrame(X, columns=["text match", "clicks", "age"])
+    page = make_report(RankRLS().fit(frame, y, qid=qid), frame, y, qid)
+    assert "text match" in page.html
+
+
+def test_a_report_is_saved_and_shown(report, tmp_path):
+    report.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report.html
+    assert report._repr_html_().startswith("<iframe")
+    assert "<script" not in report._repr_html_()
+    assert re.fullmatch(r"Report\('A <title>', \d+ kB\)", repr(report))
+    assert len(report.html) < 400_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rankers": {}}, "at least one fitted ranker"),
+        ({"y": [1.0]}, "`y` must have one entry per row"),
+        ({"item_names": ["a"]}, "`item_names` must have one entry per row"),
+    ],
+)
+def test_wrong_input_is_refused(change, message, data, models):
+    X, y, qid = data
+    given = {"rankers": models["chosen"], "X": X, "y": y, "qid": qid} | change
+    with pytest.raises(InvalidInputError, match=message):
+        make_report(**given)
+
+
+def test_several_outputs_are_refused(data):
+    X, y, _ = data
+    with pytest.raises(InvalidInputError, match="rankers with one output: RankRLS has 2"):
+        make_report(RankRLS().fit(X, np.column_stack([y, y])), X, y)
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_missing_packages_name_the_extra(package, data, models, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"rankwise\[report\]"):
+        make_report(models["chosen"], *data)
