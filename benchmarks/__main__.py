@@ -27,9 +27,10 @@ TABLES = {
     "measures": "Measures",
     "io": "Files",
     "ask": "Asking in a browser",
+    "serve": "Serving",
     "growth": "Growth with size",
 }
-SECTIONS = {"growth"}
+SECTIONS = {"growth", "serve"}
 PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run

@@ -44,6 +44,7 @@ GROUPS = {
     "rankers": "Rankers",
     "report": "Reports",
     "export": "Other engines",
+    "serve": "Serving",
     "selection": "Model selection",
     "measures": "Measures",
     "features": "Kernels",

@@ -55,6 +55,7 @@ _HOMES = {
         "permutation_test",
     ],
     "rankwise.report.report": ["Report", "make_report"],
+    "rankwise.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],
     "rankwise.features.kernels": [
         "Gaussian",

@@ -77,6 +77,8 @@ from rankwise.report.report import Report as Report
 from rankwise.report.report import make_report as make_report
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
+from rankwise.serve.server import make_app as make_app
+from rankwise.serve.server import serve_ranker as serve_ranker
 from rankwise.solve.iteration import Certificate as Certificate
 from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
 from rankwise.solve.iteration import Ending as Ending

@@ -1,0 +1,1 @@
+"""A small HTTP server that re-ranks the items of a query."""

@@ -1,0 +1,225 @@
+"""The server answers as `predict` does, and says clearly what it refuses."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import (
+    InvalidInputError,
+    MissingExtraError,
+    PreferenceGP,
+    RankingFactorization,
+    RankRLS,
+    make_app,
+    serve_ranker,
+)
+
+testclient = pytest.importorskip("starlette.testclient")
+
+
+@pytest.fixture(scope="module")
+def ranker():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    return RankRLS().fit(pd.DataFrame(X, columns=["text", "clicks", "age"]), X[:, 0] - X[:, 2])
+
+
+@pytest.fixture
+def client(ranker):
+    return testclient.TestClient(make_app(ranker, max_items=20, max_bytes=5000))
+
+
+def scores_of(ranker, rows):
+    return ranker.predict(pd.DataFrame(rows, columns=["text", "clicks", "age"]))
+
+
+ROWS = [[0.5, 1.0, 2.0], [3.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+
+
+def test_scores_and_order_are_those_of_the_ranker(client, ranker):
+    answer = client.post("/rank", json={"items": ROWS})
+    assert answer.status_code == 200
+    expected = scores_of(ranker, ROWS)
+    np.testing.assert_allclose(answer.json()["scores"], expected)
+    assert answer.json()["order"] == np.argsort(-expected).tolist()
+
+
+def test_ids_come_in_ranked_order_and_k_cuts(client):
+    answer = client.post("/rank", json={"items": ROWS, "ids": ["a", 7, None], "k": 2}).json()
+    assert answer["ids"] == [7, None]
+    assert answer["order"] == [1, 2]
+    assert len(answer["scores"]) == 3
+
+
+def test_items_may_be_objects_in_any_order(client, ranker):
+    items = [{"age": 2.0, "text": 0.5, "clicks": 1}, {"clicks": 0, "age": 0, "text": 3.0}]
+    answer = client.post("/rank", json={"items": items}).json()
+    np.testing.assert_allclose(answer["scores"], scores_of(ranker, ROWS[:2]))
+
+
+def test_a_batch_answers_each_query(client, ranker):
+    queries = [{"items": ROWS[:2], "ids": ["a", "b"]}, {"items": ROWS[1:]}]
+    answers = client.post("/rank", json={"queries": queries}).json()["queries"]
+    assert answers[0]["ids"] == ["b", "a"]
+    np.testing.assert_allclose(answers[1]["scores"], scores_of(ranker, ROWS[1:]))
+    assert answers[1]["order"] == [0, 1]
+
+
+def test_health_says_what_is_served(client):
+    facts = client.get("/health").json()
+    assert facts["status"] == "ok"
+    assert facts["ranker"] == "RankRLS"
+    assert facts["features"] == ["text", "clicks", "age"]
+
+
+def test_metrics_count(client):
+    client.post("/rank", json={"items": ROWS})
+    client.post("/rank", json={"items": []})
+    text = client.get("/metrics").text
+    assert 'rankwise_requests_total{status="200"} 1' in text
+    assert 'rankwise_requests_total{status="400"} 1' in text
+    assert "rankwise_items_total 3" in text
+    assert 'rankwise_request_seconds_bucket{le="+Inf"} 2' in text
+    assert "rankwise_request_seconds_count 2" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{", "must be JSON"),
+        ("[" * 100_0, "must be JSON"),
+        ('{"items": [[1, 2, NaN]]}', "NaN is no number of JSON"),
+        ("[]", 'either "items"'),
+        ({"items": ROWS, "queries": []}, 'either "items"'),
+        ({}, 'either "items"'),
+        ({"items": ROWS, "top": 3}, "got 'top'"),
+        ({"items": ROWS, "k": 0}, '"k" must be a whole number above 0: got 0'),
+        ({"items": ROWS, "k": True}, '"k" must be a whole number'),
+        ({"items": []}, "items must be a list of at least one item: got an empty list"),
+        ({"items": "abc"}, "got text"),
+        ({"items": None}, "got nothing"),
+        ({"items": [[1, 2]]}, r"items\[0\] must be a list of 3 numbers: got 2 entries"),
+        ({"items": [[1, 2, 3], 5]}, r"items\[1\] must be a list of 3 numbers: got a number"),
+        ({"items": [[1, 2, "3"]]}, "got 3 entries that are not all numbers"),
+        ({"items": [[1, 2, 3], [1, 2, None]]}, r"items\[1\].*that are not all numbers"),
+        ({"items": [[1, 2, 3], [1, 2, 10**400]]}, "within double precision"),
+        ('{"items": [[1, 2, 1e999]]}', r"items\[0\] must hold finite numbers"),
+        ({"items": [{"text": 1, "clicks": 2}]}, r"must have the feature 'age': it is missing"),
+        (
+            {"items": [{"text": 1, "clicks": 2, "age": 3, "agee": 4}]},
+            "got 'agee'. Did you mean 'age'",
+        ),
+        ({"items": ROWS, "ids": [1]}, "ids must hold an id for each of the 3 items: got 1"),
+        ({"items": ROWS, "ids": "abc"}, "got text"),
+        ({"queries": {}}, '"queries" must be a list of objects: got an object'),
+        ({"queries": [{}]}, r'queries\[0\] must be an object with "items"'),
+        ({"queries": [{"items": [[1]]}]}, r"queries\[0\].items\[0\] must be a list of 3"),
+    ],
+)
+def test_wrong_requests_get_a_clear_answer(client, body, message):
+    content = body if isinstance(body, str) else json.dumps(body)
+    answer = client.post("/rank", content=content)
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error"}
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(answer.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"items": [[0.0, 0.0, 0.0]] * 21}, "at most 20 items: got 21"),
+        ({"queries": [{"items": [[0, 0, 0]] * 11}] * 2}, "at most 20 items in all"),
+        ({"items": [[0.123456789] * 3] * 200}, "at most 5000 bytes"),
+    ],
+)
+def test_too_much_is_refused(client, body, message):
+    answer = client.post("/rank", json=body)
+    assert answer.status_code == 413
+    assert message in answer.json()["error"]
+
+
+def test_other_addresses_say_what_is_there(client):
+    assert client.get("/").status_code == 404
+    wrong = client.get("/rank")
+    assert wrong.status_code == 405
+    assert "POST /rank" in wrong.json()["error"]
+    assert wrong.headers["allow"] == "POST"
+
+
+def test_objects_need_names():
+    client = testclient.TestClient(make_app(RankRLS().fit([[0.0], [1.0]], [0, 1])))
+    answer = client.post("/rank", json={"items": [{"a": 1}]})
+    assert "fitted without names" in answer.json()["error"]
+
+
+def test_pipelines_and_processes_are_served():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    for ranker in (make_pipeline(StandardScaler(), RankRLS()), PreferenceGP()):
+        ranker.fit(X, X[:, 0])
+        client = testclient.TestClient(make_app(ranker))
+        answer = client.post("/rank", json={"items": X.tolist()}).json()
+        np.testing.assert_allclose(answer["scores"], ranker.predict(X))
+
+
+def test_rankers_that_cannot_be_served_are_refused():
+    with pytest.raises(InvalidInputError, match="must be fitted to rows of features"):
+        make_app(RankRLS())
+    with pytest.raises(InvalidInputError, match="must be fitted to rows of features"):
+        make_app(RankingFactorization())
+    with pytest.raises(InvalidInputError, match="must have one output"):
+        make_app(RankRLS().fit([[0.0], [1.0]], [[0, 1], [1, 0]]))
+    fitted = RankRLS().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InvalidInputError, match="`max_items` must be a whole number"):
+        make_app(fitted, max_items=0)
+    with pytest.raises(InvalidInputError, match="`max_bytes` must be a whole number"):
+        make_app(fitted, max_bytes=-1)
+
+
+@pytest.mark.parametrize(("package", "call"), [("starlette", make_app), ("uvicorn", serve_ranker)])
+def test_missing_packages_name_the_extra(package, call, ranker, monkeypatch):
+    loaded = [name for name in sys.modules if name.partition(".")[0] == package]
+    for name in {package, *loaded}:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"rankwise\[serve\]"):
+        call(ranker)
+
+
+def test_a_real_server_answers(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = (
+        "from rankwise import RankRLS, serve_ranker\n"
+        f"serve_ranker(RankRLS().fit([[0.0], [1.0]], [0, 1]), port={port})\n"
+    )
+    server = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        answer = ask(port, b'{"items": [[0.5], [2.0]]}')
+        assert answer["order"] == [1, 0]
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def ask(port, body):
+    for _ in range(300):
+        try:
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/rank", body)
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+        except ConnectionError:
+            time.sleep(0.1)
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionError):
+                raise
+            time.sleep(0.1)
+    raise AssertionError("the server did not start")
