@@ -147,6 +147,19 @@ def reciprocal_rank(measure, ranked):
     return 1 / places[0] if places[0] <= (measure.cutoff or len(ranked)) else 0.0
 
 
+def recall(measure, ranked):
+    hits = ranked >= measure.relevant
+    return hits[: measure.cutoff].sum() / hits.sum() if hits.any() else np.nan
+
+
+def expected_reciprocal_rank(measure, ranked):
+    chances, going, total = (2.0**ranked - 1) / 2.0**measure.max_grade, 1.0, 0.0
+    for p, chance in enumerate(chances[: measure.cutoff], start=1):
+        total += going * chance / p
+        going *= 1 - chance
+    return total if chances.any() else np.nan
+
+
 def pair_sums(y, scores, weight):
     """Return the weights of all pairs with different y, of the swapped, tied and s-apart ones."""
     total = swapped = tied = apart = 0.0
@@ -198,6 +211,8 @@ OF_ORDER = {
     "Precision": precision,
     "AP": average_precision,
     "RR": reciprocal_rank,
+    "Recall": recall,
+    "ERR": expected_reciprocal_rank,
 }
 OF_PAIRS = {
     "Disagreement": disagreement,

@@ -24,6 +24,7 @@ from rankwise.measures.answers import evaluate_answers as evaluate_answers
 from rankwise.measures.binary import AP as AP
 from rankwise.measures.binary import RR as RR
 from rankwise.measures.binary import Precision as Precision
+from rankwise.measures.binary import Recall as Recall
 from rankwise.measures.correlation import KendallTau as KendallTau
 from rankwise.measures.correlation import Spearman as Spearman
 from rankwise.measures.evaluation import Evaluation as Evaluation
@@ -31,6 +32,7 @@ from rankwise.measures.evaluation import PairedTest as PairedTest
 from rankwise.measures.evaluation import evaluate as evaluate
 from rankwise.measures.evaluation import paired_test as paired_test
 from rankwise.measures.graded import DCG as DCG
+from rankwise.measures.graded import ERR as ERR
 from rankwise.measures.graded import ERU as ERU
 from rankwise.measures.graded import NDCG as NDCG
 from rankwise.measures.graded import WTA as WTA

@@ -7,9 +7,9 @@ from measures.variants import VARIANTS
 from problems import problem
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.graded import DCG, ERU, NDCG, WTA
+from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from reference import query_value
 
@@ -159,3 +159,22 @@ def test_overall_value_of_undefined_queries_is_nan():
 
 def test_no_score_vector_gives_no_value():
     assert NDCG.values_many([1, 0], np.empty((0, 2)), Queries.single(2)).shape == (0, 1)
+
+
+def test_recall_needs_a_cutoff():
+    with pytest.raises(InvalidInputError, match="Recall needs a cut-off"):
+        Recall.per_query([1, 0], [1, 0], Queries.single(2))
+
+
+@pytest.mark.parametrize(("y", "row"), [([0, 5, 1], 1), ([0, 1, -1], 2)])
+def test_err_refuses_grades_outside_its_range(y, row):
+    with pytest.raises(InvalidInputError, match=f"between 0 and max_grade = 4 for ERR: row {row}"):
+        ERR.per_query(y, [1, 2, 3], Queries.single(3))
+
+
+def test_err_of_many_tied_items_is_a_probability():
+    rng = np.random.default_rng(0)
+    y, queries = rng.integers(0, 5, 2000) * 1.0, Queries.single(2000)
+    average = ERR.per_query(y, np.zeros(2000), queries)[0]
+    shuffled = ERR.values_many(y, rng.random((400, 2000)), queries)[:, 0]
+    assert average == pytest.approx(shuffled.mean(), abs=5 * shuffled.std() / 20)

@@ -1,8 +1,8 @@
 """The measures that every law is asked of: each one plain, and each parameter changed."""
 
-from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.graded import DCG, ERU, NDCG, WTA, Utility
+from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 
 PLAIN = (
@@ -10,7 +10,9 @@ PLAIN = (
     DCG,
     AP,
     Precision @ 3,
+    Recall @ 3,
     RR,
+    ERR(max_grade=5),
     WTA,
     ERU,
     Utility,
@@ -34,6 +36,8 @@ CHANGED = (
     Precision(relevant=2) @ 1,
     Precision(normalize="items") @ 4,
     Precision(normalize="best") @ 4,
+    Recall(relevant=2) @ 2,
+    ERR(max_grade=6) @ 2,
     RR @ 1,
     RR @ 3,
     RR(relevant=0.5),
@@ -49,7 +53,21 @@ CHANGED = (
 )
 TIED = tuple(
     measure(ties=ties)
-    for measure in (NDCG, NDCG @ 2, DCG, AP, AP @ 2, RR, RR @ 2, Precision @ 2, WTA, ERU, Utility)
+    for measure in (
+        NDCG,
+        NDCG @ 2,
+        DCG,
+        AP,
+        AP @ 2,
+        RR,
+        RR @ 2,
+        Precision @ 2,
+        Recall @ 2,
+        ERR(max_grade=5),
+        WTA,
+        ERU,
+        Utility,
+    )
     for ties in ("input", "reverse", "best", "worst")
 )
 EMPTY = tuple(measure(empty=empty) for measure in PLAIN for empty in ("zero", "one"))

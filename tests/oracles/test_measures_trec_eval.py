@@ -13,9 +13,10 @@ NAMES = {
     "AP": "map",
     "AP @ 3": "map_cut_3",
     "Precision @ 5": "P_5",
+    "Recall @ 5": "recall_5",
     "RR": "recip_rank",
 }
-ASKED = {"ndcg", "ndcg_cut.3", "map", "map_cut.3", "P.5", "recip_rank"}
+ASKED = {"ndcg", "ndcg_cut.3", "map", "map_cut.3", "P.5", "recall.5", "recip_rank"}
 
 
 def trec_eval(y, scores, queries, relevance_level=1):
@@ -45,6 +46,14 @@ def test_preset_is_what_trec_eval_reports(seed):
     for text, name in NAMES.items():
         ours = parse_measure(text, preset="trec_eval").per_query(y, scores, queries)
         np.testing.assert_allclose(ours, theirs[name], atol=1e-12, err_msg=text)
+
+
+@pytest.mark.parametrize(("text", "name"), NAMES.items())
+def test_names_of_trec_eval_are_read(text, name):
+    assert parse_measure(name) == parse_measure(text)
+    assert parse_measure(name.upper()) == parse_measure(text)
+    with_preset = parse_measure(name, preset="trec_eval")
+    assert with_preset == parse_measure(text, preset="trec_eval")
 
 
 def test_relevance_level_of_trec_eval_is_the_smallest_relevant_grade():

@@ -1,4 +1,4 @@
-"""Measures of relevant and other items: average precision, precision, reciprocal rank."""
+"""Measures of relevant and other items: average precision, precision, recall, reciprocal rank."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -186,6 +186,49 @@ class PrecisionMeasure(InnerProductMeasure):
         return InnerProduct(hits, discounts, norms[self.normalize])
 
 
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecallMeasure(InnerProductMeasure):
+    """Compute the share of the relevant items that is among the first k; ``Recall @ k``.
+
+    Undefined for a query without a relevant item.
+
+    Parameters
+    ----------
+    relevant : float
+        The smallest grade that counts as relevant.
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    cutoff : int
+        Number of items to look at; written ``Recall @ 10``.
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Examples
+    --------
+    >>> from rankwise import Queries, Recall
+    >>> (Recall @ 1).per_query([1, 0, 1, 0], [0.9, 0.7, 0.5, 0.2], Queries.single(4))
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "Recall"
+
+    relevant: Number = 1.0
+    cutoff: Cutoff = None
+
+    def form(self, judgements: Judgements) -> InnerProduct:
+        """Count the relevant items within the cut-off, and all of them."""
+        if self.cutoff is None:
+            raise InvalidInputError(
+                "Recall needs a cut-off, as all relevant items are among all items: got none. "
+                "Write, for example, Recall @ 10."
+            )
+        hits = (judgements.y >= self.relevant).astype(np.float64)
+        discounts = np.ones(min(self.cutoff, judgements.longest))
+        return InnerProduct(hits, discounts, np.add.reduceat(hits, judgements.starts[:-1]))
+
+
 AP = APMeasure()
 RR = RRMeasure()
 Precision = PrecisionMeasure()
+Recall = RecallMeasure()

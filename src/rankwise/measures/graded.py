@@ -1,15 +1,18 @@
-"""Measures of graded items: NDCG, DCG, expected rank utility, winner takes all, own utilities."""
+"""Measures of graded items: NDCG, DCG, ERR, rank utility, winner takes all, own utilities."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.measures._kernels import cascade_sums
 from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
-from rankwise.measures.options import Cutoff, Discounts, Gain, Number, NumberAboveOne
-from rankwise.measures.rankings import Judgements
+from rankwise.measures.options import Cutoff, Discounts, Gain, Number, NumberAboveOne, TieRule
+from rankwise.measures.rankings import Judgements, Rankings
+from rankwise.measures.value import Measure, MeasurePlan
 
 UtilityNorm: TypeAlias = Literal["best", "none"]
 
@@ -284,7 +287,65 @@ class UtilityMeasure(GainMeasure):
         return InnerProduct(gains, discounts, judgements.best(gains, discounts))
 
 
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ERRMeasure(Measure):
+    r"""Expect the reciprocal position of the item at which a reader stops (ERR).
+
+    .. math:: \mathrm{ERR@k} = \sum_{p \le k} \frac{1}{p} R_p \prod_{j < p} (1 - R_j), \qquad
+              R = \frac{2^y - 1}{2^{y_{\max}}}
+
+    The reader goes down the ranking and is satisfied by an item of grade y with the probability R.
+    Undefined for a query without a grade above 0. The expectation over the orders of tied items is
+    exact. One sort, O(n log n), and O(m^2) for m tied items.
+
+    Parameters
+    ----------
+    max_grade : float
+        The highest grade there can be, :math:`y_{\max}`; the same for all data that are compared.
+    ties : {"average", "input", "reverse", "best", "worst"}
+        The order of items with the same score.
+    cutoff : int, optional
+        Number of items to look at; written ``ERR @ 10``.
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Examples
+    --------
+    >>> from rankwise import ERR, Queries
+    >>> ERR.per_query([4, 0, 2], [0.9, 0.8, 0.1], Queries.single(3)).round(4)
+    array([0.9414])
+    """
+
+    name: ClassVar[str] = "ERR"
+    greater_is_better: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = False
+
+    max_grade: Number = 4.0
+    ties: TieRule = "average"
+    cutoff: Cutoff = None
+
+    def plan(self, judgements: Judgements) -> MeasurePlan:
+        """Find the chance of every item to satisfy."""
+        outside = (judgements.y < 0) | (judgements.y > self.max_grade)
+        if outside.any():
+            position = int(np.argmax(outside))
+            raise InvalidInputError(
+                f"`y` must lie between 0 and max_grade = {self.max_grade:g} for ERR: row "
+                f"{judgements.row(position)} holds {judgements.y[position]:g}. Write, for example, "
+                f"ERR(max_grade={int(np.ceil(judgements.y.max()))})."
+            )
+        chances = (np.exp2(judgements.y) - 1.0) / np.exp2(self.max_grade)
+        defined = np.add.reduceat(chances, judgements.starts[:-1]) > 0
+        rate = partial(self._rate, chances, self.cutoff or judgements.longest)
+        return MeasurePlan(defined, np.ones(len(defined)), rate)
+
+    def _rate(self, chances: FloatArray, limit: int, rankings: Rankings) -> FloatArray:
+        return rankings.table(cascade_sums, chances, limit, *rankings.sorted(self.ties))
+
+
 DCG = DCGMeasure()
+ERR = ERRMeasure()
 NDCG = NDCGMeasure()
 ERU = ERUMeasure()
 WTA = WTAMeasure()

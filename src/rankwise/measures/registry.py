@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rankwise.core.errors import InvalidInputError
-from rankwise.measures.binary import AP, RR, Precision
+from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.graded import DCG, ERU, NDCG, WTA, Utility
+from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
 from rankwise.measures.options import hint, listed, one_of
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.value import Measure
@@ -31,6 +31,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "NDCG": {"gain": "linear", "ties": "reverse", "empty": "zero"},
         "AP": {"normalize": "relevant", "ties": "reverse", "empty": "zero"},
         "Precision": {"normalize": "cutoff", "ties": "reverse"},
+        "Recall": {"ties": "reverse", "empty": "zero"},
         "RR": {"ties": "reverse", "empty": "zero"},
     },
 }
@@ -41,7 +42,9 @@ MEASURES: tuple[Measure, ...] = (
     DCG,
     AP,
     Precision,
+    Recall,
     RR,
+    ERR,
     WTA,
     ERU,
     Utility,
@@ -51,7 +54,7 @@ MEASURES: tuple[Measure, ...] = (
     Disagreement,
     Concordance,
 )
-ALIASES: dict[str, Measure] = {"MAP": AP, "P": Precision, "MRR": RR}
+ALIASES: dict[str, Measure] = {"MAP": AP, "P": Precision, "MRR": RR, "recip_rank": RR}
 
 _NAMES = {measure.name: measure for measure in MEASURES} | ALIASES
 _BY_NAME = {name.lower(): measure for name, measure in _NAMES.items()}
@@ -63,11 +66,17 @@ DEEPEST = 20
 """Brackets inside each other, at most."""
 
 
+_TREC_NAME = re.compile(r"\s*(ndcg|map|P|recall)(?:_cut)?_([0-9]+)\s*", re.IGNORECASE)
+"""A measure with its cut-off as trec_eval writes it: ndcg_cut_10, map_cut_10, P_5, recall_100."""
+
+
 def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     """Read a measure from text, in the form it prints or a looser one.
 
     Case does not matter, blanks and quotation marks may be left out, and MAP, MRR and P stand for
-    AP, RR and Precision.
+    AP, RR and Precision. The names of trec_eval are read too: ``ndcg_cut_10``, ``map_cut_10``,
+    ``P_5``, ``recall_100``, ``recip_rank``. They name the measure only; for the values of trec_eval
+    add its preset.
 
     Parameters
     ----------
@@ -84,6 +93,8 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     True
     >>> parse_measure("NDCG @ 10", preset="lightgbm")
     NDCG(gain='exponential', ties='input', empty='one') @ 10
+    >>> parse_measure("ndcg_cut_10"), parse_measure("P_5")
+    (NDCG @ 10, Precision @ 5)
     >>> parse_measure("NDGC @ 10")
     Traceback (most recent call last):
         ...
@@ -127,6 +138,9 @@ def _parts(text: str) -> tuple[str, str, str | None]:
     """Split ``name(inside) @ cutoff``, of which all but the name may be left out."""
     if not isinstance(text, str) or len(text) > LONGEST or _depth(text) > DEEPEST:
         raise _unreadable(text)
+    trec = _TREC_NAME.fullmatch(text)
+    if trec is not None:
+        return trec[1], "", trec[2]
     name, bracket, rest = text.partition("(")
     inside, closed = "", ""
     if bracket:
