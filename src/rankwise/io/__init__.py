@@ -3,6 +3,7 @@
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
+from rankwise.io.frames import from_frame
 from rankwise.io.model_file import read_model, write_model
 from rankwise.io.pairs import PairData, read_pairs
 from rankwise.io.scores import read_scores, write_scores
@@ -15,6 +16,7 @@ __all__ = [
     "PairData",
     "RankingData",
     "SvmlightScan",
+    "from_frame",
     "iter_svmlight",
     "read",
     "read_comparisons",
