@@ -2,11 +2,15 @@
 
 import inspect
 import pkgutil
+import sys
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
 import rankwise
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pictures import write_pictures
 
 project = "rankwise"
 author = "The rankwise developers"
@@ -16,9 +20,22 @@ version = release = rankwise.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",
+    "myst_parser",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
 ]
+html_math_renderer = "mathml"
+html_sidebars = {
+    name: [] for name in ("install", "coming-from", "references", "glossary", "changelog")
+}
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+suppress_warnings = ["myst.header"]
+source_suffix = {".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 default_role = None
 language = "en_GB"
@@ -128,5 +145,6 @@ def append_table(_app, docname, source):
 def setup(app):
     """Hook the steps into the build; the API page is read anew, as the names may have changed."""
     app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", write_pictures)
     app.connect("env-get-outdated", lambda *_: ["api/index"])
     app.connect("source-read", append_table)
