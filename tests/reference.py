@@ -505,6 +505,8 @@ def choice_log_likelihood(f, choices):
     for offered, chosen, sign in choices:
         total += sign * f[chosen] - np.log(sum(np.exp(sign * f[item]) for item in offered))
     return total
+
+
 # --- explanations: every order of replacing features --------------------------------------------
 
 

@@ -67,7 +67,6 @@ _HOMES = {
     ],
     "rankwise.rankers.gp.questions": ["RankDistribution"],
     "rankwise.measures.answers": ["AnswerEvaluation", "evaluate_answers"],
-    "rankwise.measures.binary": ["AP", "RR", "Precision"],
     "rankwise.measures.binary": ["AP", "RR", "Precision", "Recall"],
     "rankwise.measures.correlation": ["KendallTau", "Spearman"],
     "rankwise.measures.evaluation": ["Evaluation", "PairedTest", "evaluate", "paired_test"],

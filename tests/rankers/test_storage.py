@@ -15,6 +15,7 @@ from rankwise import (
     Concordance,
     Gaussian,
     InvalidInputError,
+    Laplacian,
     Linear,
     ModelFileError,
     RankRLS,

@@ -1,6 +1,7 @@
 """All measures by name: reading them from text, with the conventions of other tools as presets."""
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -15,17 +15,17 @@ from rankwise.core.checks import (
     check_positive,
     refuse_unusable_rows,
 )
-from rankwise.core.errors import (
-    InvalidInputError,
-    NothingToLearnError,
-    NumericalError,
-)
 from rankwise.core.display import (
     data_frame,
     decimals,
     html_table,
     new_axes,
     p_value,
+)
+from rankwise.core.errors import (
+    InvalidInputError,
+    NothingToLearnError,
+    NumericalError,
 )
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
