@@ -48,6 +48,7 @@ _HOMES = {
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],
     "rankwise.rankers.storage": ["load"],
     "rankwise.rankers.scorer": ["make_ranking_scorer"],
+    "rankwise.rankers.warm_up": ["warm_up"],
     "rankwise.rankers.rls.small_samples": [
         "AUCEstimate",
         "PermutationTest",

@@ -37,9 +37,10 @@ LARGEST = 1e140
 def refuse_masked(name: str, values: object) -> None:
     """Refuse masked arrays with masked entries: what is under a mask is no data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        n_masked = int(np.ma.getmaskarray(values).sum())
         raise InvalidInputError(
-            f"`{name}` must not have masked entries: {int(np.ma.count_masked(values))} are. Fill "
-            "them in with `filled`, or leave these rows out."
+            f"`{name}` must not have masked entries: {n_masked} are. Fill them in with `filled`, "
+            "or leave these rows out."
         )
 
 

@@ -1,5 +1,6 @@
 """Running compiled loops side by side, and keeping BLAS out of the way."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,6 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from numba import config
 from threadpoolctl import ThreadpoolController
 
 from rankwise.core.arrays import FloatArray, IntArray
@@ -16,7 +16,8 @@ from rankwise.core.arrays import FloatArray, IntArray
 
 def n_threads() -> int:
     """Return how many threads to use; the variable ``NUMBA_NUM_THREADS`` limits them."""
-    return int(config.NUMBA_NUM_THREADS)
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    return max(1, int(given) if given.isdecimal() else len(os.sched_getaffinity(0)))
 
 
 def in_threads(task: Callable[[int], None], n_tasks: int) -> None:

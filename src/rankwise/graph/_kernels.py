@@ -1,9 +1,9 @@
 """Compiled loops over groups and pairs of items: one pass each, float64 results for any floats."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 
 @njit(cache=True)

@@ -10,7 +10,8 @@ Numba's cache does not see through imports: after a change here, empty ``__pycac
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from rankwise.core.compile import njit
 
 OK, LONG, MALFORMED = 0, 1, 2  # what `parse_number` found
 

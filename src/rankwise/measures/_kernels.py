@@ -8,11 +8,15 @@ whether the item at position p shares its score with the one before it.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.measures._sorting_kernels import longest_query
+from rankwise.measures._sorting_kernels import (
+    longest_query,
+)
+from rankwise.core.compile import (
+    njit,
+)
 
 RUN = 16
 """Merge sorts start from runs of this length, sorted by insertion."""

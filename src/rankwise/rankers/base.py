@@ -212,7 +212,7 @@ class PointRanker(Ranker, ABC):
             raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
         if reset:
             refuse_huge_rows(rows)
-            vars(self).pop("zero_based_", None)
+            self.__dict__.pop("zero_based_", None)
         return rows
 
     def _keep(

@@ -170,10 +170,10 @@ def _check_probe(reader: "StateReader", ranker: Any) -> None:
         ) from error
     same = np.shape(scores) == expected.shape and expected.dtype.kind == "f"
     if not (same and np.allclose(scores, expected, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE)):
-        error = float(np.max(np.abs(scores - expected))) if same else float("nan")
+        difference = float(np.max(np.abs(scores - expected))) if same else float("nan")
         raise ModelFileError(
             f"{reader.path} must give the scores it was saved with: they differ by up to "
-            f"{error:.3g}. The file or the installation is damaged; save the model again."
+            f"{difference:.3g}. The file or the installation is damaged; save the model again."
         )
 
 
@@ -267,15 +267,16 @@ class StateReader:
 
     def _csr(self, value: dict[str, Any], field: str) -> Any:
         """Return sparse rows, after a full check: their use does not check anything."""
-        parts = value["csr"] if isinstance(value["csr"], list) else []
-        names = [part.get("array") if isinstance(part, dict) else None for part in parts]
+        named = value["csr"] if isinstance(value["csr"], list) else []
+        names = [part.get("array") if isinstance(part, dict) else None for part in named]
         if len(names) != N_CSR_PARTS:
             raise self.bad(field, "three arrays of sparse rows", value["csr"])
         data, indices, indptr = (self.array(name, field) for name in names)
         shape = value["shape"]
         if not _is_shape(shape) or not _is_csr(data, indices, indptr, *shape):
             raise self.bad(field, "sparse rows whose indices lie inside their shape", shape)
-        return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+        parts = (data, indices, indptr)
+        return self._built(lambda: sparse.csr_array(parts, shape=tuple(shape)), field)
 
     def _dict(self, pairs: list[Any], field: str, depth: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -318,6 +319,12 @@ class StateReader:
             if not _fits(inner, types[entry.name]):
                 where = f"{field}.{entry.name}"
                 raise self.bad(where, f"what a {cls.__name__} holds there", inner)
+        lengths: dict[str, int] = {}
+        for name, axes in SHAPES.get(cls.__name__, {}).items():
+            shape = _shape(content.get(name))
+            unequal = any(lengths.setdefault(a, n) != n for a, n in zip(axes, shape, strict=False))
+            if name in content and (len(shape) != len(axes) or unequal):
+                raise self.bad(f"{field}.{name}", "a shape that fits the others", shape)
         for name, rows in INDICES.get(cls.__name__, {}).items():
             index, of = content.get(name), content.get(rows)
             if index is not None and of is not None and index.max(initial=-1) >= len(of):
@@ -407,7 +414,7 @@ def check_state(reader: StateReader, cls: Any, state: Any) -> None:
     if not isinstance(state, dict):
         raise reader.bad("state", "fitted attributes by name", state)
     for name, value in state.items():
-        if not isinstance(name, str) or not FITTED_NAME.fullmatch(name) or hasattr(cls, name):
+        if not isinstance(name, str) or not FITTED_NAME.fullmatch(name) or name in dir(cls):
             raise reader.bad("state", "names of fitted attributes", name)
         if name in FITTED and not FITTED[name](value):
             raise reader.bad(f"state.{name}", "what a fitted ranker holds there", value)
@@ -416,25 +423,25 @@ def check_state(reader: StateReader, cls: Any, state: Any) -> None:
     if n_features is None or probe.shape != (PROBE_ROWS, n_features) or not _is_finite(probe):
         raise reader.bad("state.n_features_in_", "the number of columns of the probe", n_features)
     for name in _misfits(state, n_features):
-        raise reader.bad(f"state.{name}", "a shape that fits the others", np.shape(state.get(name)))
+        raise reader.bad(f"state.{name}", "a shape that fits the others", _shape(state.get(name)))
 
 
 def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
     """Yield the fitted attributes whose shapes do not fit the number of features, or each other."""
     for name in ("X_train_", "basis_rows_"):
-        if name in state and np.shape(state[name])[1:] != (n_features,):
+        if name in state and _shape(state[name])[1:] != (n_features,):
             yield name
     if "feature_names_in_" in state and len(state["feature_names_in_"]) != n_features:
         yield "feature_names_in_"
     if "predictor_" in state:
         yield from _misfits_of_weights(state, state["predictor_"].expansion_rows, n_features)
     if "item_factors_" in state:
-        shape = np.shape(state.get("user_factors_"))
+        shape = _shape(state.get("user_factors_"))
         if len(shape) != 2 or state["item_factors_"].shape != (n_features, shape[1]):
             yield "item_factors_"
-        if np.shape(state.get("item_bias_")) != (n_features,):
+        if _shape(state.get("item_bias_")) != (n_features,):
             yield "item_bias_"
-        if np.shape(state.get("ratings_")) != (*shape[:1], n_features):
+        if _shape(state.get("ratings_")) != (*shape[:1], n_features):
             yield "ratings_"
 
 
@@ -442,14 +449,19 @@ def _misfits_of_weights(
     state: dict[str, Any], rows: Matrix | None, n_features: int
 ) -> Iterator[str]:
     if rows is None:
-        if np.shape(state.get("coef_"))[-1:] != (n_features,) or state["coef_"].ndim > 2:
+        if _shape(state.get("coef_"))[-1:] != (n_features,) or state["coef_"].ndim > 2:
             yield "coef_"
         return
     dense = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2
     if not (dense or sparse.issparse(rows)) or rows.shape[1] != n_features:
         yield "predictor_"
-    elif np.shape(state.get("dual_coef_"))[:1] != rows.shape[:1] or state["dual_coef_"].ndim > 2:
+    elif _shape(state.get("dual_coef_"))[:1] != rows.shape[:1] or state["dual_coef_"].ndim > 2:
         yield "dual_coef_"
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array or of sparse rows; that of nothing is ()."""
+    return tuple(getattr(value, "shape", ()))
 
 
 def _is_finite(value: Any) -> bool:
@@ -493,8 +505,15 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 
 FITTED_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")
 
-INDICES = {"Prior": {"first": "R", "second": "R"}}
+INDICES = {"Prior": {"first": "R", "second": "R", "basis": "items"}}
 """Fields whose entries are positions in another field."""
+
+SHAPES = {
+    "Prior": {"R": "nr", "root": "rr", "first": "p", "second": "p", "extra_noise": "p"},
+    "Posterior": {"C": "rr", "w": "r", "tau": "p", "nu": "p"},
+    "Comparisons": dict.fromkeys(("winner", "loser", "count", "tied", "margin"), "p"),
+}
+"""Lengths of the axes of fields, by letters: axes of one letter in one value are equally long."""
 
 ARRAY_KINDS: dict[Any, str] = {np.float64: "f", np.intp: "iu", np.int64: "iu", np.bool_: "b"}
 """Kinds of arrays by the type in an annotation; whole numbers are positions, not negative."""

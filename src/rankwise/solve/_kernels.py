@@ -10,10 +10,10 @@ since its gathers in vector registers are slower than plain loads on current pro
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _FOUR = np.uint64(4)

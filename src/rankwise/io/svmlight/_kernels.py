@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from rankwise.core.compile import njit
 from rankwise.io.numbers import LONG, MALFORMED, parse_number
 
 OK, BAD_TARGET, BAD_QID, BAD_FEATURE, BAD_VALUE = range(5)  # what `parse_lines` met

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from rankwise.core.compile import njit
 from rankwise.io.numbers import LONG, MALFORMED, parse_number
 
 OK, TOO_FEW, TOO_MANY, OPEN_QUOTE = range(4)  # what `find_cells` met

@@ -1,9 +1,9 @@
 """Visits of queries for ranking functions of a kernel: the planes are weights of items."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries
 from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 

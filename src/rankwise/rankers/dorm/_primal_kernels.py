@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries
 from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 

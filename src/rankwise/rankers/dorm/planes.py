@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.plans import OraclePlan
 
 STEPS = 0.5  # pairwise steps in one visit of a query, at most, for each plane it may have

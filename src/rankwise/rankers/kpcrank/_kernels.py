@@ -1,9 +1,9 @@
 """Compiled loops of the nested Cholesky factorisation."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.compile import njit
 
 
 @njit(cache=True, nogil=True)

@@ -312,7 +312,7 @@ class LinearRankRLS(PointRanker):
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
-        vars(self).pop("zero_based_", None)
+        self.__dict__.pop("zero_based_", None)
         if stream.zero_based is not None:
             self.zero_based_ = stream.zero_based
         has_qid = stream.has_qid

@@ -1,9 +1,9 @@
 """Compiled loops of the hold-outs."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 """Indices are unsigned: numba then needs no test for negative ones, which doubles the speed."""

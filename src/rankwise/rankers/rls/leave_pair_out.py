@@ -84,7 +84,7 @@ def leave_pair_out(
     rows = np.flatnonzero(data.weight > 0)
     if len(rows) < 4:
         raise InvalidInputError(TOO_FEW_ITEMS)
-    options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    options: dict[str, Any] = {"cost": cost, "ties": ties, "query_weight": query_weight}
     if len(rows) == data.n_items:
         return _weighted(space, data, rows, alphas, **options)
     counted = _weighted(space, data.take(rows), rows, alphas, **options).spread(rows, data.n_items)

@@ -7,9 +7,9 @@ O(n log k) with k grades in a query, however many pairs there are.
 """
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 RUN = 16
 """Runs of this length are sorted by insertion before they are merged."""

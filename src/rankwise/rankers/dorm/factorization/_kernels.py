@@ -1,9 +1,9 @@
 """The half-steps of ranking factorisation: the factors of each user, and visits for the items'."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries, make_scratch
 from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 

@@ -4,9 +4,9 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending
 from rankwise.rankers.dorm.oracles._truncated_kernels import (
     StateTable,

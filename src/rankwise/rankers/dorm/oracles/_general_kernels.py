@@ -10,9 +10,9 @@ and where they are not their thresholds are prices v of positions, a feasible st
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles._sorting_kernels import GradeLists, RankedQuery
 
 

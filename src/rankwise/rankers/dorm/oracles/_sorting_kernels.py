@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 _RUN = 8  # keys sorted by insertion before runs are merged
 

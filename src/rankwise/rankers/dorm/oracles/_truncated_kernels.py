@@ -9,10 +9,10 @@ known, and these numbers are few.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery
 
 

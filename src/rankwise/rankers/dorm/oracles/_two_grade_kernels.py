@@ -6,10 +6,10 @@ among those at most one away from it everywhere is best of all.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles._sorting_kernels import GradeLists, RankedQuery
 
 

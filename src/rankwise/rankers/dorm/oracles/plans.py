@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles._general_kernels import complete, find_thresholds
 from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending, lists_by_grade
 from rankwise.rankers.dorm.oracles._truncated_kernels import (

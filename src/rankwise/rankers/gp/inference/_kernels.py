@@ -1,9 +1,9 @@
 """Compiled loops over comparisons."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

@@ -1,0 +1,104 @@
+"""Where numba keeps compiled code: folders to read, and one to write if there is any.
+
+Imports numba, and is itself imported when the first kernel is called.
+"""
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, final
+
+import numba
+from numba.core import caching, config
+
+_HAS_WARNED = threading.Event()
+
+
+def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept: bool) -> Any:
+    """Return numba's function, with a cache if wanted."""
+    compiled = numba.njit(**options)(function)
+    if not is_kept:
+        return compiled
+    readable = [cache for cache in _read_only_caches(function) if cache is not None]
+    try:
+        written: Any = caching.FunctionCache(function)
+    except RuntimeError:  # no folder that may be written
+        written = None
+        if not readable:
+            _say_once()
+    compiled._cache = _layered_cache(readable, written)
+    return compiled
+
+
+def _read_only_caches(function: FunctionType) -> Iterator[Any]:
+    """Yield caches in folders that may be read but not written, such as those of an image."""
+    in_tree = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
+    given = getattr(caching, "UserProvidedCacheLocator", None) or caching._UserProvidedCacheLocator
+    for locator in [given, in_tree] if config.CACHE_DIR else [in_tree]:
+        yield _read_only_cache(function, locator)
+
+
+def _read_only_cache(function: FunctionType, locator: Any) -> Any:
+    """Return a cache that is never written, None where there is none to read."""
+
+    @final
+    class ReadableLocator(locator):
+        def ensure_cache_path(self) -> None:
+            folder = self.get_cache_path()
+            if not os.access(folder, os.R_OK | os.X_OK) or os.access(folder, os.W_OK):
+                raise OSError(folder)
+
+    @final
+    class ReadableImplementation(caching.CompileResultCacheImpl):
+        _locator_classes = (ReadableLocator,)
+
+    @final
+    class ReadableCache(caching.FunctionCache):
+        _impl_class = ReadableImplementation
+
+    try:
+        return ReadableCache(function)
+    except RuntimeError:
+        return None
+
+
+def _layered_cache(readable: list[Any], written: Any) -> Any:
+    """Return a cache that looks in several places and writes into one of them, or none."""
+    last = caching.NullCache() if written is None else written
+    if not readable:
+        return last
+
+    @final
+    class LayeredCache(caching.NullCache):
+        @property
+        def cache_path(self) -> Any:
+            return (readable[0] if written is None else written).cache_path
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            for cache in [*readable, last]:
+                found = cache.load_overload(sig, target_context)
+                if found is not None:
+                    return found
+            return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            if written is None:
+                _say_once()
+            last.save_overload(sig, data)
+
+    return LayeredCache()
+
+
+def _say_once() -> None:
+    if _HAS_WARNED.is_set():
+        return
+    _HAS_WARNED.set()
+    warnings.warn(
+        "Compiled code cannot be kept: no folder for it can be written, so every process compiles "
+        "anew, for seconds. Set NUMBA_CACHE_DIR to a folder that can be written, or fill one "
+        "beforehand with rankwise.warm_up.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,114 @@
+"""Kernels compile anywhere, and loading and predicting needs none of them."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from problems import problem
+from rankwise import Gaussian, RankRLS
+from rankwise.core.compile import CompiledFunction, njit
+
+P = problem(seed=0)
+
+POISONED = """
+import sys
+
+class Poison:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "llvmlite"):
+            raise ImportError("numba was asked for")
+
+sys.meta_path.insert(0, Poison())
+import numpy as np
+import rankwise
+print(rankwise.load(sys.argv[1]).predict(np.ones((2, 3))).tolist())
+"""
+
+KERNELS = """
+from rankwise.core.compile import njit
+
+@njit(cache=True)
+def square(x):
+    return x * x
+
+@njit(cache=True)
+def shifted_square(x):
+    return square(x) + 1
+"""
+
+
+@njit()
+def double(x):
+    """Return twice x."""
+    return 2 * x
+
+
+@njit()
+def double_and_one(x):
+    return double(x) + 1
+
+
+def test_a_kernel_is_compiled_at_its_first_call_with_those_it_calls():
+    assert isinstance(double_and_one, CompiledFunction)
+    assert double_and_one.__name__ == "double_and_one"
+    assert double.__doc__ == "Return twice x."
+    assert double_and_one(3) == 7
+    assert double(2.5) == 5.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", Gaussian(0.5)], ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_predicting_needs_no_compiled_code(kernel, sparse, tmp_path):
+    X = csr_array(np.where(P.X > 0, P.X, 0.0)) if sparse else P.X
+    ranker = RankRLS(kernel=kernel).fit(X, P.y, P.qid)
+    ranker.save(tmp_path / "m")
+    out = subprocess.run(
+        [sys.executable, "-c", POISONED, tmp_path / "m"], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.strip() == str(ranker.predict(np.ones((2, 3))).tolist())
+
+
+def run_kernels(folder, code, **environment):
+    """Run code in a process that may write nowhere but where it is told."""
+    (folder / "kernels.py").write_text(KERNELS)
+    source = f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"
+    clean = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    return subprocess.run(
+        [sys.executable, "-c", source],
+        env=clean | {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/dev/null/none"} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+NOWHERE = (
+    "import os, tempfile; "
+    "access = os.access; "
+    "os.access = lambda path, mode: access(path, mode) and not mode & os.W_OK; "
+    "tempfile.TemporaryFile = lambda **_: open('/nonexistent/file'); "
+)
+"""Root may write anywhere: make numba believe that nobody may."""
+
+
+def test_code_is_compiled_without_a_cache_where_nothing_can_be_written(tmp_path):
+    code = NOWHERE + "from kernels import shifted_square as f; print(f(3), f(2.0))"
+    out = run_kernels(tmp_path, code, PYTHONDONTWRITEBYTECODE="1")
+    assert out.stdout == "10 5.0\n"
+    assert out.stderr.count("Compiled code cannot be kept") == 1
+    assert "NUMBA_CACHE_DIR" in out.stderr
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_cache_that_can_only_be_read_is_read(tmp_path, given):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} if given else {}
+    run_kernels(tmp_path, "from kernels import shifted_square as f; f(3)", **folder)
+    count = "; print(sum(f.compiled().stats.cache_hits.values()))"
+    code = NOWHERE + "from kernels import shifted_square as f; f(3)" + count
+    out = run_kernels(tmp_path, code, **folder)
+    assert out.stdout == "1\n"
+    assert "cannot be kept" not in out.stderr
