@@ -74,10 +74,10 @@ from rankwise.rankers.rls.small_samples import permutation_test as permutation_t
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
+from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.report.report import Report as Report
 from rankwise.report.report import make_report as make_report
 from rankwise.selection.pair_folds import PairKFold as PairKFold
-from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
 from rankwise.serve.server import make_app as make_app

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.measures._sorting_kernels import (
-    longest_query,
-)
 from rankwise.core.compile import (
     njit,
+)
+from rankwise.measures._sorting_kernels import (
+    longest_query,
 )
 
 RUN = 16
