@@ -13,6 +13,7 @@ from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
+from rankwise.core.threads import WORK_PER_THREAD, in_threads
 
 Gamma: TypeAlias = float | Literal["scale"]
 
@@ -160,13 +161,18 @@ class Gaussian(Kernel):
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
-        for start in range(0, len(K), EXP_ROWS):
-            block = K[start : start + EXP_ROWS]
+        n_rows = EXP_ROWS if K.size > WORK_PER_THREAD else len(K)
+
+        def finish(k: int) -> None:
+            rows = slice(k * n_rows, (k + 1) * n_rows)
+            block = K[rows]
             block *= 2 * gamma
-            block -= a[start : start + EXP_ROWS, None]
+            block -= a[rows, None]
             block -= b
             np.minimum(block, 0.0, out=block)
             np.exp(block, out=block)
+
+        in_threads(finish, -(-len(K) // max(1, n_rows)))
         if same:
             np.fill_diagonal(K, 1.0)
         return K

@@ -157,11 +157,14 @@ class PairsHeldOut:
         not count.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
+    weights : (n_alphas, n_items, n_outputs), optional
+        The weights of the items in a fit to all of them, where leaving out pairs needed them.
     """
 
     right: FloatArray
     total: FloatArray
     error: FloatArray
+    weights: FloatArray | None = None
 
     @classmethod
     def stack(cls, parts: list[tuple[FloatArray, FloatArray, float]]) -> Self:

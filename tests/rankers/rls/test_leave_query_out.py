@@ -7,6 +7,7 @@ from problems import problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import KernelSpace, smallest_space
 from rankwise.features.maps import Identity
+from rankwise.rankers.rls import leave_query_out as leave_query_out_module
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 
@@ -181,3 +182,17 @@ def test_one_fold_alone_leaves_nothing_to_learn_from():
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
     with pytest.raises(InvalidInputError, match="at least two folds"):
         held_out(p, Linear(), folds)
+
+
+def test_rows_that_are_not_kept_give_the_same_scores(monkeypatch):
+    p = problem(seed=5, sizes=(6, 1, 5, 9, 40, 3))
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    folds = Folds.by_query(graph.queries)
+    for form in ("refit", "update"):
+        kept = held_out(p, Linear(), folds, None, form=form)
+        with monkeypatch.context() as patch:
+            patch.setattr(leave_query_out_module, "STORED", 0)
+            patch.setattr(leave_query_out_module, "PRODUCT_BYTES", 64)
+            formed = held_out(p, Linear(), folds, None, form=form)
+        np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)

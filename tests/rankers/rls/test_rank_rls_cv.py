@@ -123,6 +123,39 @@ def test_chosen_model_is_the_plain_fit():
         assert ranker.score(p.X, p.y, p.qid) == plain.score(p.X, p.y, p.qid)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("with_qid", [True, False])
+@pytest.mark.parametrize(
+    ("n_features", "options"),
+    [
+        (3, {}),
+        (60, {}),
+        (3, {"kernel": Gaussian(0.3)}),
+        (3, {"kernel": Gaussian(0.3), "basis": [0, 3, 5, 8]}),
+        (3, {"kernel": Gaussian(0.3), "ties": "keep"}),
+        (3, {"kernel": Gaussian(0.3), "ties": "keep", "query_weight": "pairs"}),
+    ],
+    ids=str,
+)
+def test_weights_known_from_the_hold_outs_are_those_of_a_plain_fit(
+    n_features, options, with_qid, n_outputs, weighted
+):
+    p = problem(seed=13, sizes=SIZES if with_qid else (12,), n_features=n_features)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([p.X + 100.0, np.ones(len(p.y))])  # offsets, and a constant feature
+    y = p.y if n_outputs == 1 else np.column_stack([p.y, -2 * p.y])
+    data = {"qid": p.qid if with_qid else None}
+    if weighted:
+        data["sample_weight"] = rng.integers(1, 4, len(p.y)).astype(float)
+    chosen = RankRLSCV([0.1], **options).fit(X, y, **data)
+    plain = RankRLS(0.1, **options).fit(X, y, **data)
+    expected = plain.predict(X)
+    lead = expected - expected.mean(axis=0)
+    found = chosen.predict(X)
+    np.testing.assert_allclose(found - found.mean(axis=0), lead, atol=1e-8 * np.abs(lead).max())
+
+
 def test_held_out_scores_give_the_cross_validated_value():
     p = problem(seed=4, sizes=SIZES)
     ranker = RankRLSCV(ALPHAS, measure="NDCG @ 5", kernel="gaussian").fit(p.X, p.y, p.qid)

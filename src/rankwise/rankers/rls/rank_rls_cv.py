@@ -288,7 +288,8 @@ class _HoldOut:
             return self._judge_folds(self.folds, graphs, space, settings)
         if self.data.is_scored:
             pairs = leave_pair_out(space, self.data, self.alphas, **self._options(settings))
-            return _Judged(graphs, space, judge_pairs(pairs, self.measure, self.alphas))
+            path = judge_pairs(pairs, self.measure, self.alphas)
+            return _Judged(graphs, space, path, solve=_looked_up(pairs.weights, self.alphas))
         edges = leave_edge_out(space, self.data, self.alphas, cost=settings["cost"])
         weight = self.data.comparisons[2]
         path = judge_edges(edges, weight, self.measure, self.alphas)
@@ -340,6 +341,16 @@ class _Judged:
         """Keep the scores of one alpha, and no decomposition."""
         scores = None if self.scores is None else self.scores[position].copy()
         return replace(self, scores=scores, solve=None)
+
+
+def _looked_up(
+    weights: FloatArray | None, alphas: FloatArray
+) -> Callable[[float], FloatArray] | None:
+    """Return a function that gives the weights of an alpha of the grid, where these are known."""
+    if weights is None:
+        return None
+    known = weights
+    return lambda alpha: known[int(np.flatnonzero(alphas == alpha)[0])]
 
 
 def _refitted_scores(
