@@ -64,7 +64,8 @@ def sort_items(
             order[v, start + p] = base[start + (found[p] & position)]
             same = p > np.uint64(0) and found[p] ^ found[p - ONE] <= position
             tied[v, start + p] = same
-            close |= same
+            if same:
+                close = True
         if close:
             for p in range(length):
                 free[p] = whole[found[p] & position]
@@ -99,8 +100,8 @@ def _sort_codes(codes: NDArray[np.uint64], spare: NDArray[np.uint64], length: np
     end = (length + EIGHT - ONE) & ~(EIGHT - ONE)
     for p in range(length, end):
         codes[p] = ~np.uint64(0)
-    for low in range(np.uint64(0), end, EIGHT):
-        _sort_eight(codes, low)
+    for first in range(np.uint64(0), end, EIGHT):
+        _sort_eight(codes, first)
     width, swapped = EIGHT, False
     while width < end:
         low = np.uint64(0)
@@ -232,8 +233,8 @@ def _sort_few_grades(
     ends: NDArray[np.uint64],
 ) -> bool:
     """Sort by counting if all keys are whole numbers from 0 to 15; tell whether they are."""
-    for grade in range(N_GRADES):
-        ends[grade] = np.uint64(0)
+    for g in range(N_GRADES):
+        ends[g] = np.uint64(0)
     for p in range(start, stop):
         x = key[base[p]]
         if not 0.0 <= x < N_GRADES:
@@ -243,9 +244,9 @@ def _sort_few_grades(
             return False
         ends[grade] += ONE
     at = start
-    for grade in range(N_GRADES - 1, -1, -1):
-        first, at = at, at + ends[grade]
-        ends[grade] = first
+    for g in range(N_GRADES - 1, -1, -1):
+        first, at = at, at + ends[g]
+        ends[g] = first
         for p in range(first, at):
             tied[p] = p > first
     for p in range(start, stop):

@@ -21,6 +21,7 @@ from rankwise import (
     RankRLS,
 )
 from rankwise.measures.pairwise import Concordance, Disagreement
+from rankwise.rankers.linear import run as run_module
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.rankers.storage import load
 
@@ -202,6 +203,72 @@ def test_validation_without_need_only_fills_the_history():
     np.testing.assert_array_equal(watched.coef_, plain.coef_)
     assert watched.held_out_value_ == pytest.approx(watched.score(V.X, V.y, V.qid))
     assert np.isnan(plain.held_out_value_)
+
+
+def words():
+    """Return a problem whose features differ in size as counts of words do."""
+    rng = np.random.default_rng(3)
+    frequency = 1.0 / np.arange(1, 61)
+    X = csr_array(rng.poisson(30 * frequency, size=(600, 60)).astype(float) * 10)
+    y = np.round(X @ (rng.normal(size=60) / np.sqrt(30 * frequency) / 10))
+    return X, y, np.repeat(np.arange(60), 10)
+
+
+def grid_of_words(monkeypatch, one_by_one, **options):
+    monkeypatch.setattr(run_module, "_one_by_one_is_quicker", lambda *_: one_by_one)
+    X, y, qid = words()
+    ranker = LinearRankRLS(alphas=ALPHAS, tol=1e-12, **options)
+    return ranker.fit(X, y, qid=qid, X_val=X[:100], y_val=y[:100], qid_val=qid[:100])
+
+
+def test_a_grid_solved_one_by_one_equals_the_grid_solved_at_once(monkeypatch):
+    found, at_once = (grid_of_words(monkeypatch, one_by_one=way) for way in (True, False))
+    np.testing.assert_allclose(found.coef_, at_once.coef_, rtol=1e-6, atol=1e-10)
+    assert found.alpha_ == at_once.alpha_
+    assert found.held_out_value_ == pytest.approx(at_once.held_out_value_)
+    assert found.history_["value"].shape == (found.n_iter_, len(ALPHAS))
+    last = [column[~np.isnan(column)] for column in found.history_["value"].T]
+    assert max(column[-1] for column in last) == found.held_out_value_
+    residual = found.history_["residual"]
+    assert (np.count_nonzero(~np.isnan(residual), axis=1) == 1).all()
+    position = np.flatnonzero(found.alpha_ == ALPHAS)[0]
+    assert residual[found.best_iter_ - 1, position] <= 1e-12
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [("words", True), ("equal", False), ("one", False)])
+def test_a_grid_is_solved_one_by_one_where_many_sizes_differ(monkeypatch, sizes, expected):
+    rng = np.random.default_rng(0)
+    scale = {"words": 3e3 / np.arange(1, 401), "equal": np.ones(400), "one": np.ones(400)}[sizes]
+    if sizes == "one":
+        scale[0] = 1e4
+    calls = []
+    solve = run_module._solve_one_by_one
+    monkeypatch.setattr(
+        run_module, "_solve_one_by_one", lambda *given: calls.append(1) or solve(*given)
+    )
+    X = csr_array(rng.normal(size=(900, 400)) * scale)
+    y, qid = np.round(X @ (rng.normal(size=400) / scale)), np.repeat(np.arange(90), 10)
+    LinearRankRLS(alphas=[0.5, 1.0, 2.0], max_iter=5000, random_state=0).fit(X, y, qid=qid)
+    assert bool(calls) is expected
+
+
+def test_a_grid_solved_one_by_one_stops_when_told_to(monkeypatch):
+    steps = []
+    ranker = grid_of_words(
+        monkeypatch,
+        one_by_one=True,
+        progress=lambda step: steps.append(step) or step.iteration == 40,
+    )
+    assert ranker.n_iter_ == len(steps) == 40
+    assert [step.iteration for step in steps] == list(range(1, 41))
+    assert np.isfinite(ranker.held_out_value_)
+    assert np.isnan(ranker.history_["residual"][:, 0]).all()  # the smallest alpha was not begun
+
+
+def test_a_grid_solved_one_by_one_says_which_did_not_converge(monkeypatch):
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        ranker = grid_of_words(monkeypatch, one_by_one=True, max_iter=2)
+    assert ranker.n_iter_ == 2 * len(ALPHAS)
 
 
 def test_history_holds_a_row_for_every_iteration():

@@ -83,8 +83,9 @@ class LinearRankRLS(PointRanker):
     alpha : float
         What multiplies :math:`|w|^2`; as in `RankRLS`. May be 0 with `early_stopping`.
     alphas : (n_alphas,), optional
-        A grid in place of `alpha`: all of them are learned in one run, in about the time of the
-        smallest, and the one that validates best is kept.
+        A grid in place of `alpha`, of which the value that validates best is kept. All are learned
+        from one Krylov space, in little more than the time of the smallest without preconditioner;
+        or, where features differ so much in size that this is quicker, one after the other.
     early_stopping : bool
         Stop when validation has not improved for `n_iter_no_change` iterations, and keep the best
         iterate seen. With ``alpha=0`` the number of iterations regularises in place of alpha.
@@ -94,7 +95,7 @@ class LinearRankRLS(PointRanker):
     n_iter_no_change : int
         Patience of `early_stopping`.
     max_iter : int
-        Number of iterations at most.
+        Number of iterations at most; for each alpha, where these are learned one by one.
     tol : float
         Converged when the residual is below so many times the right-hand side.
     warm_start : bool
@@ -127,7 +128,7 @@ class LinearRankRLS(PointRanker):
     history_ : dict of arrays
         ``"iteration"`` (n_iter,), ``"alpha"`` (n_alphas,), and ``"residual"``, ``"value"``
         (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha had
-        finished or nothing is validated.
+        finished or not begun, or nothing is validated.
     held_out_value_ : float
         The validation value of these weights, NaN without validation.
     n_queries_ : int
@@ -146,7 +147,8 @@ class LinearRankRLS(PointRanker):
     [APS10]: the risk (3) with ties kept, conjugate gradients on (8), regularisation by iteration
     (Sect. 3.4) and comparisons (9) (Sect. 3.5). Ctrl-C ends a fit with the best model so far and
     warns. A single alpha without early stopping is preconditioned by the diagonal where there are
-    more preferences than features; a grid is solved by multi-shift conjugate gradients.
+    more preferences than features; a grid is solved by multi-shift conjugate gradients, or from the
+    largest alpha to the smallest, preconditioned, each from the weights of the one before.
 
     Examples
     --------

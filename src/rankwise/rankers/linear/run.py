@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,10 +19,14 @@ from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.solve.conjugate_gradients import (
+    REMEDY,
+    ROUNDING,
     CGResult,
     Hooks,
+    Iterate,
     ShiftedSystems,
     Validator,
+    best_position,
     multishift_cg,
 )
 from rankwise.solve.iteration import Step, StoppingRule
@@ -29,6 +34,15 @@ from rankwise.solve.operators import NormalOperator
 from rankwise.solve.progress import StepCallback, steps_shown
 
 Storage: TypeAlias = Literal["float32", "float64"]
+
+LOW_SHARE = 0.01
+"""Features smaller than all but this share of them take part in no estimate."""
+
+CONDITION = 2.5
+"""Root of the condition number that features of one size are taken to have."""
+
+PER_OUTLIER = 2.0
+"""Iterations that a feature much larger than the others is taken to cost."""
 
 AGREEMENT = 1e-9
 """Share of the largest entry by which equal equations may differ, summed in another order."""
@@ -216,24 +230,124 @@ def run(
     start : (n_features,), optional
         The weights from which to start.
     """
-    systems = ShiftedSystems.of(
-        operator,
-        settings.alphas,
-        start=start,
-        validator=validator,
-        precondition=settings.precondition and operator.is_determined(),
-    )
-    path, rule = settings.checkpoint, settings.rule
-    file = None if path is None else Checkpoint.of(path, systems, settings)
+    determined = operator.is_determined()
+    with _steps(settings, validator) as on_step:
+        if settings.checkpoint is None and _one_by_one_is_quicker(operator, settings, determined):
+            result = _solve_one_by_one(operator, settings, validator, on_step)
+        else:
+            systems = ShiftedSystems.of(
+                operator,
+                settings.alphas,
+                start=start,
+                validator=validator,
+                precondition=settings.precondition and determined,
+            )
+            path = settings.checkpoint
+            file = None if path is None else Checkpoint.of(path, systems, settings)
+            hooks = Hooks(on_step, None if file is None else file.write)
+            saved = None if file is None else file.read()
+            result = multishift_cg(systems, settings.rule, hooks, saved)
+    result.ending.warn(stacklevel=3)
+    return result
+
+
+def _steps(
+    settings: Settings, validator: Validator | None
+) -> AbstractContextManager[StepCallback | None]:
+    """Return what to call after each step."""
 
     def describe(step: Step) -> str:
         text = f"iteration {step.iteration}  residual {step.error:.1e}"
-        if validator is None:
+        if validator is None or np.isnan(step.values).all():
             return text
         return f"{text}  validation {validator.best(step.values):.4f}"
 
-    with steps_shown(settings.progress, total=rule.max_iter, describe=describe) as on_step:
-        hooks = Hooks(on_step, None if file is None else file.write)
-        result = multishift_cg(systems, rule, hooks, None if file is None else file.read())
-    result.ending.warn(stacklevel=3)
-    return result
+    return steps_shown(settings.progress, total=settings.rule.max_iter, describe=describe)
+
+
+def _one_by_one_is_quicker(operator: NormalOperator, settings: Settings, determined: bool) -> bool:
+    """Compare about how many iterations a grid takes from one Krylov space and one by one.
+
+    Only a single alpha can be preconditioned. One by one, each alpha takes about as many iterations
+    as if all features were of one size. Together they take as many as the spread of the sizes
+    asks for, where the few largest count as outliers, which cost an iteration or two each.
+    """
+    if len(settings.alphas) == 1 or settings.rule.patience is not None or not determined:
+        return False
+    diagonal = operator.approximate_diagonal()
+    per_root = CONDITION * 0.5 * np.log(2.0 / max(settings.rule.tol, ROUNDING))
+    sizes = np.sort(diagonal)[::-1] + settings.alphas.min()
+    low = np.quantile(sizes, LOW_SHARE)
+    if not low > 0:
+        return False
+    together = np.min(PER_OUTLIER * np.arange(len(sizes)) + per_root * np.sqrt(sizes / low))
+    one_by_one = np.sum(per_root / np.sqrt(1.0 + settings.alphas / np.median(sizes)))
+    return bool(together > one_by_one)
+
+
+def _solve_one_by_one(
+    operator: NormalOperator,
+    settings: Settings,
+    validator: Validator | None,
+    on_step: StepCallback | None,
+) -> CGResult:
+    """Solve from the largest alpha to the smallest, preconditioned, each from the one before.
+
+    Only solutions are validated. What was not reached has no value.
+    """
+    alphas, n_alphas = settings.alphas, len(settings.alphas)
+    coefs = np.zeros((n_alphas, operator.rows.n_features))
+    final_values, final_residuals = np.full((2, n_alphas), np.nan)
+    ends = np.zeros(n_alphas, dtype=int)
+    residuals, values = np.full((2, 0, n_alphas), np.nan)
+    start: FloatArray | None = None
+    ending = settings.rule.end("converged", 0, 0.0, REMEDY)
+    for k in np.argsort(-alphas, kind="stable"):
+        systems = ShiftedSystems.of(operator, alphas[k : k + 1], start=start, precondition=True)
+        hooks = Hooks(_as_part(on_step, len(residuals), alphas, k))
+        found = multishift_cg(systems, settings.rule, hooks)
+        start = coefs[k] = found.coefs[0]
+        rows = np.full((2, found.n_iter, n_alphas), np.nan)
+        rows[0, :, k] = found.residuals[:, 0]
+        if validator is not None:
+            final_values[k] = validator.rate(validator.rows.product(coefs[k])[None])[0]
+            rows[1, -1:, k] = final_values[k]
+        residuals, values = np.vstack([residuals, rows[0]]), np.vstack([values, rows[1]])
+        final_residuals[k], ends[k] = found.best.residual, len(residuals)
+        if ending.converged or found.ending.was_stopped:
+            ending = found.ending
+        if found.ending.was_stopped:
+            break
+    merit = final_values if validator is None else validator.merit(final_values)
+    best = best_position(np.where(np.isnan(final_residuals), np.nan, merit), alphas)
+    chosen = Iterate(
+        float(alphas[best]),
+        int(ends[best]),
+        coefs[best],
+        float(final_residuals[best]),
+        float(final_values[best]),
+    )
+    return CGResult(chosen, coefs, alphas, residuals, values, ending)
+
+
+def _as_part(
+    on_step: StepCallback | None, before: int, alphas: FloatArray, k: int
+) -> StepCallback | None:
+    """Return what turns a step of one alpha into a step of the whole grid and passes it on."""
+    if on_step is None:
+        return None
+
+    def call(step: Step) -> object:
+        residuals, values = np.full((2, len(alphas)), np.nan)
+        residuals[k] = step.error
+        return on_step(
+            Step(
+                before + step.iteration,
+                step.error,
+                alphas=alphas,
+                residuals=residuals,
+                values=values,
+            )
+        )
+
+    return call
