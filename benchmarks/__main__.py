@@ -25,6 +25,7 @@ TABLES = {
     "dorm_oracles": "Oracles of direct optimisation",
     "dorm_training": "Training by direct optimisation",
     "measures": "Measures",
+    "whole_calls": "Whole calls, in CPU seconds",
     "io": "Files",
     "ask": "Asking in a browser",
     "serve": "Serving",

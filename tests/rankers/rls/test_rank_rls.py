@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.sparse import random_array as sparse_random
 
 import reference
 from problems import problem
@@ -19,6 +20,7 @@ from rankwise import (
     PreferenceGraph,
     RankRLS,
 )
+from rankwise.rankers.rls import rank_rls
 
 CONVENTIONS = [
     {"cost": cost, "ties": ties, "query_weight": weight}
@@ -356,3 +358,32 @@ def test_fit_path_solves_what_fit_solves():
         alone = RankRLS(ranker.alpha, kernel=kernel).fit(p.X + 1e4, p.y, p.qid)
         difference = ranker.predict(p.X + 1e4) - alone.predict(p.X + 1e4)
         np.testing.assert_allclose(centred(difference, p.qid), 0.0, atol=1e-2)
+
+
+@pytest.mark.parametrize("n_features", [4, 60])
+@pytest.mark.parametrize("max_iter", [1000, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_rows_solved_by_iteration_equal_the_closed_form(
+    monkeypatch, n_features, max_iter, weighted
+):
+    p = problem(seed=5, sizes=(6, 1, 5, 9, 2, 3), n_features=n_features)
+    Y = np.column_stack([p.y, np.roll(p.y, 1), 2 * p.y])
+    weight = np.random.default_rng(0).integers(0, 3, len(p.y)) if weighted else None
+    X = csr_array(np.where(p.X > 0, p.X, 0.0))
+    for y in (p.y, Y):
+        exact = RankRLS(0.5).fit(X, y, p.qid, weight)
+        with monkeypatch.context() as patch:
+            patch.setattr(rank_rls, "MOST_ITERATIONS", max_iter)  # 1: dense equations take over
+            patch.setattr(rank_rls, "_iterations_are_quicker", lambda *_: True)
+            found = RankRLS(0.5).fit(X, y, p.qid, weight)
+        np.testing.assert_allclose(found.coef_, exact.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_iterations_are_for_many_unknowns_of_few_entries():
+    X = sparse_random((3000, 5000), density=1e-3, format="csr", rng=np.random.default_rng(0))
+    assert rank_rls._iterations_are_quicker(X, 2999)
+    assert not rank_rls._iterations_are_quicker(X, 1999)
+    assert rank_rls.unknowns_of_sparse_rows(X, Linear(), None, 2999) == 2999
+    assert rank_rls.unknowns_of_sparse_rows(X, Gaussian(1.0), None, 2999) == 0
+    assert rank_rls.unknowns_of_sparse_rows(X.toarray(), Linear(), None, 2999) == 0
+    assert rank_rls.unknowns_of_sparse_rows(X, Linear(), 10, 2999) == 0

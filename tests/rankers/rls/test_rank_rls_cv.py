@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.model_selection import GroupKFold, KFold
 
 from problems import problem
@@ -355,6 +356,15 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_many_sparse_features_are_refused_at_once(monkeypatch):
+    monkeypatch.setattr(rank_rls_cv, "MOST_UNKNOWNS", 2)
+    p = problem(seed=3, sizes=SIZES)
+    with pytest.raises(InvalidInputError, match=r"at most 2 unknowns.*got 3 .*LinearRankRLS"):
+        RankRLSCV(ALPHAS).fit(csr_array(p.X), p.y, p.qid)
+    RankRLSCV(ALPHAS).fit(p.X, p.y, p.qid)
+    RankRLSCV(ALPHAS, kernel=Gaussian(0.3)).fit(csr_array(p.X), p.y, p.qid)
 
 
 def test_only_a_list_means_several_settings():

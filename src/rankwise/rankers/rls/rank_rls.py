@@ -1,22 +1,39 @@
 """RankRLS: least-squares ranking in closed form."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self, final
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from rankwise.core.arrays import Matrix
+from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.checks import check_positive
+from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace, smallest_space
+from rankwise.features.function_space import ExplicitSpace, FunctionSpace, smallest_space
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import choose_basis
-from rankwise.graph.preference_graph import Cost, OutputGraphs, Ties
+from rankwise.features.maps import Identity, choose_basis
+from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.base import RankerPath
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations
 from rankwise.rankers.randomness import generator
 from rankwise.selection.path import check_alphas
+from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
+from rankwise.solve.iteration import StoppingRule
+from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
+
+FEW_UNKNOWNS = 2000
+"""Dense equations of a lower order are solved at once."""
+
+MOST_ITERATIONS = 1000
+"""Of conjugate gradients, before dense equations take over."""
+
+ITERATED_TO = 1e-12
+"""The residual that conjugate gradients go on to, as a share of the right-hand side."""
 
 
 @final
@@ -78,6 +95,8 @@ class RankRLS(ClosedFormRanker):
     preferences [PTA09] (5), (15) and (16), an instance of (2). The primal form is [PTA09] (28), the
     dual one solves (17) in the smallest symmetric form, the basis is (41). The costs are (21), (20)
     and (22), for scores and comparisons alike. The default query weight follows [APS10] (3).
+    Sparse rows with many features are solved by conjugate gradients, [APS10] (8), to a residual of
+    1e-12, where that is quicker than dense equations.
 
     Examples
     --------
@@ -151,6 +170,14 @@ class RankRLS(ClosedFormRanker):
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         graphs, space = self._problem(X, data)
+        n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
+        if _iterations_are_quicker(X, n_unknowns):
+            try:
+                weights = graphs.gather(lambda graph: _iterate(X, graph, alpha))
+                explicit = ExplicitSpace(X, Identity(), Identity())
+                return self._keep_solution(explicit, weights, graphs, data)
+            except NumericalError:  # too many iterations: dense equations take over
+                pass
         weights = graphs.gather(lambda graph: normal_equations(space, graph).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 
@@ -216,3 +243,34 @@ class RankRLS(ClosedFormRanker):
         self.kernel_ = as_kernel(self.kernel).fitted_to(X)
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
         return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank)
+
+
+def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:
+    """Return the order of the dense equations of sparse rows; 0 where rows or kernel are others."""
+    if not sparse.issparse(X) or not kernel.is_linear or basis is not None:
+        return 0
+    return min(rank, int(X.shape[1]))
+
+
+def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:
+    """Tell whether sparse products solve sooner than dense equations of this order."""
+    if n_unknowns < FEW_UNKNOWNS:
+        return False
+    return 4.0 * MOST_ITERATIONS * X.nnz < n_unknowns**3 / 3
+
+
+def _iterate(X: Matrix, graph: PreferenceGraph, alpha: float) -> FloatArray:
+    """Return the weights of the features, (n_features, n_outputs), by conjugate gradients."""
+    rows, rule = as_rows(X), StoppingRule(ITERATED_TO, MOST_ITERATIONS, None)
+    weights = []
+    for rhs in as_columns(graph.rhs).T:
+        operator = normal_operator(rows, replace(graph, rhs=np.ascontiguousarray(rhs)))
+        determined = operator.is_determined()
+        systems = ShiftedSystems.of(operator, np.array([alpha]), precondition=determined)
+        found = multishift_cg(systems, rule)  # [APS10] (8)
+        if found.ending.was_stopped:
+            raise KeyboardInterrupt
+        if not found.converged:
+            raise NumericalError(found.ending.message)
+        weights.append(found.coefs[0])
+    return np.column_stack(weights)

@@ -29,6 +29,7 @@ from rankwise.rankers.closed_form import (
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
+from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
 from rankwise.selection.holdouts import Folds, HeldOut, resolve_folds
 from rankwise.selection.judging import as_measure, judge_edges, judge_pairs
 from rankwise.selection.path import (
@@ -46,6 +47,9 @@ Settings = Mapping[str, Any]
 
 ALPHAS = tuple(2.0**k for k in range(-15, 16))
 SEARCHED = ("kernel", "cost", "ties")
+MOST_UNKNOWNS = 8192
+"""Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""
+
 NAMED_CV = ("auto", "leave_query_out", "leave_pair_out", "leave_edge_out")
 
 
@@ -283,7 +287,9 @@ class _HoldOut:
     def judge(self, settings: Settings) -> "_Judged":
         """Return the values of all alphas for some settings, and what the final fit needs."""
         graphs = OutputGraphs.of(self.data, **self._options(settings))
-        space = smallest_space(self.X, settings["kernel"], self.basis_rows, graphs.rank)
+        kernel, rank = settings["kernel"], graphs.rank
+        _refuse_dense(self.X, unknowns_of_sparse_rows(self.X, kernel, self.basis_rows, rank))
+        space = smallest_space(self.X, kernel, self.basis_rows, rank)
         if self.folds is not None:
             return self._judge_folds(self.folds, graphs, space, settings)
         if self.data.is_scored:
@@ -341,6 +347,17 @@ class _Judged:
         """Keep the scores of one alpha, and no decomposition."""
         scores = None if self.scores is None else self.scores[position].copy()
         return replace(self, scores=scores, solve=None)
+
+
+def _refuse_dense(X: Matrix, n_unknowns: int) -> None:
+    """Refuse to decompose a large dense matrix for sparse rows, which iterations do not need."""
+    if n_unknowns > MOST_UNKNOWNS:
+        raise InvalidInputError(
+            f"Exact hold-outs of sparse rows must have at most {MOST_UNKNOWNS:,} unknowns, "
+            f"features or preferences: got {n_unknowns:,} from X of shape {X.shape}, whose dense matrix "
+            f"takes {8e-9 * n_unknowns**2:.1f} GB and many minutes. Use "
+            "LinearRankRLS(alphas=...), which iterates and chooses by validation, or give `basis`."
+        )
 
 
 def _looked_up(

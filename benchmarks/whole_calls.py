@@ -1,0 +1,117 @@
+"""What a user pays from end to end, in CPU seconds: whole calls beside what they cannot do without.
+
+Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and NUMBA_NUM_THREADS to 1 to compare with one thread.
+"""
+
+import lightgbm
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.svm import LinearSVC
+
+from benchmarks.harness import Row, cpu_minima, markdown
+from rankwise import NDCG, Gaussian, LinearRankRLS, RankRLS, RankRLSCV, evaluate
+
+PEERS = ["lightgbm"]
+GRID = 2.0 ** np.arange(-10, 11)
+
+
+def row(job, ours, against, other, bar, note="", repeats=3) -> Row:
+    """Compare the CPU seconds of two calls; the ratio is ours over the other."""
+    a, b = cpu_minima([ours, other], repeats)
+    return Row(job, against, bar, a, b, a / b, note)
+
+
+def evaluation_row() -> Row:
+    """Evaluate a million rows; LightGBM has prepared queries, gains and the best order before."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(10_000), 100)
+    y = rng.integers(0, 5, len(qid)).astype(float)
+    scores = 0.3 * y + rng.normal(size=len(qid))
+    parameters = {"objective": "lambdarank", "metric": "ndcg", "eval_at": [10], "verbose": -1}
+    parameters |= {"num_threads": 1, "num_leaves": 255, "min_data_in_leaf": 1}
+    data = lightgbm.Dataset(scores[:, None], y, group=np.full(10_000, 100), params=parameters)
+    booster = lightgbm.Booster(parameters, data)
+    booster.update()
+    return row(
+        "evaluate NDCG @ 10, 1,000,000 rows in 10,000 queries",
+        lambda: evaluate(y, scores, qid, NDCG @ 10),
+        "LightGBM's eval_train, data prepared before",
+        booster.eval_train,
+        "at most 1x",
+        repeats=5,
+    )
+
+
+def dense_problem(n_items, n_features, n_queries):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_items, n_features))
+    qid = np.repeat(np.arange(n_queries), n_items // n_queries)
+    noisy = X @ rng.normal(size=n_features) / np.sqrt(n_features) + rng.normal(size=n_items)
+    return X, np.clip(np.round(noisy + 1), 0, 4), qid
+
+
+def selection_rows() -> list[Row]:
+    X, y, qid = dense_problem(50_000, 46, 500)
+    linear = row(
+        "RankRLSCV, 50,000 x 46, 31 alphas, NDCG @ 10, fit to fitted",
+        lambda: RankRLSCV(measure=NDCG @ 10).fit(X, y, qid=qid),
+        "RankRLS().fit",
+        lambda: RankRLS().fit(X, y, qid=qid),
+        "at most 4x",
+        repeats=5,
+    )
+    Xb, yb, qb = dense_problem(10_000, 46, 500)
+    options = {"kernel": Gaussian(0.01), "basis": 800, "random_state": 0}
+    basis = row(
+        "RankRLSCV, Gaussian, basis=800, 10,000 rows, 31 alphas, fit to fitted",
+        lambda: RankRLSCV(measure=NDCG @ 10, **options).fit(Xb, yb, qid=qb),
+        "RankRLS().fit",
+        lambda: RankRLS(**options).fit(Xb, yb, qid=qb),
+        "none",
+    )
+    return [linear, basis]
+
+
+def words(n_items, n_features, n_words):
+    """Return counts of words of Zipf's frequencies."""
+    rng = np.random.default_rng(0)
+    frequency = 1 / np.arange(1, n_features + 1)
+    drawn = rng.choice(n_features, size=(n_items, n_words), p=frequency / frequency.sum())
+    starts = np.arange(n_items + 1) * n_words
+    X = csr_array((np.ones(drawn.size), drawn.ravel(), starts), shape=(n_items, n_features))
+    X.sum_duplicates()
+    signal = X @ rng.normal(size=n_features)
+    return X, np.round(2 * signal / signal.std() + rng.normal(size=n_items))
+
+
+def word_rows() -> list[Row]:
+    X, y = words(60_000, 20_000, 50)
+    qid = np.repeat(np.arange(3_000), 20)
+    grid = row(
+        "LinearRankRLS, 21 alphas, word counts, 60,000 x 20,000, fit to fitted",
+        lambda: LinearRankRLS(alphas=GRID, random_state=0).fit(X, y, qid=qid),
+        "its smallest alpha alone",
+        lambda: LinearRankRLS(GRID[0]).fit(X, y, qid=qid),
+        "none",
+        repeats=2,
+    )
+    T, z = words(11_293, 42_254, 100)
+    topic = (z > 1).astype(float)
+    T.data[:] = 1 + np.log(T.data)
+    one_topic = row(
+        "RankRLS, one topic, sparse text 11,293 x 42,254, fit to fitted",
+        lambda: RankRLS().fit(T, topic),
+        "LinearSVC as classifier",
+        lambda: LinearSVC().fit(T, topic),
+        "none",
+        repeats=2,
+    )
+    return [grid, one_topic]
+
+
+def table() -> list[Row]:
+    return [evaluation_row(), *selection_rows(), *word_rows()]
+
+
+if __name__ == "__main__":
+    print(markdown("Whole calls", table()))
