@@ -354,8 +354,8 @@ def _refuse_dense(X: Matrix, n_unknowns: int) -> None:
     if n_unknowns > MOST_UNKNOWNS:
         raise InvalidInputError(
             f"Exact hold-outs of sparse rows must have at most {MOST_UNKNOWNS:,} unknowns, "
-            f"features or preferences: got {n_unknowns:,} from X of shape {X.shape}, whose dense matrix "
-            f"takes {8e-9 * n_unknowns**2:.1f} GB and many minutes. Use "
+            f"features or preferences: got {n_unknowns:,} from X of shape {X.shape}, whose dense "
+            f"matrix takes {8e-9 * n_unknowns**2:.1f} GB and many minutes. Use "
             "LinearRankRLS(alphas=...), which iterates and chooses by validation, or give `basis`."
         )
 
