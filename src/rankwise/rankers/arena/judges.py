@@ -144,8 +144,7 @@ def fitted_judges(
     mode = fitted_scores(shared, deviation, rng)
     width = float(mode.parameters[0]) if shared.learns_width else 1.0
     habits = Habits.start(cells.n_judges, width)
-    effects = mode.parameters[1:] if shared.learns_width else mode.parameters
-    mode = replace(mode, parameters=effects)
+    mode = replace(mode, parameters=shared.effects(mode.parameters))
     error, n_iter = np.inf, 0
     while error >= rule.tol and n_iter < rule.max_iter:
         model = habits.model(cells)

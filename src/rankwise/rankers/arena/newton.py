@@ -10,9 +10,8 @@ from scipy.linalg import lapack
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import splu
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
-from rankwise.core.threads import few_threads
 from rankwise.solve.iteration import Ending, StoppingRule
 
 MAX_DENSE = 600
@@ -323,19 +322,19 @@ def fitted_scores(
     The deviation is the fixed point of ``deviation^2 = sum of f^2 / n_determined``, where items
     count as far as the answers and not the prior determine them (MacKay, 1992).
     """
-    with few_threads(model.n_items):
-        if deviation is not None:
-            return most_probable_scores(model, deviation, None if start is None else start.start)
-        mode = start or most_probable_scores(model, USUAL_DEVIATION)
-        if start is not None:
-            mode = most_probable_scores(model, start.deviation, start.start)
-        for _ in range(MAX_DEVIATION_STEPS):
-            new = _better_deviation(mode, rng)
-            settled = abs(np.log(new / mode.deviation)) < DEVIATION_TOL
-            mode = most_probable_scores(model, new, mode.start)
-            if settled:
-                break
-        return mode
+    if deviation is not None:
+        return most_probable_scores(model, deviation, None if start is None else start.start)
+    if start is None:
+        mode = most_probable_scores(model, USUAL_DEVIATION)
+    else:
+        mode = most_probable_scores(model, start.deviation, start.start)
+    for _ in range(MAX_DEVIATION_STEPS):
+        new = _better_deviation(mode, rng)
+        settled = abs(np.log(new / mode.deviation)) < DEVIATION_TOL
+        mode = most_probable_scores(model, new, mode.start)
+        if settled:
+            break
+    return mode
 
 
 def _better_deviation(mode: Mode, rng: np.random.Generator) -> float:
@@ -398,6 +397,13 @@ class ScoreSpread:
         cov = cov - cov.mean(axis=0)
         cov = cov - cov.mean(axis=1)[:, None]
         return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov)
+
+    def lead_variance(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the variance of the difference of two scores, pair by pair."""
+        variance = self.std[first] ** 2 + self.std[second] ** 2
+        if self.covariance is None:
+            return variance
+        return np.maximum(variance - 2.0 * self.covariance[first, second], 0.0)
 
     def draws(self, mean: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw scores, (n_draws, n_items): jointly, or for many items each by itself."""

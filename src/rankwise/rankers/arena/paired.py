@@ -1,8 +1,9 @@
 """Scores from comparisons of two items, with ties, covariates, and judges of given habits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from math import pi
+from typing import Self, final
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,11 +26,27 @@ class PairedModel(ScoreModel):
     width : (n_cells,) or None
         Lead within which a judge ties. When left out, and where there are ties, one width is the
         first parameter; the effects of covariates follow.
+    variance : (n_cells,) or None
+        Variance of every lead, over which the log-likelihood is averaged: E log sigma(s) is about
+        log sigma(k s) / k with k = (1 + pi variance / 8)^(-1/2). The maximum is then the mean of a
+        Gaussian close to the posterior, and not its mode. It comes with a width.
     """
 
     cells: Cells
     reliability: FloatArray | None = None
     width: FloatArray | None = None
+    variance: FloatArray | None = None
+
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
+        """Average over leads f_first - f_second of this variance, with the width as learnt."""
+        width = self.width
+        if self.learns_width:
+            width = np.full(self.cells.n_cells, parameters[0])
+        return replace(self, width=width, variance=self._factor**2 * variance)
+
+    def effects(self, parameters: FloatArray) -> FloatArray:
+        """Return the effects of covariates, which follow the width."""
+        return parameters[1:] if self.learns_width else parameters
 
     @property
     def n_items(self) -> int:
@@ -52,13 +69,17 @@ class PairedModel(ScoreModel):
         return np.append(np.log((1.0 + share) / (1.0 - share)), effects)
 
     @cached_property
+    def _flatness(self) -> FloatArray | float:
+        return 1.0 if self.variance is None else 1.0 / np.sqrt(1.0 + pi / 8.0 * self.variance)
+
+    @cached_property
     def _factor(self) -> FloatArray | float:
         return 1.0 if self.reliability is None else self.reliability
 
     def leads(self, f: FloatArray, parameters: FloatArray) -> FloatArray:
         """Return the lead of the first item in every cell, before reliability."""
         s = f[self.cells.first] - f[self.cells.second]
-        effects = parameters[1:] if self.learns_width else parameters
+        effects = self.effects(parameters)
         return s + self.cells.covariates @ effects if len(effects) else s
 
     def _leads_and_width(
@@ -67,7 +88,8 @@ class PairedModel(ScoreModel):
         width: FloatArray | float = 0.0 if self.width is None else self.width
         if self.learns_width:
             width = float(parameters[0])
-        return self._factor * self.leads(f, parameters), width
+        k = self._flatness
+        return k * self._factor * self.leads(f, parameters), k * width
 
     def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
         """Return the derivatives of the log-likelihood of all cells."""
@@ -77,13 +99,14 @@ class PairedModel(ScoreModel):
         """Return the log-likelihood."""
         if self.learns_width and parameters[0] <= 0.0:
             return -np.inf
-        return float(log_likelihoods(self.cells, *self._leads_and_width(f, parameters)).sum())
+        found = log_likelihoods(self.cells, *self._leads_and_width(f, parameters))
+        return float(np.sum(found / self._flatness))
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return its derivatives."""
         cells, a = self.cells, self._factor
         found = self.answers(f, parameters)
-        weight, slope = a * a * found.curvature, a * found.slope
+        weight, slope = self._flatness * a * a * found.curvature, a * found.slope
         x = cells.covariates
         gradient, curvature = x.T @ slope, x.T @ (weight[:, None] * x)
         mixed = [cells.scatter(weight * column) for column in x.T]
@@ -111,7 +134,7 @@ class PairedModel(ScoreModel):
             assert cells.judge is not None
             value, column, n_columns = self._factor * found.slope, cells.judge, cells.n_judges
         else:
-            value = self._factor * np.sqrt(found.curvature)
+            value = self._factor * np.sqrt(self._flatness * found.curvature)
             column, n_columns = np.arange(cells.n_cells), cells.n_cells
         values = np.concatenate([value, -value])
         return csr_array((values, (rows, np.tile(column, 2))), shape=(cells.n_items, n_columns))

@@ -1,6 +1,6 @@
 """Leaderboards of named items from comparisons or rankings, without features."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +24,9 @@ from rankwise.rankers.randomness import generator
 
 N_DRAWS, N_DRAWS_MANY = 2000, 200
 """Draws from which ranks are counted: for few items, and for many."""
+
+AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
+"""How often leads are averaged over, and the mean variance of a lead that does not ask for it."""
 
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, before anything is known about an answer."""
@@ -98,7 +101,8 @@ def leaderboard(
                 "`judges`, `first`, `half_life` and `columns` are for comparisons of two items: "
                 "got a ChoiceTable. Leave them out."
             )
-        return _chosen_board(comparisons, deviation, level, rng, clustered=clustered)
+        with few_threads(comparisons.n_items):
+            return _chosen_board(comparisons, deviation, level, rng, clustered=clustered)
     table = read_comparisons(comparisons, columns)
     if half_life is not None:
         table = table.decayed(half_life)
@@ -107,9 +111,11 @@ def leaderboard(
             "`judges` and `clustered` need to know who judged: the comparisons have no judges. "
             "Name the column of the judges."
         )
-    fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
-    answers = sum_by(np.append(table.first, table.second), np.tile(table.weight, 2), table.n_items)
-    return _board(table.names, fit, answers, level, rng, clustered=clustered)
+    ends = np.append(table.first, table.second)
+    answers = sum_by(ends, np.tile(table.weight, 2), table.n_items)
+    with few_threads(table.n_items):
+        fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
+        return _board(table.names, fit, answers, level, rng, clustered=clustered)
 
 
 @final
@@ -140,11 +146,30 @@ def _fitted(
         model, mode, habits = fitted_judges(cells, deviation, rng)
         report = judge_report(table.judge.names, cells, model, mode, habits)
         width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
-        return _ArenaFit(model, mode, width, names, report)
+        return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names, report)
     model = PairedModel(cells)
     mode = fitted_scores(model, deviation, rng)
     width = float(mode.parameters[0]) if model.learns_width else 0.0
-    return _ArenaFit(model, mode, width, names)
+    return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names)
+
+
+def _averaged(
+    model: PairedModel, mode: Mode, deviation: float | None, rng: np.random.Generator
+) -> tuple[PairedModel, Mode]:
+    """Move from the mode to the mean, where leads are uncertain; the width stays.
+
+    With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
+    """
+    cells, found = model.cells, model
+    for _ in range(AVERAGE_ROUNDS if mode.precision.is_dense else 1):
+        spread = ScoreSpread.of(found, mode, rng, clustered=False)
+        variance = spread.lead_variance(cells.first, cells.second)
+        if variance.mean() < SMALL_VARIANCE:
+            break
+        start = replace(mode, parameters=found.effects(mode.parameters))
+        found = found.averaged(mode.parameters, variance)
+        mode = fitted_scores(found, deviation, rng, start)
+    return found, mode
 
 
 def _covariates(table: ComparisonTable, *, first: bool) -> tuple[FloatArray, tuple[str, ...]]:
@@ -179,10 +204,9 @@ def _board(
 ) -> Leaderboard:
     fit.mode.ending.warn(stacklevel=4)
     f = fit.mode.f - fit.mode.f.mean()
-    with few_threads(len(f)):
-        spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
-        n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY
-        draws = spread.draws(f, n_draws, rng)
+    spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
+    n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY
+    draws = spread.draws(f, n_draws, rng)
     return Leaderboard.of(
         names,
         f,
