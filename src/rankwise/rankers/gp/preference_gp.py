@@ -301,7 +301,9 @@ class PreferenceGP(ProcessRanker):
         has_features = X is not None
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
-        return self._fit(self._check_rows(X), y, qid, sample_weight, answers, has_features)
+        rows = self._check_rows(X)
+        learnt = self._fit(rows, y, qid, sample_weight, answers, has_features=has_features)
+        return self._condition(*learnt)
 
     def _known_names(self, names: NDArray[Any] | None, X: Any) -> NDArray[Any] | None:
         """Return the names of the rows of X, or their numbers; None without X."""
@@ -316,9 +318,10 @@ class PreferenceGP(ProcessRanker):
         qid: ArrayLike | None,
         sample_weight: ArrayLike | None,
         answers: NamedAnswers,
+        *,
         has_features: bool,
-    ) -> Self:
-        """Learn from checked rows."""
+    ) -> tuple[Inference, SiteParameters | None]:
+        """Find the parameters from checked rows; what is left is the posterior."""
         given = dict(answers.arguments)
         tied, tied_weight = given.pop("tied"), given.pop("tied_weight")
         refuse_unread(tied, given["pair_margin"], given["pairs"], self.likelihood, tied_weight)
@@ -335,7 +338,7 @@ class PreferenceGP(ProcessRanker):
         self.n_queries_ = data.queries.n_queries
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
         self.fitted_with_qid_ = data.has_qid
-        return self._condition(*self._learn(comparisons, items.rows(data.weight), basis, rng))
+        return self._learn(comparisons, items.rows(data.weight), basis, rng)
 
     def _items(self, X: FloatArray, *, is_scored: bool) -> DistinctItems:
         merged = self._rule(is_scored=is_scored) == "merged"
