@@ -19,9 +19,10 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     r"""Read a data file in the format that its name gives.
 
     ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
-    `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet`` and ``.pq`` by `read_table`; all but Parquet
-    may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another name is read as svmlight if
-    its first line looks like it, and so is a pipe, of which nothing must be read twice.
+    `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet``, ``.pq`` and ``.xlsx`` by `read_table`; all
+    but Parquet and Excel may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another name
+    is read as svmlight if its first line looks like it, and so is a pipe, of which nothing must be
+    read twice.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from rankwise.io.svmlight.reader import (
     scan_svmlight,
 )
 from rankwise.io.tables.csv import DELIMITERS
+from rankwise.io.tables.excel import EXCEL_SUFFIXES
 from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, open_parquet
 from rankwise.io.tables.reading import USUAL_Y, if_any, item_columns
 
@@ -124,7 +125,7 @@ def open_stream(
     """
     refuse_stream(path, "be read in chunks")
     suffix = format_suffix(path)
-    if suffix in DELIMITERS:
+    if suffix in DELIMITERS or suffix in EXCEL_SUFFIXES:
         raise DataFileError(
             f"{os.fspath(path)}: expected a svmlight or Parquet file to be read in chunks, got "
             f"{suffix!r}. Convert it, or read it whole with read_table."

@@ -64,21 +64,36 @@ class ParquetTable(DataTable):
 
     def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
         """Return a column, or its part from row ``first`` on, as finite numbers."""
-        if str(column.type) not in _NUMERIC_TYPES:
-            raise CellError(self.path, "all rows", name, "numbers", str(column.type))
-        values = np.asarray(column.cast("float64", safe=False))
-        self._refuse(name, ~np.isfinite(values), "a finite number", first)
-        return values
+        return arrow_numbers(self.path, name, column, first)
 
     def ids(self, name: str, column: Any, first: int = 0) -> NDArray[Any]:
         """Return a column, or its part from row ``first`` on, as ids."""
-        self._refuse(name, np.asarray(column.is_null(nan_is_null=True)), "an id", first)
-        return np.asarray(column.to_pylist())
+        return arrow_ids(self.path, name, column, first)
 
-    def _refuse(self, name: str, bad: NDArray[Any], expected: str, first: int) -> None:
-        if bad.any():
-            row = f"row {first + int(np.argmax(bad)) + 1}"
-            raise CellError(self.path, row, name, expected, "none (null, NaN or infinity)")
+
+def arrow_numbers(
+    path: str | os.PathLike[str], name: str, column: Any, first: int = 0
+) -> FloatArray:
+    """Return an Arrow column, whose first cell is in row ``first`` + 1, as finite numbers."""
+    if str(column.type) not in _NUMERIC_TYPES:
+        raise CellError(path, "all rows", name, "numbers", str(column.type))
+    values = np.asarray(column.cast("float64", safe=False))
+    _refuse(path, name, ~np.isfinite(values), "a finite number", first)
+    return values
+
+
+def arrow_ids(path: str | os.PathLike[str], name: str, column: Any, first: int = 0) -> NDArray[Any]:
+    """Return an Arrow column, whose first cell is in row ``first`` + 1, as ids."""
+    _refuse(path, name, np.asarray(column.is_null(nan_is_null=True)), "an id", first)
+    return np.asarray(column.to_pylist())
+
+
+def _refuse(
+    path: str | os.PathLike[str], name: str, bad: NDArray[Any], expected: str, first: int
+) -> None:
+    if bad.any():
+        row = f"row {first + int(np.argmax(bad)) + 1}"
+        raise CellError(path, row, name, expected, "none (null, NaN or infinity)")
 
 
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:

@@ -13,10 +13,11 @@ from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_write
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
+from rankwise.io.tables.excel import EXCEL_SUFFIXES, ExcelTable
 from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, write_parquet
 from rankwise.io.tables.table import CellError, DataTable
 
-TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES}
+TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES}
 """The suffixes of tables, without that of a compression."""
 
 USUAL_Y = ["y", "label", "score", "relevance"]
@@ -39,9 +40,10 @@ def read_table(
     qid: str | None = None,
     features: Sequence[str] | None = None,
 ) -> RankingData:
-    r"""Read items from a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file with named columns.
+    r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
 
-    Parquet needs pyarrow, the extra ``tables``. One pass over the file.
+    CSV and TSV may be compressed (.gz, .xz, .bz2). Parquet and Excel need the extra ``tables``; of
+    an Excel file the first sheet is read. One pass over the file.
 
     Parameters
     ----------
@@ -114,6 +116,10 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     "Bella, vista",1.0
     """
     suffix = _table_suffix(path)
+    if suffix in EXCEL_SUFFIXES:
+        raise DataFileError(
+            f"{os.fspath(path)}: Excel files are read only. Write .csv, which Excel opens."
+        )
     vectors = {name: np.asarray(values) for name, values in columns.items()}
     shapes = {name: vector.shape for name, vector in vectors.items()}
     if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) > 1:
@@ -132,6 +138,8 @@ def open_table(path: str | os.PathLike[str]) -> DataTable:
     suffix = _table_suffix(path)
     if suffix in PARQUET_SUFFIXES:
         return ParquetTable.open(path)
+    if suffix in EXCEL_SUFFIXES:
+        return ExcelTable.open(path)
     return CsvTable.open(path, DELIMITERS[suffix])
 
 
