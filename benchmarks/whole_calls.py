@@ -77,8 +77,9 @@ def words(n_items, n_features, n_words):
     rng = np.random.default_rng(0)
     frequency = 1 / np.arange(1, n_features + 1)
     drawn = rng.choice(n_features, size=(n_items, n_words), p=frequency / frequency.sum())
-    starts = np.arange(n_items + 1) * n_words
-    X = csr_array((np.ones(drawn.size), drawn.ravel(), starts), shape=(n_items, n_features))
+    starts = np.arange(n_items + 1, dtype=np.int32) * n_words
+    indices = drawn.ravel().astype(np.int32)
+    X = csr_array((np.ones(drawn.size), indices, starts), shape=(n_items, n_features))
     X.sum_duplicates()
     signal = X @ rng.normal(size=n_features)
     return X, np.round(2 * signal / signal.std() + rng.normal(size=n_items))
