@@ -349,14 +349,18 @@ def _dual(
     order, starts = folds.order(of_component[dual.root.component])
     held_out = np.zeros((len(alphas), *dual.C0.shape))
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
-    error = _error(dual.spectrum.rcond(alphas))
-    for q in range(folds.n_folds):
+    pivots = np.ones((folds.n_folds, len(alphas)))
+
+    def leave_out(q: int) -> None:
         U = order[starts[q] : starts[q + 1]]
-        held_out[:, U], pivot = dual.predict(U)
-        error = np.maximum(error, _error(pivot))
+        held_out[:, U], pivots[q] = dual.predict(U)
         members = np.flatnonzero(folds.fold[unpaired] == q)
         if len(members):
             out[:, unpaired[members]] = dual.predict_unpaired(U, held_out[:, U], members)
+
+    with serial_blas():
+        in_threads(leave_out, folds.n_folds)
+    error = _error(np.minimum(dual.spectrum.rcond(alphas), pivots.min(axis=0, initial=1.0)))
     active = (graph.laplacian.component >= 0) & (folds.fold >= 0)
     for a in range(len(alphas)):
         out[a, active] = dual.root.to_scores(held_out[a])[active]
