@@ -121,6 +121,8 @@ def loaded_by_name() -> set[str]:
             ):
                 prefix = getattr(call.args[0].values[0], "value", "")
                 found |= {prefix + word for word in words if prefix + word in MODULES}
+            elif ast.unparse(call.func) == "import_module":
+                found |= words & set(MODULES)
     return found
 
 

@@ -16,14 +16,20 @@ from rankwise.cli.commands import (
     Ask,
     Demo,
     Evaluate,
+    ExplainCommand,
+    ExportCommand,
     Fit,
     FitDORM,
     FitKPCRank,
     FitLinear,
     FitRLS,
     FitSVM,
+    LeaderboardCommand,
     Predict,
     Prefer,
+    ReportCommand,
+    ServeCommand,
+    WarmUpCommand,
 )
 from rankwise.core.errors import RankwiseError
 
@@ -31,7 +37,13 @@ COMMANDS: dict[type, str] = {
     Predict: "predict",
     Evaluate: "evaluate",
     Prefer: "prefer",
+    LeaderboardCommand: "leaderboard",
     Ask: "ask",
+    ExplainCommand: "explain",
+    ReportCommand: "report",
+    ExportCommand: "export",
+    ServeCommand: "serve",
+    WarmUpCommand: "warm-up",
     Demo: "demo",
 }
 FAMILIES: dict[type, str] = {
@@ -41,7 +53,11 @@ FAMILIES: dict[type, str] = {
     FitKPCRank: "kpcrank",
     FitDORM: "dorm",
 }
-JOBS: dict[type, str] = {Fit: "fit", **FAMILIES, **COMMANDS}
+JOBS: dict[type, str] = {
+    Fit: "fits.fit",
+    **{command: f"fits.{name}" for command, name in FAMILIES.items()},
+    **{command: name.replace("-", "_") for command, name in COMMANDS.items()},
+}
 GROUPS = ("fit",)
 RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""

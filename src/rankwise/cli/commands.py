@@ -27,6 +27,7 @@ from rankwise.cli.options import (
     KernelOption,
     MaxIterOption,
     MeasureOption,
+    ModelArgument,
     ModelOption,
     PairsOption,
     QidColumn,
@@ -328,10 +329,7 @@ class Predict:
     For example: rankwise predict model test.txt -o scores.txt
     """
 
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A model of rankwise fit.", show_default=False),
-    ]
+    model: ModelArgument
     data: DataArgument
     output: Annotated[
         Path | None,
@@ -495,6 +493,157 @@ class Ask:
             return self.answers
         name = self.items.resolve().name if self.items.is_dir() else self.items.stem
         return self.items.resolve().parent / f"{name}.answers.db"
+
+
+@final
+@dataclass(frozen=True)
+class LeaderboardCommand:
+    """Rank names from who beat whom: scores and ranks with intervals.
+
+    For example: rankwise leaderboard battles.csv --judges
+    """
+
+    comparisons: Annotated[
+        Path,
+        typer.Argument(
+            metavar="COMPARISONS",
+            help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won.",
+            show_default=False,
+        ),
+    ]
+    format: Annotated[
+        Literal["text", "markdown", "csv", "json", "html"], typer.Option(help="How to print it.")
+    ] = "text"
+    elo: Annotated[bool, typer.Option("--elo", help="Print scores on the scale of Elo.")] = False
+    judges: Annotated[
+        bool,
+        typer.Option("--judges", help="Learn how reliable each judge is (column judge)."),
+    ] = False
+    clustered: Annotated[
+        bool, typer.Option("--clustered", help="Let intervals allow for answers of one judge.")
+    ] = False
+    first: Annotated[
+        bool, typer.Option("--first", help="Learn how much being shown first is worth.")
+    ] = False
+    half_life: Annotated[
+        float | None, typer.Option(help="Days after which a comparison counts half; needs dates.")
+    ] = None
+    level: Annotated[
+        float, typer.Option(help="Probability with which a score and a rank lie in the intervals.")
+    ] = 0.9
+
+
+@final
+@dataclass(frozen=True)
+class ExportCommand:
+    """Write a model for another engine, checked against its own scores.
+
+    For example: rankwise export model -o model.onnx
+    """
+
+    model: ModelArgument
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
+    ]
+    format: Annotated[
+        Literal["onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"] | None,
+        typer.Option(help="The engine; by default from the suffix .onnx or .pmml."),
+    ] = None
+    feature_names: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="How the engine calls the features, with commas."),
+    ] = None
+    precision: Annotated[
+        Literal["double", "single"], typer.Option(help="Of the numbers in an ONNX file.")
+    ] = "double"
+
+
+@final
+@dataclass(frozen=True)
+class ReportCommand:
+    """Write a page about a model: measures with intervals, best and worst queries, features.
+
+    For example: rankwise report model test.txt -o report.html
+    """
+
+    model: ModelArgument
+    data: DataArgument
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")
+    ]
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure such as 'NDCG @ 10'; may be repeated.")
+    ] = None
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="MODEL", help="Another model to compare with; may be repeated."),
+    ] = None
+    zero_based: ZeroBased = None
+    y: YColumn = None
+    qid: QidColumn = None
+    features: FeatureColumns = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data file."""
+        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
+
+
+@final
+@dataclass(frozen=True)
+class ExplainCommand:
+    """Say why one item of a data file is above another, feature by feature.
+
+    For example: rankwise explain model test.txt --item 3 --above 7
+    """
+
+    model: ModelArgument
+    data: DataArgument
+    item: Annotated[int, typer.Option(min=0, help="The row of the item, from 0.")] = 0
+    above: Annotated[
+        int | None,
+        typer.Option(min=0, help="The row to compare with; the others of its query if left out."),
+    ] = None
+    zero_based: ZeroBased = None
+    y: YColumn = None
+    qid: QidColumn = None
+    features: FeatureColumns = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data file."""
+        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
+
+
+@final
+@dataclass(frozen=True)
+class ServeCommand:
+    """Serve a model over HTTP: post the items of a query, get scores and order.
+
+    For example: rankwise serve model --port 8000
+    """
+
+    model: ModelArgument
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")] = 8000
+    max_items: Annotated[int, typer.Option(min=1, help="Items of one request, at most.")] = 10_000
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of one request, at most.")] = (
+        16_000_000
+    )
+
+
+@final
+@dataclass(frozen=True)
+class WarmUpCommand:
+    """Compile everything once, so that no later process has to: a minute or two.
+
+    For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
+    """
+
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where compiled code goes; where it is looked for anyway if left out."),
+    ] = None
 
 
 @final

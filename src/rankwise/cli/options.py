@@ -21,6 +21,9 @@ GRID = "0.1,1,10 or first:last:number, evenly spaced in the logarithms"
 
 # Files
 
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model of rankwise fit.", show_default=False)
+]
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help=f"The items: {FORMATS}", show_default=False)
 ]

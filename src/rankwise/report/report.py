@@ -22,7 +22,7 @@ from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
 from rankwise.report.figures import FigureWriter
 from rankwise.report.sections import (
-    Judged,
+    JudgedModels,
     Section,
     calibration_section,
     comparison_section,
@@ -152,7 +152,7 @@ def _judged(
     measures: Any,
     feature_names: Sequence[str] | None,
     item_names: Sequence[Any] | None,
-) -> Judged:
+) -> JudgedModels:
     models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
     if not models:
         raise InvalidInputError("`rankers` must hold at least one fitted ranker: got none.")
@@ -164,7 +164,7 @@ def _judged(
         names = getattr(first, "feature_names_in_", getattr(X, "columns", None))
     items = [f"item {at}" for at in range(len(rows))] if item_names is None else item_names
     check_length("item_names", np.empty(len(items)), len(rows))
-    return Judged(
+    return JudgedModels(
         rankers={str(name): model for name, model in models.items()},
         X=rows,
         y=truth,
@@ -176,7 +176,7 @@ def _judged(
     )
 
 
-def _render(title: str, judged: Judged, first: Evaluation, sections: list[Section]) -> str:
+def _render(title: str, judged: JudgedModels, first: Evaluation, sections: list[Section]) -> str:
     try:
         import jinja2  # noqa: PLC0415 - optional dependency
     except ImportError as error:
@@ -195,7 +195,7 @@ def _render(title: str, judged: Judged, first: Evaluation, sections: list[Sectio
     )
 
 
-def _cards(judged: Judged, first: Evaluation) -> list[tuple[str, str, str]]:
+def _cards(judged: JudgedModels, first: Evaluation) -> list[tuple[str, str, str]]:
     """Return the measures of the first model, as large numbers with their intervals."""
     name = next(iter(judged.rankers))
     cards = []

@@ -37,7 +37,7 @@ N_BINS = 10
 
 @final
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedModels:
     """Hold the rankers and what they are judged on.
 
     Parameters
@@ -105,7 +105,7 @@ def ranker_of(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
-def training_section(judged: Judged) -> Section:
+def training_section(judged: JudgedModels) -> Section:
     """Say what was trained on what, and what it is judged on."""
     rows = [["model", "ranker", "settings", "features", "training queries"]]
     for name, model in judged.rankers.items():
@@ -135,14 +135,14 @@ def training_section(judged: Judged) -> Section:
     return Section(
         "What was trained",
         (
-            f"Judged on {len(y)} items: {queries}; {values}.",
+            f"JudgedModels on {len(y)} items: {queries}; {values}.",
             "If a model has seen these items in training, its values below are too good.",
         ),
         (("Models", rows),),
     )
 
 
-def evaluations_of(judged: Judged) -> dict[str, Evaluation]:
+def evaluations_of(judged: JudgedModels) -> dict[str, Evaluation]:
     """Measure every model."""
     return {
         name: evaluate(judged.y, _scores(model, judged), judged.qid, judged.measures)
@@ -150,7 +150,7 @@ def evaluations_of(judged: Judged) -> dict[str, Evaluation]:
     }
 
 
-def _scores(model: Any, judged: Judged) -> FloatArray:
+def _scores(model: Any, judged: JudgedModels) -> FloatArray:
     scores: FloatArray = np.asarray(predicted(model, judged.X), dtype=float)
     if scores.ndim > 1:
         raise InvalidInputError(
@@ -160,7 +160,9 @@ def _scores(model: Any, judged: Judged) -> FloatArray:
     return scores
 
 
-def measures_section(judged: Judged, found: dict[str, Evaluation], draw: FigureWriter) -> Section:
+def measures_section(
+    judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
+) -> Section:
     """Show every measure with its interval and spread over queries."""
     several = judged.queries.n_queries > 1
     rows = [["measure", *found]]
@@ -203,7 +205,7 @@ def _paint_spread(ax: Any, found: dict[str, Evaluation]) -> None:
         ax.legend()
 
 
-def comparison_section(judged: Judged, found: dict[str, Evaluation]) -> Section | None:
+def comparison_section(judged: JudgedModels, found: dict[str, Evaluation]) -> Section | None:
     """Test every other model against the first, query by query."""
     if len(found) < 2 or judged.queries.n_queries < 2:
         return None
@@ -223,7 +225,7 @@ def comparison_section(judged: Judged, found: dict[str, Evaluation]) -> Section 
     return Section("Models side by side", text, (("Paired tests", rows),))
 
 
-def selection_sections(judged: Judged, draw: FigureWriter) -> list[Section]:
+def selection_sections(judged: JudgedModels, draw: FigureWriter) -> list[Section]:
     """Draw the held-out values that each model's parameter was chosen by."""
     sections = []
     for name, model in judged.rankers.items():
@@ -246,7 +248,7 @@ def selection_sections(judged: Judged, draw: FigureWriter) -> list[Section]:
     return sections
 
 
-def queries_section(judged: Judged, found: dict[str, Evaluation]) -> Section | None:
+def queries_section(judged: JudgedModels, found: dict[str, Evaluation]) -> Section | None:
     """Show the queries that the first model ranks best and worst, with their items."""
     if judged.queries.n_queries < 2:
         return None
@@ -267,7 +269,7 @@ def queries_section(judged: Judged, found: dict[str, Evaluation]) -> Section | N
     return Section("Best and worst queries", text, tuple(tables))
 
 
-def _query_rows(judged: Judged, scores: FloatArray, query: int) -> list[list[str]]:
+def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[list[str]]:
     members = np.flatnonzero(judged.queries.index == query)
     ranked = members[np.argsort(-scores[members], kind="stable")]
     ideal = members[np.argsort(-judged.y[members], kind="stable")]
@@ -281,7 +283,9 @@ def _query_rows(judged: Judged, scores: FloatArray, query: int) -> list[list[str
     return rows
 
 
-def features_section(judged: Judged, found: dict[str, Evaluation], draw: FigureWriter) -> Section:
+def features_section(
+    judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
+) -> Section:
     """Show which features the first model uses, and why its first item is first."""
     name, model = next(iter(judged.rankers.items()))
     measure = found[name].measures[0]
@@ -317,7 +321,7 @@ def _importance_rows(importance: FeatureImportance) -> list[list[str]]:
     return rows
 
 
-def _first_explanation(judged: Judged, model: Any) -> Explanation | None:
+def _first_explanation(judged: JudgedModels, model: Any) -> Explanation | None:
     """Compare the first two items of the first query that has several."""
     members = np.flatnonzero(judged.queries.index == int(np.argmax(judged.queries.sizes > 1)))
     if len(members) < 2:
@@ -335,7 +339,7 @@ def _first_explanation(judged: Judged, model: Any) -> Explanation | None:
     )
 
 
-def _told(explanation: Explanation, judged: Judged) -> str:
+def _told(explanation: Explanation, judged: JudgedModels) -> str:
     assert explanation.b is not None
     items = judged.items[explanation.a], judged.items[explanation.b]
     query = judged.queries.ids[judged.queries.index[explanation.a]]
@@ -357,7 +361,7 @@ def _process_itself(model: ProcessRanker) -> ProcessRanker:
     return model
 
 
-def calibration_section(judged: Judged, draw: FigureWriter) -> Section | None:
+def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | None:
     """Compare the probabilities of a process with how often they come true."""
     processes = {name: _process(model) for name, model in judged.rankers.items()}
     known = {name: process for name, process in processes.items() if process is not None}
@@ -388,7 +392,7 @@ def calibration_section(judged: Judged, draw: FigureWriter) -> Section | None:
     return Section("Calibration", text, (("Calibration", rows),), (figure,))
 
 
-def _pairs_to_judge(judged: Judged) -> tuple[np.ndarray, np.ndarray]:
+def _pairs_to_judge(judged: JudgedModels) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of different score inside queries, each in both directions."""
     found = []
     for rows in judged.queries:
@@ -422,7 +426,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
         ax.legend()
 
 
-def roc_section(judged: Judged, draw: FigureWriter) -> Section | None:
+def roc_section(judged: JudgedModels, draw: FigureWriter) -> Section | None:
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
         return None
@@ -478,22 +482,24 @@ def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> Non
 
 
 @singledispatch
-def _left_out(model: Any, judged: Judged) -> AUCEstimate | None:  # noqa: ARG001
+def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | None:  # noqa: ARG001
     """Return the leave-pair-out estimate of a RankRLS model, None for other models."""
     return None
 
 
 @_left_out.register
-def _left_out_of_ranker(model: RankRLS, judged: Judged) -> AUCEstimate | None:
+def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | None:
     return _leave_pairs_out(judged, model.alpha, model.kernel_, model.ties)
 
 
 @_left_out.register
-def _left_out_of_choice(model: RankRLSCV, judged: Judged) -> AUCEstimate | None:
+def _left_out_of_choice(model: RankRLSCV, judged: JudgedModels) -> AUCEstimate | None:
     return _leave_pairs_out(judged, model.alpha_, model.kernel_, model.ties_)
 
 
-def _leave_pairs_out(judged: Judged, alpha: float, kernel: Kernel, ties: Any) -> AUCEstimate | None:
+def _leave_pairs_out(
+    judged: JudgedModels, alpha: float, kernel: Kernel, ties: Any
+) -> AUCEstimate | None:
     if not kernel.is_function:
         return None
     return leave_pair_out_auc(judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties)

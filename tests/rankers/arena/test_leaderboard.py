@@ -10,7 +10,6 @@ from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, leaderboar
 from rankwise.io import ComparisonColumns
 from rankwise.rankers.arena import newton
 from rankwise.rankers.arena.cells import Cells
-from rankwise.rankers.arena.chosen import ChosenModel
 from rankwise.rankers.arena.judges import Habits, fitted_judges
 from rankwise.rankers.arena.newton import (
     PARAMETER_DEVIATION,
@@ -20,6 +19,7 @@ from rankwise.rankers.arena.newton import (
     most_probable_scores,
 )
 from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.arena.rating import ChosenModel
 
 
 def world(n_items=8, n_rows=150, width=0.4, seed=0, spread=1.0, **columns):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from rankwise.cli.commands import Demo
-from rankwise.cli.jobs.training import judge
+from rankwise.cli.jobs.fits.training import judge
 from rankwise.cli.output import decimals, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.queries import Queries

@@ -16,7 +16,7 @@ from rankwise.measures.value import Measure
 def run(command: Evaluate) -> None:
     """Print the mean of each measure; write the values by query where asked."""
     measures = _measures(command)
-    check_target(command.per_query)
+    check_target(command.per_query, command.data, command.scores)
     evaluation = _evaluation(command, measures)
     if command.per_query is not None:
         write_table(command.per_query, evaluation.per_query)

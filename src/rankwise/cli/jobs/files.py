@@ -3,17 +3,20 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
-from rankwise.io.files import format_suffix
+from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.pairs import PairData, read_pairs
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.storage import load
 
 
 def read_items(
@@ -48,6 +51,31 @@ def read_items(
             "Choose the columns with --features."
         )
     return data
+
+
+def read_items_of(ranker: Any, path: Path, layout: DataLayout) -> RankingData:
+    """Read a data file with the features, names and numbering that a ranker was fitted with."""
+    known = vars(ranker)
+    names = known.get("feature_names_in_")
+    if layout.zero_based is None and "zero_based_" in known:
+        layout = replace(layout, zero_based=known["zero_based_"])
+    return read_items(
+        path,
+        layout,
+        n_features=ranker.n_features_in_,
+        names=None if names is None else tuple(map(str, names)),
+    )
+
+
+def load_ranker(path: Path) -> Ranker:
+    """Load a model that scores items by their features."""
+    ranker = load(path)
+    if not isinstance(ranker, Ranker):
+        raise ModelFileError(
+            f"{path} must hold a ranker of items with features: it holds a "
+            f"{type(ranker).__name__}. Use its methods in Python."
+        )
+    return ranker
 
 
 def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
@@ -103,8 +131,8 @@ def is_table(path: Path) -> bool:
     return format_suffix(path) in TABLE_SUFFIXES
 
 
-def check_target(path: Path | None) -> None:
-    """Refuse, before the work is done, a file that could not be written after it."""
+def check_target(path: Path | None, *inputs: Path | None) -> None:
+    """Refuse, before the work is done, a file that could not be written, or that is an input."""
     if path is None:
         return
     if path.is_dir():
@@ -113,6 +141,12 @@ def check_target(path: Path | None) -> None:
         raise InvalidInputError(
             f"The folder of {path} must exist: there is no {path.parent}. Create it first."
         )
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise InvalidInputError(
+                f"{path} must not be written over {given}, which is read. Name another file."
+            )
+    refuse_unwritable(path)
 
 
 def _refuse_columns(path: Path, layout: DataLayout) -> None:

@@ -3,18 +3,15 @@
 import sys
 
 from rankwise.cli.commands import Predict
-from rankwise.cli.jobs.files import check_target, columns_chosen, read_items
+from rankwise.cli.jobs.files import check_target, columns_chosen, load_ranker, read_items_of
 from rankwise.cli.output import counted
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import ModelFileError
 from rankwise.io.scores import write_scores
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.storage import load
 
 
 def run(command: Predict) -> None:
     """Write the scores to a file, or to standard output."""
-    check_target(command.output)
+    check_target(command.output, command.model, command.data)
     scores = predict(command)
     if command.output is None:
         write_scores(sys.stdout, scores)
@@ -25,15 +22,7 @@ def run(command: Predict) -> None:
 
 def predict(command: Predict) -> FloatArray:
     """Score the items; those of a table by the names of the features, if the model knows them."""
-    ranker = load(command.model)
-    if not isinstance(ranker, Ranker):
-        raise ModelFileError(
-            f"{command.model} must hold a ranker of items with features: it holds a "
-            f"{type(ranker).__name__}. Use its methods in Python."
-        )
-    found = vars(ranker).get("feature_names_in_")
-    names = None if found is None else tuple(map(str, found))
-    n_features: int = ranker.n_features_in_
-    data = read_items(command.data, command.layout, n_features=n_features, names=names)
+    ranker = load_ranker(command.model)
+    data = read_items_of(ranker, command.data, command.layout)
     with columns_chosen():
         return ranker.predict(data.X)

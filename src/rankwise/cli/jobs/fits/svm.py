@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from rankwise.cli.commands import FitSVM
-from rankwise.cli.jobs.training import (
+from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     best_of,

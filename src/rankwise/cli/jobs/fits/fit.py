@@ -3,8 +3,8 @@
 from functools import partial
 
 from rankwise.cli.commands import Fit
-from rankwise.cli.jobs.rls import describe, fit_best
-from rankwise.cli.jobs.training import FitInput, fit_and_save
+from rankwise.cli.jobs.fits.rls import describe, fit_best
+from rankwise.cli.jobs.fits.training import FitInput, fit_and_save
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure

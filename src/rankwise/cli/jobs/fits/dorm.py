@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from rankwise.cli.commands import FitDORM
-from rankwise.cli.jobs.training import (
+from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     fit_and_save,

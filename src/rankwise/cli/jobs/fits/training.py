@@ -56,7 +56,7 @@ class FitInput:
     @classmethod
     def read(cls, command: FitCommand, pairs: Path | None = None) -> Self:
         """Read the training file, the comparisons and the validation file, where there are any."""
-        check_target(command.output)
+        check_target(command.output, command.train, pairs, command.validate)
         data = read_items(command.train, command.layout)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
@@ -74,7 +74,8 @@ class FitInput:
                 "pair_weight": read.weight,
             }
         names = None if data.feature_names is None else tuple(data.feature_names)
-        validation = read_validation(command.validate, command.layout, data.n_features, names)
+        layout = replace(command.layout, zero_based=data.zero_based)
+        validation = read_validation(command.validate, layout, data.n_features, names)
         return cls(data, preferences, validation)
 
     @property
@@ -136,6 +137,8 @@ def fit_and_save(
     seconds = time.perf_counter() - start
     if problem is not None and problem.data.feature_names is not None:
         fitted.ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
+    if problem is not None and problem.data.zero_based is not None:
+        fitted.ranker.zero_based_ = problem.data.zero_based
     fitted.ranker.save(command.output)
     report = FitReport(fitted, describe(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
     if command.json:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rankwise.cli.commands import FitKPCRank
-from rankwise.cli.jobs.training import (
+from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     fit_and_save,

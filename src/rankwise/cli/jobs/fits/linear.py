@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.cli.commands import FitLinear
 from rankwise.cli.jobs.files import check_target, columns_chosen, read_validation, reading_options
-from rankwise.cli.jobs.training import (
+from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     fit_and_save,
@@ -38,7 +38,7 @@ def run(command: FitLinear) -> None:
     memory = parse_size(command.memory or DEFAULT_MEMORY)
     check_target(command.checkpoint)
     if command.stream:
-        check_target(command.output)
+        check_target(command.output, command.train, command.validate)
         fit_and_save(command, None, lambda: _fit_file(command, ranker, memory), describe)
     else:
         problem = FitInput.read(command, command.pairs)

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rankwise.cli.commands import FitCommand, FitRLS
-from rankwise.cli.jobs.training import (
+from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     best_of,

@@ -1,0 +1,1 @@
+"""The jobs of `rankwise fit`, one file per family."""

@@ -1,0 +1,89 @@
+"""The commands around a model: export, report, explain, leaderboard."""
+
+import numpy as np
+import pytest
+
+import rankwise
+from rankwise.io import read_scores, write_svmlight
+
+
+@pytest.fixture
+def model(run, folder):
+    assert (
+        run("fit", "train.csv", "-o", "tool.model", "--y", "rating", "--qid", "city").exit_code == 0
+    )
+    return folder / "tool.model"
+
+
+def test_a_model_is_exported_and_scores_the_same(run, folder, model):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    result = run("export", model, "-o", "tool.onnx")
+    assert result.exit_code == 0, result.output
+    session = onnxruntime.InferenceSession(folder / "tool.onnx")
+    name = session.get_inputs()[0].name
+    scores = session.run(None, {name: folder.test.X})[0].ravel()
+    expected = folder.test.X @ rankwise.load(model).coef_
+    np.testing.assert_allclose(scores - scores[0], expected - expected[0], atol=1e-8)
+
+
+def test_an_explanation_names_the_features(run, folder, model):
+    first, second = np.flatnonzero(folder.test.qid == folder.test.qid[0])[:2]
+    options = ("--item", first, "--above", second, "--qid", "city")
+    result = run("explain", model, "test.csv", *options)
+    assert result.exit_code == 0, result.output
+    assert "stars" in result.output
+
+
+def test_a_report_is_written(run, folder, model):
+    pytest.importorskip("jinja2")
+    result = run("report", model, "test.csv", "-o", "page.html", "--y", "rating", "--qid", "city")
+    assert result.exit_code == 0, result.output
+    assert "<html" in (folder / "page.html").read_text()[:200].lower()
+
+
+def test_a_leaderboard_in_one_command(run, folder):
+    rows = (
+        "winner,loser,count,colour\n"
+        + "ann,bob,5,red\nbob,cat,4,red\nann,cat,6,blue\ncat,ann,1,red\n"
+    )
+    (folder / "battles.csv").write_text(rows)
+    result = run("leaderboard", "battles.csv", "--format", "json")
+    assert result.exit_code == 0, result.output
+    text = result.output[result.output.index("[") if "[" in result.output else 0 :]
+    assert "ann" in text
+    assert "columns not used: colour" in result.output + result.stderr
+    plain = run("leaderboard", "battles.csv").output
+    assert plain.index("ann") < plain.index("bob") < plain.index("cat")
+
+
+def test_the_numbering_of_features_stays_with_the_model(run, folder):
+    """A model of a file that numbers features from 0 reads later files the same way."""
+    p = folder.train
+    write_svmlight(folder / "zero.txt", p.X, p.y, p.qid, zero_based=True)
+    later = folder.test.X.copy()
+    later[:, 0] = 0.0  # no feature 0 in the file
+    write_svmlight(folder / "later.txt", later, folder.test.y, folder.test.qid, zero_based=True)
+    assert run("fit", "rls", "zero.txt", "-o", "zero.model").exit_code == 0
+    result = run("predict", "zero.model", "later.txt", "-o", "later.scores")
+    assert result.exit_code == 0, result.output
+    expected = rankwise.load(folder / "zero.model").predict(later)
+    np.testing.assert_allclose(read_scores(folder / "later.scores"), expected)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "train.txt", "-o", "train.txt"),
+        ("predict", "tool.model", "test.txt", "-o", "tool.model"),
+        ("predict", "tool.model", "test.txt", "-o", "test.txt"),
+        ("evaluate", "test.txt", "scores.txt", "--per-query", "scores.txt"),
+    ],
+)
+def test_inputs_are_never_overwritten(run, folder, model, command):
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    result = run(*command)
+    assert result.exit_code == 2
+    assert "must not be written over" in result.output + result.stderr
+    assert model.exists()
+    after = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert after == before
