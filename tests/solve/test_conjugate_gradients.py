@@ -12,7 +12,7 @@ from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, Validator, multishift_cg
 from rankwise.solve.iteration import StoppingRule
-from rankwise.solve.operators import NormalOperator, normal_operator
+from rankwise.solve.operators import GraphOperator, normal_operator
 from rankwise.solve.rows import ItemRows, as_rows
 
 ALPHAS = 10.0 ** np.arange(-3, 4)
@@ -293,7 +293,7 @@ def test_alpha_zero_ends_before_rounding_errors_take_over():
 
 def test_a_direction_without_curvature_exhausts_the_krylov_space():
     @dataclass
-    class Flat(NormalOperator):
+    class Flat(GraphOperator):
         rows: ItemRows
         graph: PreferenceGraph
 

@@ -99,7 +99,7 @@ class ShiftedSystems:
         precondition: bool = False,
     ) -> Self:
         """Build, with the preconditioner ``diag(X' L X) + alpha`` where it is wanted (Jacobi)."""
-        n_features = operator.rows.n_features
+        n_features = operator.n_features
         scale = np.ones(n_features)
         if precondition:
             diagonal = operator.approximate_diagonal() + alphas[0]

@@ -19,14 +19,37 @@ LARGEST_BLOCK = 1 << 18
 
 
 class NormalOperator(ABC):
-    """The symmetric operator ``X' L X`` and the right-hand side ``X' r`` of a preference graph."""
+    """The symmetric operator ``X' L X`` and the right-hand side ``X' r``, wherever the rows are."""
 
-    rows: ItemRows
-    graph: PreferenceGraph
+    n_features: int
 
     @abstractmethod
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``."""
+
+    @abstractmethod
+    def rhs(self) -> FloatArray:
+        """Return ``X' r``."""
+
+    @abstractmethod
+    def is_determined(self) -> bool:
+        """Tell whether there are as many independent preferences as features."""
+
+    @abstractmethod
+    def approximate_diagonal(self) -> FloatArray:
+        """Return about the diagonal of ``X' L X``."""
+
+
+class GraphOperator(NormalOperator, ABC):
+    """The operator of one preference graph and the rows of its items."""
+
+    rows: ItemRows
+    graph: PreferenceGraph
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return self.rows.n_features
 
     def rhs(self) -> FloatArray:
         """Return ``X' r``."""
@@ -50,7 +73,7 @@ class NormalOperator(ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class KnownMeans(NormalOperator):
+class KnownMeans(GraphOperator):
     """One pass over rows in any order: the means of few groups are known from their mean rows.
 
     ``mean(X_g w) = xbar_g w``, so that ``L p`` is affine in each product p on its own.
@@ -79,7 +102,7 @@ class KnownMeans(NormalOperator):
 
 @final
 @dataclass(frozen=True, eq=False)
-class QueryByQuery(NormalOperator):
+class QueryByQuery(GraphOperator):
     """One pass over rows that stand query by query: a query is visited twice while in cache."""
 
     rows: ItemRows
@@ -93,7 +116,7 @@ class QueryByQuery(NormalOperator):
 
 @final
 @dataclass(frozen=True, eq=False)
-class TwoPasses(NormalOperator):
+class TwoPasses(GraphOperator):
     """Two passes, for every graph: products, the Laplacian on them, and back."""
 
     rows: ItemRows
@@ -106,7 +129,7 @@ class TwoPasses(NormalOperator):
 
 def normal_operator(
     rows: ItemRows, graph: PreferenceGraph, largest_block: int = LARGEST_BLOCK
-) -> NormalOperator:
+) -> GraphOperator:
     """Choose the form of the operator that passes over the rows least often."""
     cliques = graph.laplacian.clique_form()
     if cliques is None:

@@ -5,10 +5,10 @@ import pytest
 
 from problems import problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
-from rankwise.features.function_space import KernelSpace, smallest_space
+from rankwise.features.function_space import ExplicitSpace, KernelSpace, smallest_space
 from rankwise.features.maps import Identity
 from rankwise.rankers.rls import leave_query_out as leave_query_out_module
-from rankwise.rankers.rls.leave_query_out import leave_query_out
+from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.selection.holdouts import Folds
 
 ALPHAS = np.array([1e-3, 1.0, 1e6])
@@ -196,3 +196,31 @@ def test_rows_that_are_not_kept_give_the_same_scores(monkeypatch):
             formed = held_out(p, Linear(), folds, None, form=form)
         np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_what_lies_elsewhere_counts_as_if_it_were_here(form):
+    rng = np.random.default_rng(4)
+    X, qid = rng.normal(size=(60, 5)), np.repeat(np.arange(12), 5)
+    X[:30, 4] = 1.0  # varies elsewhere only
+    y = np.round(X[:, 0] + rng.normal(size=60))
+    alphas = np.array([0.1, 10.0])
+    whole = PreferenceGraph.from_scores(y, qid)
+    expected = leave_query_out(
+        ExplicitSpace(X, Identity(), Identity()),
+        whole,
+        Folds.by_query(whole.queries),
+        alphas,
+        form=form,
+    ).scores[:, :30]
+    here, there = (PreferenceGraph.from_scores(y[s], qid[s]) for s in (slice(30), slice(30, 60)))
+    others = Elsewhere(there.laplacian.gram(X[30:]), X[30:].T @ there.rhs[:, None])
+    found = leave_query_out(
+        ExplicitSpace(X[:30], Identity(), Identity()),
+        here,
+        Folds.by_query(here.queries),
+        alphas,
+        form=form,
+        elsewhere=others,
+    )
+    np.testing.assert_allclose(found.scores, expected, atol=1e-10)

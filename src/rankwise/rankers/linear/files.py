@@ -22,8 +22,8 @@ from rankwise.rankers.linear.run import Settings
 from rankwise.rankers.linear.statistics import ScoredRows, Statistics, accumulate
 from rankwise.solve.conjugate_gradients import CGResult, Iterate, Validator, best_position
 from rankwise.solve.operators import (
+    GraphOperator,
     KnownMeans,
-    NormalOperator,
     QueryByQuery,
     TwoPasses,
     means_are_few,
@@ -137,7 +137,7 @@ class StreamedRows(ItemRows):
         return total
 
 
-def streamed_operator(source: RowSource, graph: PreferenceGraph, memory: int) -> NormalOperator:
+def streamed_operator(source: RowSource, graph: PreferenceGraph, memory: int) -> GraphOperator:
     """Choose the form of the operator that reads the rows least often.
 
     Two parts take at most ``memory`` bytes. A query whose rows stand together is read whole where
@@ -241,7 +241,7 @@ def stored_operator(
     settings: Settings,
     memory: int,
     cache_dir: str | PathLike[str] | None,
-) -> Iterator[NormalOperator]:
+) -> Iterator[GraphOperator]:
     """Bring the file into binary form on disk, and yield the operator that reads it part by part.
 
     The binary copy lives as long as the context. Scores and queries stay in memory.

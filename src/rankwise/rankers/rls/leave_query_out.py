@@ -49,6 +49,28 @@ SAFE_PIVOT = 1e-6
 """Below this pivot the update formula has lost digits and the fold is refitted."""
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """What data that lie elsewhere add to the normal equations.
+
+    Parameters
+    ----------
+    gram : (n_features, n_features)
+        ``Z' L Z``.
+    moment : (n_features, n_outputs)
+        ``Z' r``.
+    """
+
+    gram: FloatArray
+    moment: FloatArray
+
+    @classmethod
+    def nothing(cls, n_features: int, n_outputs: int) -> Self:
+        """Return zeros."""
+        return cls(np.zeros((n_features, n_features)), np.zeros((n_features, n_outputs)))
+
+
 def leave_query_out(
     space: FunctionSpace,
     graph: PreferenceGraph,
@@ -56,6 +78,7 @@ def leave_query_out(
     alphas: FloatArray,
     *,
     form: Form = "auto",
+    elsewhere: Elsewhere | None = None,
 ) -> HeldOut:
     """Return the scores that models without each fold give to the items of that fold.
 
@@ -75,13 +98,15 @@ def leave_query_out(
     form : {"auto", "refit", "update"}
         For explicit features: fit anew without each fold, take each fold out of the full solution,
         or the cheaper of the two.
+    elsewhere : Elsewhere, optional
+        What other data say, of which nothing is left out; for explicit features.
 
     Notes
     -----
     [PTA09] Sect. 3.3: the scores (32) by (33), in the symmetric form of the reduced problem.
     """
     of_component = folds.of_components(graph.laplacian.component)
-    if len(np.unique(of_component[of_component >= 0])) < 2:
+    if elsewhere is None and len(np.unique(of_component[of_component >= 0])) < 2:
         raise InvalidInputError(
             "Leaving out queries needs preferences in at least two folds, so that something is "
             "left to learn from. Give more queries; one global ranking needs cv='leave_pair_out'."
@@ -94,7 +119,9 @@ def leave_query_out(
     if form == "auto":
         form = _cheaper_form(Z.shape[1], np.diff(starts), len(alphas))
     leave_out = _refit_folds if form == "refit" else _update_folds
-    return leave_out(_FoldedProblem(graph, Z, root, order, starts), folds, alphas)
+    if elsewhere is None:
+        elsewhere = Elsewhere.nothing(Z.shape[1], as_columns(graph.rhs).shape[1])
+    return leave_out(_FoldedProblem(graph, Z, root, order, starts, elsewhere), folds, alphas)
 
 
 @final
@@ -109,6 +136,8 @@ class _FoldedProblem:
     """The coordinates fold by fold."""
     starts: IntArray
     """Where each fold begins among them, and where the last one ends."""
+    elsewhere: Elsewhere
+    """What no fold holds out, since it lies elsewhere."""
 
     @cached_property
     def targets(self) -> FloatArray:
@@ -132,13 +161,13 @@ class _FoldedProblem:
     def varied(self, squares: FloatArray) -> BoolArray:
         """Return which features vary inside queries; the others are zero up to rounding in H.
 
-        ``squares`` are the sums of squares of the columns of H.
+        ``squares`` are the sums of squares of the columns of H. What varies elsewhere varies.
         """
         varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
         doubtful = np.flatnonzero(~varied)
         size = np.abs(self.Z[:, doubtful]).max(axis=0, initial=0.0)
         varied[doubtful] = np.sqrt(squares[doubtful]) > CONSTANT * size
-        return varied
+        return varied | (np.diagonal(self.elsewhere.gram) > 0)
 
 
 def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
@@ -167,8 +196,10 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
 
     with serial_blas():
         in_threads(total, len(bounds))
+    varied = problem.varied(np.einsum("kii->i", parts))
+    parts[-1] += problem.elsewhere.gram
+    rhs[-1] += problem.elsewhere.moment
     G, b = parts.sum(axis=0), rhs.sum(axis=0)
-    varied = problem.varied(np.diagonal(G))
     if not varied.any():
         return _all_zero(problem, folds, alphas)
     if not varied.all():
@@ -251,8 +282,9 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     grid = _filled_up(alphas)
     n_alphas = len(grid)
     system = Primal.of(problem.graph, problem.Z)
-    G = system.matrix()
-    varied = problem.varied(np.diagonal(G))
+    here = system.matrix()
+    varied = problem.varied(np.diagonal(here))
+    G, b = here + problem.elsewhere.gram, system.rhs + problem.elsewhere.moment
     if not varied.any():
         return _all_zero(problem, folds, alphas)
     Z = _columns(problem.Z, varied)
@@ -261,7 +293,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     n_outputs = C.shape[1]
     inverse = 1.0 / (spectrum.values[:, None] + grid)
     inverse_columns = np.repeat(inverse, n_outputs, axis=1)
-    projected = spectrum.vectors.T @ system.rhs[varied]
+    projected = spectrum.vectors.T @ b[varied]
     W = inverse_columns * np.tile(projected, n_alphas)
     rows, item_starts = folds.items
     out = np.empty((len(rows), n_alphas * n_outputs))
@@ -287,8 +319,8 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     error = _error(np.minimum(spectrum.rcond(grid), pivots.min(axis=0, initial=1.0)))
 
     def solve(alpha: float) -> FloatArray:
-        weights = np.zeros_like(system.rhs)
-        weights[varied] = spectrum.solve(system.rhs[varied], alpha)
+        weights = np.zeros_like(b)
+        weights[varied] = spectrum.solve(b[varied], alpha)
         return weights
 
     scores = _by_alpha(out[:, : len(alphas) * n_outputs], len(alphas))
@@ -330,9 +362,10 @@ def _refit(
     H = _columns(problem.rows(slice(None)), varied)
     kept = np.r_[0 : starts[q], starts[q + 1] : len(H)]
     rest = H[kept]
-    G = rest.T @ rest
+    G = rest.T @ rest + problem.elsewhere.gram[np.ix_(varied, varied)]
+    b = rest.T @ problem.targets[kept] + problem.elsewhere.moment[varied]
     largest = np.diagonal(G).max(initial=0.0)
-    weights = Tridiagonal.of(G).path(rest.T @ problem.targets[kept], alphas)
+    weights = Tridiagonal.of(G).path(b, alphas)
     return weights, alphas / (largest + alphas)
 
 
