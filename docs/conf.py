@@ -70,6 +70,7 @@ GROUPS = {
     "solve": "Solutions and their certificates",
     "io": "Files",
     "datasets": "Data sets",
+    "distributed": "Clusters",
 }
 
 

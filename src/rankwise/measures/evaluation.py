@@ -322,8 +322,12 @@ def evaluate(
 
 
 def _defaults(judgements: Judgements) -> tuple[Measure, ...]:
+    return default_measures(judgements.y.min(initial=0.0), weighted=judgements.weighted)
+
+
+def default_measures(lowest_grade: float, *, weighted: bool) -> tuple[Measure, ...]:
     """Choose measures that suit the grades: NDCG refuses negative grades and weights."""
-    if judgements.weighted or (judgements.y < 0).any():
+    if weighted or lowest_grade < 0:
         return Concordance, KendallTau
     return Concordance, KendallTau, NDCG, NDCG @ 10
 

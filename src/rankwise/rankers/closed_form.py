@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from rankwise.core.errors import NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
-from rankwise.features.kernels import Precomputed
+from rankwise.features.kernels import Kernel, Linear, Precomputed
+from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
@@ -31,6 +32,7 @@ class ClosedFormRanker(PointRanker, ABC):
 
     kernel: Any
     query_weight: QueryWeight
+    kernel_: Kernel
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -46,6 +48,9 @@ class ClosedFormRanker(PointRanker, ABC):
         if not graphs.is_multi_output:
             folded = folded[:, 0]
         return self._keep(space.predictor, folded, data, graphs.first.n_ignored_queries)
+
+
+ClosedFormT = TypeVar("ClosedFormT", bound=ClosedFormRanker)
 
 
 class ClosedFormCV(ClosedFormRanker, ABC):
@@ -186,3 +191,35 @@ def _folds_as_queries(folds: Folds) -> Queries:
     """Return the folds in their order; items that are never held out come last."""
     index = np.where(folds.fold < 0, folds.n_folds, folds.fold)
     return Queries(np.arange(folds.n_folds + 1), index)
+
+
+def keep_linear_solution(
+    ranker: ClosedFormT,
+    weights: FloatArray,
+    names: list[str] | None,
+    n_queries: int,
+    n_ignored_queries: int,
+    *,
+    has_qid: bool,
+) -> ClosedFormT:
+    """Give a ranker the weights of features that were found from statistics alone.
+
+    Parameters
+    ----------
+    ranker : ClosedFormRanker
+        An unfitted ranker with a linear kernel.
+    weights : (n_features,)
+        The solution.
+    names : list of str, optional
+        The names of the features.
+    n_queries, n_ignored_queries : int
+        Number of queries learned from, and of those without a preference.
+    has_qid : bool
+        Whether the caller named queries.
+    """
+    ranker.kernel_ = Linear()
+    ranker.n_features_in_ = len(weights)
+    if names is not None:
+        ranker.feature_names_in_ = np.array(names, dtype=object)
+    ranker._keep_weights(Identity(), weights)
+    return ranker._keep_queries(n_queries, n_ignored_queries, has_qid=has_qid)

@@ -66,14 +66,39 @@ def judge_scores(
     ]
     per_query = np.full((len(grid), some.n_queries), np.nan)
     per_query[good] = _mean_of_known(np.stack(per_output))
+    weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
+    return path_of_queries(per_query, weight, held_out.error, measure, grid, parameter, simplest)
+
+
+def path_of_queries(
+    per_query: FloatArray,
+    weight: FloatArray,
+    error: FloatArray,
+    measure: Measure,
+    grid: NDArray[Any],
+    parameter: str = "alpha",
+    simplest: Simplest = "largest",
+) -> SelectionPath:
+    """Return the path of the values of all queries; those with too large an error are left out.
+
+    Parameters
+    ----------
+    per_query : (n_values, n_queries)
+        The value of each query, NaN where the measure is undefined.
+    weight : (n_queries,)
+        What each query counts.
+    error : (n_values,)
+        Rounding error of the scores.
+    measure, grid, parameter, simplest
+        As in `judge_scores`.
+    """
+    good = error <= TRUSTED
+    per_query = np.where(good[:, None], per_query, np.nan)
     counts = np.count_nonzero(~np.isnan(per_query), axis=1)
     values = np.full(len(grid), np.nan)
-    weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
     values[good] = weighted_mean(per_query[good], weight)
     spread = _spread(per_query, counts)
-    return SelectionPath(
-        parameter, grid, measure, values, spread, per_query, held_out.error, simplest
-    )
+    return SelectionPath(parameter, grid, measure, values, spread, per_query, error, simplest)
 
 
 def _mean_of_known(values: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from rankwise.solve.iteration import (
 )
 from rankwise.solve.operators import NormalOperator
 from rankwise.solve.progress import StepCallback
-from rankwise.solve.rows import ItemRows
+from rankwise.solve.rows import ScorableRows
 
 ROUNDING = 1e-15
 """Residuals below this share of the right-hand side are rounding errors, not worth a step."""
@@ -38,7 +38,7 @@ class Validator:
 
     Parameters
     ----------
-    rows : ItemRows
+    rows : ScorableRows
         The validation rows. Their scores follow the recurrences of the weights.
     rate : callable
         Gives the value of each row of scores (n_vectors, n_items).
@@ -46,7 +46,7 @@ class Validator:
         Whether a high value is a good one.
     """
 
-    rows: ItemRows
+    rows: ScorableRows
     rate: Callable[[FloatArray], FloatArray]
     greater_is_better: bool = True
 

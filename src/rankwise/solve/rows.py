@@ -183,17 +183,22 @@ class BlockLaplacian:
         )
 
 
-class ItemRows(ABC):
-    """The rows of a matrix X. Offsets common to all rows may be taken out: no graph sees them."""
+class ScorableRows(ABC):
+    """The rows of a matrix X that are given scores, wherever they are."""
 
     n_items: int
-    n_features: int
-    n_stored: int
-    """Number of stored entries."""
 
     @abstractmethod
     def product(self, w: FloatArray) -> FloatArray:
-        """Return ``X @ w``."""
+        """Return ``X @ w``; offsets common to all rows may be taken out."""
+
+
+class ItemRows(ScorableRows, ABC):
+    """The rows of a matrix X. Offsets common to all rows may be taken out: no graph sees them."""
+
+    n_features: int
+    n_stored: int
+    """Number of stored entries."""
 
     @abstractmethod
     def transposed(self, v: FloatArray) -> FloatArray:

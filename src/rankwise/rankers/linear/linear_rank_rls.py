@@ -408,3 +408,32 @@ class LinearRankRLS(PointRanker):
             "residual": np.array(result.residuals),
             "value": np.array(result.values),
         }
+
+
+def keep_run(
+    ranker: LinearRankRLS,
+    result: CGResult,
+    names: list[str] | None,
+    n_queries: int,
+    n_ignored_queries: int,
+    *,
+    has_qid: bool,
+) -> LinearRankRLS:
+    """Give a ranker the result of a run over rows that were never here.
+
+    Parameters
+    ----------
+    ranker : LinearRankRLS
+        An unfitted ranker with the parameters of the run.
+    result : CGResult
+        What the run found.
+    names : list of str, optional
+        The names of the features.
+    n_queries, n_ignored_queries : int
+        Number of queries learned from, and of those without a preference.
+    has_qid : bool
+        Whether the caller named queries.
+    """
+    ranker._keep_features(len(result.best.coef), names)
+    ranker._keep_result(result)
+    return ranker._keep_queries(n_queries, n_ignored_queries, has_qid=has_qid)

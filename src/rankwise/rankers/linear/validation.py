@@ -1,5 +1,6 @@
 """What decides between iterates and alphas: data given for it, or held out of the training data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -112,6 +113,14 @@ def validate_by_measure(
     sample_weight: FloatArray | None = None,
 ) -> Validator:
     """Rate scores of the given rows by a measure; what depends on y alone is done once."""
+    rate = rate_by_measure(y, queries, measure, sample_weight)
+    return Validator(as_rows(X), rate, measure.greater_is_better)
+
+
+def rate_by_measure(
+    y: FloatArray, queries: Queries, measure: Measure, sample_weight: FloatArray | None = None
+) -> Callable[[FloatArray], FloatArray]:
+    """Return what gives the value of each row of scores (n_vectors, n_items)."""
     judgements = Judgements.of(y, queries, sample_weight if measure.takes_weights else None)
     plan = _defined(measure, judgements)
 
@@ -125,7 +134,7 @@ def validate_by_measure(
         run_parts(task, even_parts(SORTING * len(judgements.y) * np.arange(len(scores) + 1)))
         return values
 
-    return Validator(as_rows(X), rate, measure.greater_is_better)
+    return rate
 
 
 def _defined(measure: Measure, judgements: Judgements) -> MeasurePlan:

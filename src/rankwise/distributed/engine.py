@@ -1,0 +1,141 @@
+"""Dask as an engine: named calls on workers, and what goes wrong there."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, final
+from uuid import uuid4
+
+from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
+
+T = TypeVar("T")
+
+BRANCHES = 8
+"""Values that are added up in one call."""
+
+
+def dask_module() -> Any:
+    """Return the package dask."""
+    try:
+        import dask  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Learning on a cluster", "dask", "distributed") from error
+    return dask
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """Make calls on the workers of a Dask cluster, or of Dask's scheduler when there is none.
+
+    Calls are lazy. Their names appear in Dask's dashboard as ``rankwise-...``.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster; the current client, or else threads of this process, when left out.
+    """
+
+    client: Any = None
+
+    def call(
+        self, name: str, function: Callable[..., Any], *arguments: Any, number: int = 0
+    ) -> Any:
+        """Return the promise of a result."""
+        key = f"rankwise-{name}-{number}-{uuid4().hex}"
+        return dask_module().delayed(function, pure=False)(*arguments, dask_key_name=key)
+
+    def call_each(
+        self, name: str, function: Callable[..., Any], labels: Sequence[str], *arguments: Any
+    ) -> list[Any]:
+        """Call a function for every partition; errors name the partition.
+
+        Parameters
+        ----------
+        name : str
+            What the calls do, in one word.
+        function : callable
+            What is called.
+        labels : list of str
+            How errors call each partition.
+        *arguments : list or value
+            A list holds one argument per partition; another value goes to all of them.
+        """
+        columns = [a if isinstance(a, list) else [a] * len(labels) for a in arguments]
+        return [
+            self.call(name, partial(named, function, label), *row, number=number)
+            for number, (label, *row) in enumerate(zip(labels, *columns, strict=True))
+        ]
+
+    def persist(self, promises: list[Any]) -> list[Any]:
+        """Start the calls; results stay on the workers, and are made again if one is lost."""
+        with _quiet():
+            owner = dask_module() if self.client is None else self.client
+            persisted = owner.persist(*promises) if self.client is None else owner.persist(promises)
+            return list(persisted)
+
+    def compute(self, promises: list[Any]) -> list[Any]:
+        """Return the results."""
+        with _quiet():
+            try:
+                if self.client is None:
+                    return list(dask_module().compute(*promises))
+                return list(self.client.compute(promises, sync=True))
+            except (InvalidInputError, DataFileError, MemoryError) as error:
+                # Dask keeps the error, and with it whatever its traceback reaches: raise another
+                error.__traceback__ = None
+                raise type(error)(*error.args) from None
+            except Exception as error:
+                _explain_lost_worker(error)
+                raise
+
+    def add(self, promises: list[Any]) -> Any:
+        """Return the sum of the results, added up on the workers in a fixed order."""
+        while len(promises) > 1:
+            promises = [
+                self.call("sum", _sum, promises[k : k + BRANCHES], number=k)
+                for k in range(0, len(promises), BRANCHES)
+            ]
+        return promises[0]
+
+
+def named(function: Callable[..., T], label: str, *arguments: Any) -> T:
+    """Call a function; errors in the data or for want of memory say where they come from."""
+    try:
+        return function(*arguments)
+    except MemoryError as error:
+        raise MemoryError(
+            f"{label} must fit in the memory of a worker, with about as much again to work in: "
+            "it does not. Cut the data into smaller partitions."
+        ) from error
+    except (InvalidInputError, DataFileError) as error:
+        raise type(error)(f"{label}: {error}") from None
+
+
+def _sum(values: list[Any]) -> Any:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+def _explain_lost_worker(error: Exception) -> None:
+    """Name the partition whose workers died again and again."""
+    if type(error).__name__ != "KilledWorker":
+        return
+    words = str(vars(error).get("task", "")).split("-")
+    number = next((word for word in words if word.isdigit()), "?")
+    raise MemoryError(
+        f"Partition {number} ended the workers it was given to, most likely for want of memory. "
+        "Cut the data into smaller partitions, or give workers more memory."
+    ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out Dask's warning about large graphs: one vector goes to the workers by design."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield

@@ -1,0 +1,180 @@
+"""On a real cluster of processes: the law on split queries, lost workers, interrupts, names."""
+
+import _thread
+import gc
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rankwise import ConvergenceWarning, InvalidInputError, LinearRankRLS, RankRLS, RankRLSCV
+from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS, DaskRankRLSCV, evaluate
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    settings_ = {"distributed.worker.memory.terminate": False}
+    import dask
+
+    with (
+        dask.config.set(settings_),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def data(seed=0, n_items=150, n_queries=9):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_items, 4)) + 3
+    qid = rng.integers(0, n_queries, n_items)
+    y = np.clip(np.round(X[:, 0] + X[:, 1] - 6 + rng.normal(size=n_items)), -2, 2)
+    return X, y, qid
+
+
+def cut(X, n_parts, seed=0):
+    edges = np.sort(np.random.default_rng(seed).integers(1, len(X), n_parts - 1))
+    sizes = np.diff(np.concatenate([[0], edges, [len(X)]]))
+    return da.from_array(X, chunks=(tuple(sizes[sizes > 0].tolist()), X.shape[1]))
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_parts=st.sampled_from([1, 2, 7]),
+    ties=st.sampled_from(["drop", "keep"]),
+    query_weight=st.sampled_from(["items", "pairs", "equal"]),
+)
+def test_queries_may_be_split_in_any_way(client, seed, n_parts, ties, query_weight):
+    X, y, qid = data(seed)
+    order = np.random.default_rng(seed).permutation(len(y))
+    rows, options = cut(X[order], n_parts, seed), {"ties": ties, "query_weight": query_weight}
+    given_ = {"y": y[order], "qid": qid[order]}
+    close(
+        DaskRankRLS(0.5, client=client, **options).fit(rows, **given_).coef_,
+        RankRLS(0.5, **options).fit(X, y, qid=qid).coef_,
+    )
+    close(
+        DaskLinearRankRLS(0.5, tol=1e-13, client=client, **options).fit(rows, **given_).coef_,
+        LinearRankRLS(0.5, tol=1e-13, **options).fit(X, y, qid=qid).coef_,
+    )
+
+
+def test_cross_validation_and_evaluation(client):
+    X, y, qid = data()
+    expected = RankRLSCV().fit(X, y, qid=qid)
+    rows = cut(X, 5)
+    found = DaskRankRLSCV(client=client).fit(rows, y, qid=qid)
+    close(found.coef_, expected.coef_)
+    assert found.alpha_ == expected.alpha_
+    value = evaluate(y, found.predict(rows), qid, "Concordance", client=client)["Concordance"]
+    assert value == pytest.approx(expected.score(X, y, qid=qid), abs=1e-12)
+
+
+def test_a_worker_killed_between_iterations(client):
+    X, y, qid = data()
+    options = {"alpha": 0.5, "tol": 1e-13}
+    killed = []
+
+    def kill_once(step):
+        if step.iteration == 2 and not killed:
+            pids = client.run(os.getpid)
+            killed.append(min(pids.values()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = DaskLinearRankRLS(progress=kill_once, client=client, **options)
+    found.fit(cut(X, 6), y, qid=qid)
+    assert killed
+    close(found.coef_, LinearRankRLS(**options).fit(X, y, qid=qid).coef_)
+
+
+def _deadly(block, marker):
+    """Kill the worker that gets here first."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return block
+    os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+@pytest.mark.parametrize("ranker", [DaskRankRLS, DaskRankRLSCV])
+def test_a_worker_killed_by_a_partition_once(client, ranker, tmp_path):
+    X, y, qid = data()
+    rows = cut(X, 6).map_blocks(_deadly, str(tmp_path / "killed"), dtype=float, meta=X[:0])
+    found = ranker(client=client).fit(rows, y, qid=qid)
+    assert (tmp_path / "killed").exists()
+    plain = RankRLS() if ranker is DaskRankRLS else RankRLSCV()
+    close(found.coef_, plain.fit(X, y, qid=qid).coef_)
+
+
+def test_a_bad_partition_is_named(client):
+    X, y, qid = data()
+    X[140, 1] = np.inf
+    with pytest.raises(InvalidInputError, match="Partition 2: .*X"):
+        DaskRankRLS(client=client).fit(da.from_array(X, chunks=(50, 4)), y, qid=qid)
+    assert left_over(client) == []
+
+
+def test_an_interrupt_leaves_the_cluster_clean(client):
+    X, y, qid = data()
+    timers = []
+
+    def interrupt(step):
+        if step.iteration == 1:
+            timers.append(threading.Timer(0.0, _thread.interrupt_main))
+            timers[0].start()
+            timers[0].join()
+
+    ranker = DaskLinearRankRLS(tol=0.0, alpha=1e-9, progress=interrupt, client=client)
+    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C"):
+        ranker.fit(cut(X, 4), y, qid=qid)
+    assert ranker.ranker_.n_iter_ < 5
+    assert left_over(client) == []
+
+
+def left_over(client):
+    gc.collect()
+    for _ in range(100):
+        left = client.run_on_scheduler(
+            lambda dask_scheduler: [k for k in dask_scheduler.tasks if "rankwise" in str(k)]
+        )
+        if not left:
+            break
+        time.sleep(0.05)
+    return left
+
+
+def test_tasks_have_names_and_go_away(client):
+    X, y, qid = data()
+    seen = set()
+
+    def look(step):
+        seen.update(
+            client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes))
+        )
+
+    DaskLinearRankRLS(progress=look, client=client).fit(cut(X, 3), y, qid=qid)
+    assert {"rankwise-product", "rankwise-vector", "rankwise-operators"} <= seen
+    assert left_over(client) == []
