@@ -11,6 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 from rankwise.features.maps import Expansion, FeatureMap, Identity
@@ -76,6 +77,11 @@ class Components(FeatureMap):
         if sparse.issparse(rows):
             return rows @ self.directions - self.centre @ self.directions
         return (rows - self.centre) @ self.directions  # [TH10] eq. (2), (3)
+
+    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
+        """Return the components of rows X on a device."""
+        rows = self.base.map_on(X, device)
+        return (rows - device.array(self.centre)) @ device.array(self.directions)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return weights of the base: one per training row, or one per feature."""

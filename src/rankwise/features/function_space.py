@@ -10,8 +10,15 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.kernels import Kernel, Precomputed, finite_kernel, refuse_sparse
+from rankwise.features.kernels import (
+    Kernel,
+    Precomputed,
+    finite_kernel,
+    kernel_on,
+    refuse_sparse,
+)
 from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
 from rankwise.graph.laplacian import moment
 
@@ -42,6 +49,14 @@ class FunctionSpace(ABC):
     @abstractmethod
     def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
         """Return the kernel between some rows of X, or all; the caller may overwrite it."""
+
+    @abstractmethod
+    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
+        """Return features of rows X on a device."""
+
+    @abstractmethod
+    def kernel_matrix_on(self, device: Device) -> DeviceArray:
+        """Return the kernel of the training rows on a device; it may be overwritten."""
 
     @abstractmethod
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -91,6 +106,16 @@ class ExplicitSpace(FunctionSpace):
     map: FeatureMap
     predictor: FeatureMap
     is_explicit: ClassVar[bool] = True
+
+    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
+        """Return the features of rows X on a device."""
+        return self.map.map_on(device.array(dense_rows(X)), device)
+
+    def kernel_matrix_on(self, device: Device) -> DeviceArray:
+        """Return ``Z Z'`` of centred features on a device."""
+        Z = device.array(dense_rows(self.Z))
+        Z = Z - Z.mean(0)
+        return Z @ Z.T
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return rows of Z, without a copy where these are all of them."""
@@ -152,6 +177,17 @@ class KernelSpace(FunctionSpace):
     def _matrix(self) -> FloatArray:
         return finite_kernel(self.kernel, self.X, self.X)
 
+    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
+        """Return the kernel of rows X with the training rows on a device."""
+        return kernel_on(
+            self.kernel, device.array(dense_rows(X)), device.array(dense_rows(self.X)), device
+        )
+
+    def kernel_matrix_on(self, device: Device) -> DeviceArray:
+        """Return the kernel of the training rows on a device."""
+        rows = device.array(dense_rows(self.X))
+        return kernel_on(self.kernel, rows, rows, device)
+
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
         rows = np.arange(self.X.shape[0]) if rows is None else rows
@@ -197,7 +233,7 @@ class KernelSpace(FunctionSpace):
 
 
 def smallest_space(
-    X: Matrix, kernel: Kernel, basis_rows: Matrix | None, rank: int
+    X: Matrix, kernel: Kernel, basis_rows: Matrix | None, rank: int, *, mapped: bool = True
 ) -> FunctionSpace:
     """Return the space of the fewest unknowns: features, basis rows, or items minus queries.
 
@@ -211,10 +247,13 @@ def smallest_space(
         The rows that `choose_basis` returned.
     rank : int
         Rank of the Laplacian.
+    mapped : bool
+        Whether the features that basis rows span are formed here; not if a device forms them.
     """
     refuse_sparse(X, kernel)
     if basis_rows is not None:
-        return basis_space(X, Basis.of(kernel, basis_rows))
+        basis = Basis.of(kernel, basis_rows)
+        return basis_space(X if mapped else X[:0], basis)
     if not kernel.is_linear:
         return KernelSpace(kernel, X, Expansion(kernel, X))
     if X.shape[1] <= rank:

@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads
@@ -364,6 +365,49 @@ class Custom(Kernel):
     def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
         return self
+
+
+def kernel_on(kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
+    """Return the kernel matrix of rows on a device; kernels of one's own are computed here."""
+    on_device = _ON_DEVICE.get(kernel.name or "")
+    if on_device is None:
+        return device.array(finite_kernel(kernel, device.host(A), device.host(B)))
+    return on_device(kernel, A, B, device)
+
+
+def _linear_on(_: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG001
+    return A @ B.T
+
+
+def _gaussian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
+    gamma, shift, same = _number(kernel.gamma), B.mean(0), A is B
+    A, B = A - shift, B - shift
+    K = A @ B.T
+    K *= 2 * gamma
+    K -= gamma * (A * A).sum(1)[:, None]
+    K -= gamma * (B * B).sum(1)
+    if same:
+        K.fill_diagonal_(0.0)
+    return device.exp_in_place(K)
+
+
+def _laplacian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
+    return device.exp_in_place(device.city_block(A, B) * -_number(kernel.gamma))
+
+
+def _polynomial_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG001
+    K = A @ B.T
+    K *= _number(kernel.gamma)
+    K += kernel.coef0
+    return K**kernel.degree
+
+
+_ON_DEVICE = {
+    "linear": _linear_on,
+    "gaussian": _gaussian_on,
+    "laplacian": _laplacian_on,
+    "polynomial": _polynomial_on,
+}
 
 
 def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
-from rankwise.features.kernels import Kernel, finite_kernel
+from rankwise.features.kernels import Kernel, finite_kernel, kernel_on
 
 BLOCK_ROWS = 2048
 """Rows whose kernel values are formed together when predicting."""
@@ -44,6 +45,10 @@ class FeatureMap(ABC):
         """Return the features Z of rows X."""
 
     @abstractmethod
+    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
+        """Return the features Z of rows X on a device."""
+
+    @abstractmethod
     def fold(self, W: FloatArray) -> FloatArray:
         """Turn weights on Z into weights that `product` takes."""
 
@@ -60,6 +65,10 @@ class Identity(FeatureMap):
 
     def map(self, X: Matrix) -> Matrix:
         """Return X as it is, without a copy."""
+        return X
+
+    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
+        """Return X as it is."""
         return X
 
     def fold(self, W: FloatArray) -> FloatArray:
@@ -99,6 +108,10 @@ class Expansion(FeatureMap):
     def map(self, X: Matrix) -> Matrix:
         """Return the kernel of X with every row."""
         return self.kernel(X, self.rows)  # [PTA09] eq. (7)
+
+    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
+        """Return the kernel of X with every row, on a device."""
+        return kernel_on(self.kernel, X, device.array(self.rows), device)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -151,6 +164,13 @@ class Basis(FeatureMap):
         if self.is_triangular:
             return solve_triangular(self.whitening, K.T, lower=True, overwrite_b=True).T
         return K @ self.whitening
+
+    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
+        """Return Z on a device."""
+        K, whitening = self.expansion.map_on(X, device), device.array(self.whitening)
+        if self.is_triangular:
+            return device.solve_triangular(whitening, K.T).T
+        return K @ whitening
 
     def own_features(self) -> FloatArray:
         """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
 from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
@@ -249,6 +250,19 @@ class CliqueRoot(Root):
 
         in_threads(reflect, n_tasks)
 
+    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``R.T @ V`` for V on a device; the first row of a group is taken off first."""
+        n_groups, lengths = len(self.starts) - 1, np.diff(self.starts)
+        group = np.repeat(np.arange(n_groups), lengths)
+        first = self.starts[:-1]
+        inner = np.delete(np.arange(len(self.rows)), first)
+        W = device.take(V, self.rows[inner]) - device.take(V, self.rows[first][group[inner]])
+        axis = device.array(self.axis[inner])[:, None]
+        W *= device.array(self.scale[inner])[:, None]
+        share = device.array(1.0 / (1.0 + self.axis[first]))[:, None]
+        along = share * device.segment_sums(axis * W, group[inner], n_groups)
+        return W - axis * device.take(along, group[inner])
+
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
         out = np.zeros((self.n_items, C.shape[1]))
@@ -364,6 +378,13 @@ class NestedCliqueRoot(Root):
             return out
 
         return pick
+
+    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``R.T @ V`` for V on a device."""
+        share = device.array(self.cliques.share)[:, None]
+        means = device.segment_sums(V * share, self.cliques.group, self.cliques.n_groups)
+        parts = [self.within.coordinates_on(V, device), self.between.coordinates_on(means, device)]
+        return device.concatenate(parts)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

@@ -11,6 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.storable import storable
 from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
 from rankwise.graph.laplacian import GraphLaplacian, Root
@@ -214,6 +215,14 @@ class EdgeRoot(Root):
     def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
         """Pick from all coordinates, which are kept."""
         return self.to_coordinates(V).__getitem__
+
+    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``R.T @ V`` for V on a device, to which the factors are brought."""
+        parts = []
+        for items, C in zip(self.members, self.factors, strict=True):
+            lead = device.take(V, items[:-1]) - device.take(V, items[-1:])
+            parts.append(device.array(C).T @ lead)
+        return device.concatenate(parts)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""

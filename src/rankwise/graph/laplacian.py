@@ -9,11 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.threads import in_threads
 from rankwise.graph._kernels import anchored_product
 
 BLOCK = 32
 """Columns that are brought into coordinates together."""
+
+DEVICE_BLOCK = 1024
+"""The same on a device that has thousands of threads."""
 
 
 class Root(ABC):
@@ -48,6 +52,22 @@ class Root(ABC):
         It takes their numbers, those of a component together and rising. What it does not return
         is not kept, so that a large V needs no second one of its size.
         """
+
+    @abstractmethod
+    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``R.T @ V`` for V on a device."""
+
+    def reduce_on(self, K: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``R.T @ K @ R`` for a symmetric K on a device, in the memory of K."""
+        n_items, rank = len(K), self.rank
+        half = device.empty(rank, n_items)
+        for start in range(0, n_items, DEVICE_BLOCK):
+            block = slice(start, start + DEVICE_BLOCK)
+            half[:, block] = self.coordinates_on(K[:, block], device)
+        for start in range(0, rank, DEVICE_BLOCK):
+            block = slice(start, min(start + DEVICE_BLOCK, rank))
+            K[:rank, block] = self.coordinates_on(half[block].T, device)
+        return K[:rank, :rank]
 
     @abstractmethod
     def to_items(self, C: FloatArray) -> FloatArray:
@@ -105,6 +125,18 @@ class GraphLaplacian(ABC):
     @abstractmethod
     def root(self) -> Root:
         """Return a root of this Laplacian."""
+
+    def gram_on(self, Z: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``Z.T @ L @ Z`` for Z on a device; graphs without groups are applied here."""
+        form = self.clique_form()
+        if form is None:
+            return device.array(self.gram(device.host(Z)))
+        share = device.array(form.share)[:, None]
+        means = device.segment_sums(Z * share, form.group, form.n_groups)
+        H = Z - device.take(means, np.maximum(form.group, 0))
+        H *= device.array(np.sqrt(form.edge_weight))[:, None]
+        G = H.T @ H
+        return G if form.between is None else G + form.between.gram_on(means, device)
 
     def clique_form(self) -> "CliqueForm | None":
         """Return the groups of items whose means decide, None where there are no such groups."""

@@ -311,7 +311,7 @@ class _Split:
             count = sum_by(self.query, self.n_items.astype(float), len(self.omega))
         else:
             held = np.unique(self.grades.grade[present])
-            count = np.bincount(self.grades.query[held], minlength=len(self.omega))
+            count = sum_by(self.grades.query[held], np.ones(len(held)), len(self.omega))
         return int(np.count_nonzero((count < 2) | (self.omega <= 0)))
 
 

@@ -8,7 +8,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray, as_columns
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.devices import Device
 from rankwise.core.errors import NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -22,7 +23,7 @@ from rankwise.rankers.base import PointRanker
 from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.judging import judge_scores
 from rankwise.selection.path import ChoiceRule, SelectionPath, Simplest
-from rankwise.solve.normal_equations import Dual, Primal, System
+from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
 ALPHA_REMEDY = "Choose a positive value; small values regularise little."
 
@@ -99,6 +100,18 @@ def normal_equations(
     if space.is_explicit:
         return Primal.of(graph, space.features(rows))
     return Dual.of(graph, space.kernel_matrix(rows), trusted=space.kernel_is_trusted)
+
+
+def normal_equations_on(
+    device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
+) -> System:
+    """Return the normal equations of all rows X, on a device where there is one."""
+    if device is None:
+        return normal_equations(space, graph)
+    if space.is_explicit:
+        return DeviceSystem.primal(graph, space.features_on(X, device), device)
+    K = space.kernel_matrix_on(device)
+    return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
 
 
 def gather_held_out(

@@ -45,6 +45,11 @@ class Spectrum:
             return cls(np.zeros(0), np.zeros((0, 0)))
         # LAPACK works on columns: the transpose of a symmetric matrix is decomposed without a copy
         values, vectors = eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
+        return cls.known(values, vectors, size)
+
+    @classmethod
+    def known(cls, values: FloatArray, vectors: FloatArray, size: float = 0.0) -> Self:
+        """Take eigenvalues in rising order and eigenvectors that were found elsewhere."""
         refuse_indefinite(values[0], max(values[-1], size))
         return cls(np.maximum(values, 0.0), vectors, size)
 

@@ -1,9 +1,9 @@
 """Leave out pairs, for every alpha: two items of one global ranking, or one comparison."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import solve
@@ -11,6 +11,7 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.core.training_data import TrainingData
@@ -58,6 +59,7 @@ def leave_pair_out(
     ties: Ties,
     query_weight: str,
     unweighted: Literal["skip", "judge"] = "skip",
+    device: Device | None = None,
 ) -> PairsHeldOut:
     """Leave out all pairs of items of different score, for every alpha and output.
 
@@ -74,6 +76,8 @@ def leave_pair_out(
     unweighted : {"skip", "judge"}
         Whether pairs with an item of weight 0, which no model learns from, are counted too; that
         takes a fit per item of weight above 0.
+    device : Device, optional
+        Where to compute, for cost "magnitude" with ties kept or absent.
 
     Notes
     -----
@@ -86,8 +90,9 @@ def leave_pair_out(
         raise InvalidInputError(TOO_FEW_ITEMS)
     options: dict[str, Any] = {"cost": cost, "ties": ties, "query_weight": query_weight}
     if len(rows) == data.n_items:
-        return _weighted(space, data, rows, alphas, **options)
-    counted = _weighted(space, data.take(rows), rows, alphas, **options).spread(rows, data.n_items)
+        return _weighted(space, data, rows, alphas, device, **options)
+    counted = _weighted(space, data.take(rows), rows, alphas, device, **options)
+    counted = counted.spread(rows, data.n_items)
     if unweighted == "skip":
         return counted
     Y = as_columns(data.scores)
@@ -100,6 +105,7 @@ def _weighted(
     data: TrainingData,
     rows: IntArray,
     alphas: FloatArray,
+    device: Device | None,
     *,
     cost: Cost,
     ties: Ties,
@@ -111,6 +117,8 @@ def _weighted(
     untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
     if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
         mus = alphas / _complete_degree(query_weight, weight)
+        if device is not None:
+            return _complete_on(device, _kernel_on(device, space, rows), Y, weight, mus)
         return _complete(space, rows, Y, weight, mus)
     if cost != "relative" and ties == "drop" and equal and not untied:
         w = float(weight[0])
@@ -180,10 +188,130 @@ def _complete(
             continue
         right, total, worst = _count(B, A, Y, tie, decisive)  # [PTA09] (38)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
+    return _stack(parts)
+
+
+def _stack(parts: list[tuple[FloatArray, FloatArray, float]]) -> PairsHeldOut:
+    """Join the counts of all alphas; refuse scores of which no pair could be judged."""
     held_out = PairsHeldOut.stack(parts)
     if not held_out.total.any(axis=(0, 1)).all():
         raise NothingToLearnError(TOO_FEW_OF_A_GRADE)
     return held_out
+
+
+def _kernel_on(device: Device, space: FunctionSpace, rows: IntArray) -> DeviceArray:
+    """Return the kernel between some rows on a device."""
+    K = space.kernel_matrix_on(device)
+    return K if len(rows) == len(K) else device.take(device.take(K, rows).T, rows)
+
+
+def _complete_on(
+    device: Device, K: DeviceArray, Y: FloatArray, weight: FloatArray, mus: FloatArray
+) -> PairsHeldOut:
+    """Do the same as `_complete` on a device: an inverse per alpha, then pairs by blocks of rows.
+
+    K is overwritten.
+    """
+    means = K.mean(0)
+    K -= means
+    K -= (means - means.mean())[:, None]
+    scale, decisive = float(K.diagonal().mean()), _decisive_items(Y)
+    scores = device.array(Y)
+    parts = []
+    for mu in mus.tolist():
+        M = K + max(scale, mu) / len(K)
+        M.diagonal().add_(device.array(mu / weight))
+        norm = _largest_row_sum_on(device, M)
+        factor = device.factor(M)
+        del M
+        if factor is None:
+            parts.append((np.zeros(Y.shape), np.ones(Y.shape), np.inf))
+            continue
+        B = device.invert_factored(factor)
+        del factor
+        error = EPS * norm * _largest_row_sum_on(device, B)
+        ones = B.sum(1)
+        B -= ones[:, None] * (ones / ones.sum())
+        if mu > scale * len(K) * weight.max():
+            difference = _direct_differences_on(device, K, B, scores)
+            worst = 1.0
+        else:
+            difference = _differences_on(device, B, scores)
+            worst = _worst_pair_on(B)
+        right, total = _count_on(device, difference, scores, decisive)
+        parts.append((right, total, error / worst if worst > 0 else np.inf))
+    return _stack(parts)
+
+
+def _largest_row_sum_on(device: Device, M: DeviceArray) -> float:
+    return max(float(device.absolute(M[rows]).sum(1).max()) for rows in _row_blocks(len(M)))
+
+
+def _worst_pair_on(B: DeviceArray) -> float:
+    """Return the smallest determinant of a pair, as a share of the product of its diagonal."""
+    b, worst = B.diagonal(), 1.0
+    for rows in _row_blocks(len(B)):
+        share = 1.0 - B[rows] ** 2 / (b[rows][:, None] * b)
+        share[:, rows].fill_diagonal_(1.0)
+        worst = min(worst, float(share.min()))
+    return worst
+
+
+DifferencesOn: TypeAlias = Callable[[slice, int], tuple[DeviceArray, DeviceArray]]
+"""Gives f_i - f_j, scaled, and what counts as a tie, for rows i, all j and an output."""
+
+
+def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray) -> DifferencesOn:
+    """Return the differences as `complete_pairs` forms them."""
+    A, b, tie = B @ Y, B.diagonal(), TIE * device.absolute(Y).amax(0)
+
+    def differences(rows: slice, k: int) -> tuple[DeviceArray, DeviceArray]:
+        b_ii, b_ij = b[rows][:, None], B[rows]
+        det = b_ii * b - b_ij * b_ij
+        gap = Y[rows, k][:, None] - Y[:, k]
+        turn = (b + b_ij) * A[rows, k][:, None] - (b_ii + b_ij) * A[:, k]
+        return gap * det - turn, tie[k] * det
+
+    return differences
+
+
+def _direct_differences_on(
+    device: Device, K: DeviceArray, B: DeviceArray, Y: DeviceArray
+) -> DifferencesOn:
+    """Return the differences as `_held_out_differences` forms them; B is overwritten."""
+    B /= float(device.absolute(B.diagonal()).max())
+    X = B @ Y
+    KB, KX, b = K @ B, K @ X, B.diagonal()
+    own = KB.diagonal()
+
+    def differences(rows: slice, k: int) -> tuple[DeviceArray, DeviceArray]:
+        b_ii, b_ij, x, Kx = b[rows][:, None], B[rows], X[:, k], KX[:, k]
+        x_i, Kx_i = x[rows][:, None], Kx[rows][:, None]
+        det = b_ii * b - b_ij * b_ij
+        first = (own[rows][:, None] - KB[:, rows].T) * (b * x_i - b_ij * x) / det
+        second = (KB[rows] - own) * (b_ii * x - b_ij * x_i) / det
+        size = sum(device.absolute(term) for term in (Kx_i, Kx, first, second))
+        return Kx_i - Kx - first - second, TIE * size
+
+    return differences
+
+
+def _count_on(
+    device: Device, differences: DifferencesOn, Y: DeviceArray, decisive: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Count all pairs, a block of rows against all others at a time."""
+    right, total = np.zeros((2, *Y.shape))
+    for rows in _row_blocks(len(Y)):
+        for k in range(Y.shape[1]):
+            difference, slack = differences(rows, k)
+            gap = Y[rows, k][:, None] - Y[:, k]
+            tied = device.absolute(difference) <= slack
+            won = (difference > 0) == (gap > 0)
+            nothing = device.array(_leaves_nothing(len(Y), decisive[k], rows))
+            judged = (gap != 0) & ~nothing
+            credit = (0.5 * tied + 1.0 * (won & ~tied)) * judged
+            right[rows, k], total[rows, k] = device.host(credit.sum(1)), device.host(judged.sum(1))
+    return right, total
 
 
 def _decisive_items(Y: FloatArray) -> IntArray:
@@ -200,14 +328,15 @@ def _decisive_items(Y: FloatArray) -> IntArray:
     return decisive
 
 
-def _leaves_nothing(n_items: int, decisive: IntArray) -> BoolArray:
-    """Return which pairs hold all decisive items of an output, (n_items, n_items)."""
+def _leaves_nothing(n_items: int, decisive: IntArray, rows: slice = slice(None)) -> BoolArray:
+    """Return which pairs of some rows with all hold all decisive items of an output."""
+    items = np.arange(n_items)
     if decisive[0] < 0:
-        return np.zeros((n_items, n_items), dtype=bool)
-    first, second = np.arange(n_items) == decisive[0], np.arange(n_items) == decisive[1]
+        return np.zeros((len(items[rows]), n_items), dtype=bool)
+    first, second = items == decisive[0], items == decisive[1]
     if decisive[1] < 0:
-        return first[:, None] | first
-    return (first[:, None] & second) | (second[:, None] & first)
+        return first[rows, None] | first
+    return (first[rows, None] & second) | (second[rows, None] & first)
 
 
 def _inverse_of(

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
@@ -16,7 +17,7 @@ from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.rls._kernels import refit_chunk, solve_each, weighted_blocks
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.solve.normal_equations import Dual, Primal
+from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 from rankwise.solve.spectra import Spectrum, Tridiagonal, solve_once
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
@@ -79,6 +80,7 @@ def leave_query_out(
     *,
     form: Form = "auto",
     elsewhere: Elsewhere | None = None,
+    device: Device | None = None,
 ) -> HeldOut:
     """Return the scores that models without each fold give to the items of that fold.
 
@@ -100,6 +102,8 @@ def leave_query_out(
         or the cheaper of the two.
     elsewhere : Elsewhere, optional
         What other data say, of which nothing is left out; for explicit features.
+    device : Device, optional
+        Where the kernel matrix is formed, reduced and decomposed.
 
     Notes
     -----
@@ -112,7 +116,7 @@ def leave_query_out(
             "left to learn from. Give more queries; one global ranking needs cv='leave_pair_out'."
         )
     if not space.is_explicit:
-        return _dual(space, graph, folds, of_component, alphas)
+        return _dual(space, graph, folds, of_component, alphas, device)
     Z = dense_rows(space.features())
     root = graph.laplacian.root()
     order, starts = folds.order(of_component[root.component])
@@ -375,10 +379,11 @@ def _dual(
     folds: Folds,
     of_component: IntArray,
     alphas: FloatArray,
+    device: Device | None,
 ) -> HeldOut:
     """Take each fold out of the dual solution."""
     unpaired = np.flatnonzero((graph.laplacian.component < 0) & (folds.fold >= 0))
-    dual = _DualSolution.of(space, graph, unpaired, alphas)
+    dual = _DualSolution.of(space, graph, unpaired, alphas, device)
     order, starts = folds.order(of_component[dual.root.component])
     held_out = np.zeros((len(alphas), *dual.C0.shape))
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
@@ -419,15 +424,25 @@ class _DualSolution:
 
     @classmethod
     def of(
-        cls, space: FunctionSpace, graph: PreferenceGraph, unpaired: IntArray, alphas: FloatArray
+        cls,
+        space: FunctionSpace,
+        graph: PreferenceGraph,
+        unpaired: IntArray,
+        alphas: FloatArray,
+        device: Device | None,
     ) -> Self:
         """Decompose; ``unpaired`` names items without preferences that are to be scored too."""
-        K = space.kernel_matrix()
-        of_unpaired = np.ascontiguousarray(K[:, unpaired])
-        system = Dual.of(graph, K, trusted=space.kernel_is_trusted)
-        spectrum = system.spectrum()
-        turned = spectrum.vectors.T @ system.root.to_coordinates(of_unpaired)
-        return cls(spectrum, system.root, system.rhs, alphas, turned)
+        if device is None:
+            K = space.kernel_matrix()
+            of_unpaired = np.ascontiguousarray(K[:, unpaired])
+            system: System = Dual.of(graph, K, trusted=space.kernel_is_trusted)
+        else:
+            K = space.kernel_matrix_on(device)
+            of_unpaired = device.host(device.take(K, unpaired)).T.copy()
+            system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        spectrum, root = system.spectrum(), graph.laplacian.root()
+        turned = spectrum.vectors.T @ root.to_coordinates(of_unpaired)
+        return cls(spectrum, root, system.rhs, alphas, turned)
 
     @property
     def _is_large(self) -> BoolArray:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.checks import check_positive
+from rankwise.core.devices import Device, as_device
 from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace, smallest_space
@@ -18,7 +19,7 @@ from rankwise.features.maps import Identity, choose_basis
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.base import RankerPath
-from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations
+from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
 from rankwise.rankers.randomness import generator
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
@@ -67,6 +68,9 @@ class RankRLS(ClosedFormRanker):
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, chosen rows of X, or rows themselves.
+    device : str, optional
+        Where to compute what takes the time: a device of PyTorch such as "cuda", in double
+        precision; the extra "gpu". NumPy on the CPU when left out.
     random_state : int, RandomState or None
         Draws the basis rows when `basis` is a number.
 
@@ -125,6 +129,7 @@ class RankRLS(ClosedFormRanker):
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
+        device: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -133,6 +138,7 @@ class RankRLS(ClosedFormRanker):
         self.ties = ties
         self.query_weight = query_weight
         self.basis = basis
+        self.device = device
         self.random_state = random_state
 
     def fit(
@@ -169,16 +175,19 @@ class RankRLS(ClosedFormRanker):
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        graphs, space = self._problem(X, data)
+        device = as_device(self.device)
+        graphs, space = self._problem(X, data, device)
         n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
-        if _iterations_are_quicker(X, n_unknowns):
+        if device is None and _iterations_are_quicker(X, n_unknowns):
             try:
                 weights = graphs.gather(lambda graph: _iterate(X, graph, alpha))
                 explicit = ExplicitSpace(X, Identity(), Identity())
                 return self._keep_solution(explicit, weights, graphs, data)
             except NumericalError:  # too many iterations: dense equations take over
                 pass
-        weights = graphs.gather(lambda graph: normal_equations(space, graph).solve(alpha))
+        weights = graphs.gather(
+            lambda graph: normal_equations_on(device, space, graph, X).solve(alpha)
+        )
         return self._keep_solution(space, weights, graphs, data)
 
     def fit_path(
@@ -227,22 +236,28 @@ class RankRLS(ClosedFormRanker):
         grid = check_alphas(alphas)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        graphs, space = self._problem(X, data)
-        solutions = graphs.gather(lambda graph: normal_equations(space, graph).path(grid))
+        device = as_device(self.device)
+        graphs, space = self._problem(X, data, device)
+        solutions = graphs.gather(
+            lambda graph: normal_equations_on(device, space, graph, X).path(grid)
+        )
         rankers = [
             self._at("alpha", alpha)._keep_solution(space, weights, graphs, data)
             for alpha, weights in zip(grid.tolist(), solutions, strict=True)
         ]
         return RankerPath(rankers, "alpha")
 
-    def _problem(self, X: Matrix, data: TrainingData) -> tuple[OutputGraphs, FunctionSpace]:
+    def _problem(
+        self, X: Matrix, data: TrainingData, device: Device | None
+    ) -> tuple[OutputGraphs, FunctionSpace]:
         """Return the preferences, and the space of the ranking functions."""
         graphs = OutputGraphs.of(
             data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
         )
         self.kernel_ = as_kernel(self.kernel).fitted_to(X)
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
-        return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank)
+        rank, mapped = graphs.rank, device is None
+        return graphs, smallest_space(X, self.kernel_, basis_rows, rank, mapped=mapped)
 
 
 def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:

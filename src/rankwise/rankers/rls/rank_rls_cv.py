@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.devices import Device, as_device
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
@@ -25,6 +26,7 @@ from rankwise.rankers.closed_form import (
     judge_folds,
     leave_items_out,
     normal_equations,
+    normal_equations_on,
 )
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
@@ -83,6 +85,9 @@ class RankRLSCV(ClosedFormCV):
         not allow it.
     query_weight, basis
         As in `RankRLS`. A number of basis rows is drawn once for all settings and the final fit.
+    device : str, optional
+        As in `RankRLS`: for the kernel matrices, factorisations and decompositions, and the pairs
+        left out of a complete graph.
     progress : bool
         Show a progress bar over the settings.
     random_state : int, RandomState or None
@@ -144,6 +149,7 @@ class RankRLSCV(ClosedFormCV):
         ties: str | list[str] = "drop",
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
+        device: str | None = None,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -156,6 +162,7 @@ class RankRLSCV(ClosedFormCV):
         self.ties = ties
         self.query_weight = query_weight
         self.basis = basis
+        self.device = device
         self.progress = progress
         self.random_state = random_state
 
@@ -183,7 +190,8 @@ class RankRLSCV(ClosedFormCV):
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, X, rng)
         folds = _resolve_cv(self.cv, X, data, self.query_weight, rng)
-        hold_out = _HoldOut(X, data, self.query_weight, basis_rows, folds, alphas, measure)
+        device = as_device(self.device)
+        hold_out = _HoldOut(X, data, self.query_weight, basis_rows, folds, alphas, measure, device)
         best, weights = self._search(hold_out)
         return self._keep_solution(best.space, weights, best.graphs, data)
 
@@ -213,7 +221,7 @@ class RankRLSCV(ClosedFormCV):
                 candidates = [*self.search_, Candidate(setting, judged.path)]
                 if best_candidate(candidates, self.rule) == len(self.search_):
                     position = judged.path.best(self.rule)
-                    weights = judged.weights(float(judged.path.grid[position]))
+                    weights = hold_out.weights(judged, float(judged.path.grid[position]))
                     best = judged.at(position)
                 self.search_ = candidates
         except KeyboardInterrupt:
@@ -283,6 +291,7 @@ class _HoldOut:
     folds: Folds | None
     alphas: FloatArray
     measure: Measure
+    device: Device | None
 
     def judge(self, settings: Settings) -> "_Judged":
         """Return the values of all alphas for some settings, and what the final fit needs."""
@@ -293,13 +302,23 @@ class _HoldOut:
         if self.folds is not None:
             return self._judge_folds(self.folds, graphs, space, settings)
         if self.data.is_scored:
-            pairs = leave_pair_out(space, self.data, self.alphas, **self._options(settings))
+            options = self._options(settings)
+            pairs = leave_pair_out(space, self.data, self.alphas, device=self.device, **options)
             path = judge_pairs(pairs, self.measure, self.alphas)
             return _Judged(graphs, space, path, solve=_looked_up(pairs.weights, self.alphas))
         edges = leave_edge_out(space, self.data, self.alphas, cost=settings["cost"])
         weight = self.data.comparisons[2]
         path = judge_edges(edges, weight, self.measure, self.alphas)
         return _Judged(graphs, space, path, edges.differences)
+
+    def weights(self, judged: "_Judged", alpha: float) -> FloatArray:
+        """Return the weights of a setting fitted to all data for an alpha."""
+        if judged.solve is not None:
+            return judged.solve(alpha)
+        device, space, X = self.device, judged.space, self.X
+        return judged.graphs.gather(
+            lambda graph: normal_equations_on(device, space, graph, X).solve(alpha)
+        )
 
     def _options(self, settings: Settings) -> dict[str, Any]:
         cost, ties = settings["cost"], settings["ties"]
@@ -312,7 +331,8 @@ class _HoldOut:
         alphas = self.alphas
         if self.data.has_qid:
             held_out = gather_held_out(
-                graphs, lambda graph: leave_query_out(space, graph, folds, alphas)
+                graphs,
+                lambda graph: leave_query_out(space, graph, folds, alphas, device=self.device),
             )
         else:
             refit = partial(_refitted_scores, space, alphas)
@@ -335,13 +355,6 @@ class _Judged:
     """Held-out scores for every alpha."""
     solve: Callable[[float], FloatArray] | None = None
     """Gives the weights fitted to all data, where the hold-outs know them."""
-
-    def weights(self, alpha: float) -> FloatArray:
-        """Return the weights fitted to all data for an alpha."""
-        if self.solve is not None:
-            return self.solve(alpha)
-        space = self.space
-        return self.graphs.gather(lambda graph: normal_equations(space, graph).solve(alpha))
 
     def at(self, position: int) -> Self:
         """Keep the scores of one alpha, and no decomposition."""

@@ -15,6 +15,7 @@ from rankwise.core.checks import (
     check_positive,
     refuse_unusable_rows,
 )
+from rankwise.core.devices import as_device
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -120,6 +121,7 @@ def leave_pair_out_auc(
     ties: Ties = "keep",
     sample_weight: ArrayLike | None = None,
     confidence: float = 0.95,
+    device: str | None = None,
 ) -> AUCEstimate:
     """Estimate the AUC of RankRLS on unseen items by leaving out every pair of different score.
 
@@ -141,6 +143,8 @@ def leave_pair_out_auc(
         judged like all others.
     confidence : float
         Of the interval, between 0 and 1.
+    device : str, optional
+        Where to compute, as in `RankRLS`; with ties kept or absent.
 
     Returns
     -------
@@ -177,6 +181,7 @@ def leave_pair_out_auc(
         ties=ties,
         query_weight="items",
         unweighted="judge",
+        device=as_device(device),
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()

@@ -1,0 +1,186 @@
+"""Dense linear algebra on another device than the CPU: the few operations that take the time."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import IntArray
+from rankwise.core.errors import InvalidInputError, MissingExtraError
+
+DeviceArray: TypeAlias = Any
+"""An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
+
+BLOCK_ROWS = 1024
+"""Rows of a large matrix that are looked at together."""
+
+
+class Device(ABC):
+    """The operations; all of them take and return arrays of the device."""
+
+    @abstractmethod
+    def array(self, values: NDArray[Any]) -> DeviceArray:
+        """Bring an array to the device, floating point numbers in double precision."""
+
+    @abstractmethod
+    def host(self, values: DeviceArray) -> NDArray[Any]:
+        """Bring an array back."""
+
+    @abstractmethod
+    def empty(self, n_rows: int, n_columns: int) -> DeviceArray:
+        """Return a matrix to be filled."""
+
+    @abstractmethod
+    def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
+        """Sum the rows that share an index; rows of index -1 are left out."""
+
+    @abstractmethod
+    def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
+        """Return some rows."""
+
+    @abstractmethod
+    def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
+        """Put rows under one another."""
+
+    @abstractmethod
+    def exp_in_place(self, values: DeviceArray) -> DeviceArray:
+        """Replace values, of which those above 0 count as 0, by their exponential."""
+
+    @abstractmethod
+    def absolute(self, values: DeviceArray) -> DeviceArray:
+        """Return absolute values."""
+
+    @abstractmethod
+    def is_finite(self, values: DeviceArray) -> bool:
+        """Tell whether no value of a matrix is infinite or NaN."""
+
+    @abstractmethod
+    def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Return the sum of absolute differences of every two rows."""
+
+    @abstractmethod
+    def factor(self, A: DeviceArray) -> DeviceArray | None:
+        """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
+
+    @abstractmethod
+    def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with a Cholesky factor."""
+
+    @abstractmethod
+    def invert_factored(self, factor: DeviceArray) -> DeviceArray:
+        """Return the inverse of a matrix from its Cholesky factor."""
+
+    @abstractmethod
+    def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with a lower triangular matrix."""
+
+    @abstractmethod
+    def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
+
+
+def as_device(name: str | None) -> Device | None:
+    """Return the device of a name that PyTorch knows, such as "cuda"; None stays None."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
+    return TorchDevice.of(name)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TorchDevice(Device):
+    """A device of PyTorch, in double precision."""
+
+    torch: Any
+    device: Any
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """Check that the device is there."""
+        try:
+            import torch  # noqa: PLC0415
+        except ImportError as error:
+            raise MissingExtraError("Computing on a device", "torch", "gpu") from error
+        try:
+            device = torch.device(name)
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise InvalidInputError(
+                f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
+            ) from None
+        return cls(torch, device)
+
+    def array(self, values: NDArray[Any]) -> DeviceArray:
+        """Bring an array to the device."""
+        given = np.ascontiguousarray(values)
+        kind = np.float64 if given.dtype.kind == "f" else given.dtype
+        given = given.astype(kind, copy=False)
+        if not given.flags.writeable:
+            given = given.copy()
+        return self.torch.from_numpy(given).to(self.device)
+
+    def host(self, values: DeviceArray) -> NDArray[Any]:
+        """Bring an array back."""
+        out: NDArray[Any] = values.cpu().numpy()
+        return out
+
+    def empty(self, n_rows: int, n_columns: int) -> DeviceArray:
+        """Return a matrix to be filled."""
+        return self.torch.empty((n_rows, n_columns), dtype=self.torch.float64, device=self.device)
+
+    def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
+        """Sum the rows that share an index; rows of index -1 are left out."""
+        place = self.array(np.where(index >= 0, index, length))
+        out = values.new_zeros((length + 1, *values.shape[1:]))
+        return out.index_add_(0, place, values)[:length]
+
+    def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
+        """Return some rows."""
+        return values.index_select(0, self.array(rows))
+
+    def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
+        """Put rows under one another."""
+        return self.torch.cat(parts)
+
+    def exp_in_place(self, values: DeviceArray) -> DeviceArray:
+        """Replace values, of which those above 0 count as 0, by their exponential."""
+        return values.clamp_(max=0.0).exp_()
+
+    def absolute(self, values: DeviceArray) -> DeviceArray:
+        """Return absolute values."""
+        return values.abs()
+
+    def is_finite(self, values: DeviceArray) -> bool:
+        """Tell whether no value of a matrix is infinite or NaN."""
+        return all(bool(self.torch.isfinite(rows).all()) for rows in values.split(BLOCK_ROWS))
+
+    def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Return the sum of absolute differences of every two rows."""
+        return self.torch.cdist(A, B, p=1.0)
+
+    def factor(self, A: DeviceArray) -> DeviceArray | None:
+        """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
+        factor, info = self.torch.linalg.cholesky_ex(A)
+        return None if int(info) else factor
+
+    def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with a Cholesky factor."""
+        return self.torch.cholesky_solve(B, factor)
+
+    def invert_factored(self, factor: DeviceArray) -> DeviceArray:
+        """Return the inverse of a matrix from its Cholesky factor."""
+        return self.torch.cholesky_inverse(factor)
+
+    def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with a lower triangular matrix."""
+        return self.torch.linalg.solve_triangular(factor, B, upper=False)
+
+    def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
+        values, vectors = self.torch.linalg.eigh(A)
+        return values, vectors

@@ -1,0 +1,148 @@
+"""What is computed on a device of PyTorch equals what NumPy computes; here on its CPU device."""
+
+import numpy as np
+import pytest
+
+import rankwise
+from problems import problem
+from rankwise import InvalidInputError, RankRLS, RankRLSCV, leave_pair_out_auc
+from rankwise.core.devices import as_device
+from rankwise.solve.normal_equations import DeviceSystem
+
+torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+CONVENTIONS = [
+    ("magnitude", "drop"),
+    ("magnitude", "keep"),
+    ("unit", "drop"),
+    ("relative", "drop"),
+]
+KERNELS = ["gaussian", "laplacian", "polynomial", "linear", lambda A, B: A @ B.T + 1]
+SIZES = (7, 1, 5, 9, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Small matrices on many threads that wait for each other take minutes on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def weights(ranker):
+    return ranker._weights
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("basis", [None, 6])
+def test_fit(cost, ties, kernel, basis):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    options = {"kernel": kernel, "cost": cost, "ties": ties, "basis": basis, "random_state": 0}
+    expected = RankRLS(0.1, **options).fit(p.X, p.y, qid=p.qid)
+    found = RankRLS(0.1, device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    close(found.predict(p.X), expected.predict(p.X))
+    close(weights(found), weights(expected))
+
+
+def test_more_features_than_items():
+    p = problem(seed=2, sizes=SIZES, grades=3, n_features=60)
+    expected = RankRLS().fit(p.X, p.y, qid=p.qid)
+    close(RankRLS(device="cpu").fit(p.X, p.y, qid=p.qid).coef_, expected.coef_)
+
+
+def test_comparisons_and_several_outputs():
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    pairs = np.array([[0, 1], [2, 1], [5, 9], [9, 14], [20, 3], [7, 7 + 1]])
+    for kernel in ("gaussian", "linear"):
+        expected = RankRLS(kernel=kernel).fit(p.X, pairs=pairs)
+        found = RankRLS(kernel=kernel, device="cpu").fit(p.X, pairs=pairs)
+        close(weights(found), weights(expected))
+    Y = np.column_stack([p.y, -(p.y**2)])
+    expected = RankRLS(kernel="gaussian").fit(p.X, Y, qid=p.qid)
+    found = RankRLS(kernel="gaussian", device="cpu").fit(p.X, Y, qid=p.qid)
+    close(weights(found), weights(expected))
+
+
+@pytest.mark.parametrize("basis", [None, 6])
+def test_path(basis):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    options = {"kernel": "gaussian", "basis": basis, "random_state": 0}
+    alphas = [1e-3, 1.0, 1e3]
+    expected = RankRLS(**options).fit_path(p.X, p.y, qid=p.qid, alphas=alphas)
+    found = RankRLS(device="cpu", **options).fit_path(p.X, p.y, qid=p.qid, alphas=alphas)
+    for one, other in zip(found, expected, strict=True):
+        close(weights(one), weights(other))
+
+
+def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
+    device = as_device("cpu")
+    rhs = np.array([[1.0], [1.0]])
+    system = DeviceSystem(device.array(np.ones((2, 2))), rhs, None, device)
+    expected = system.spectrum().solve(rhs, 1e-30)
+    np.testing.assert_array_equal(system.solve(1e-30), expected)
+    np.testing.assert_array_equal(system.path(np.array([1e-30, 1e-30])), [expected, expected])
+
+
+@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
+@pytest.mark.parametrize("kernel", ["gaussian", "linear"])
+def test_leave_query_out(cost, ties, kernel):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    options = {"kernel": kernel, "cost": cost, "ties": ties}
+    expected = RankRLSCV(**options).fit(p.X, p.y, qid=p.qid)
+    found = RankRLSCV(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    assert found.alpha_ == expected.alpha_
+    close(found.path_.values, expected.path_.values)
+    close(weights(found), weights(expected))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "linear"])
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_leave_pair_out(kernel, ties, n_outputs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = np.round(X @ rng.normal(size=(3, n_outputs)) + rng.normal(size=(40, n_outputs)), 1)
+    Y = Y[:, 0] if n_outputs == 1 else Y
+    options = {"kernel": kernel, "ties": ties, "alphas": 2.0 ** np.arange(-8, 9, 4)}
+    expected = RankRLSCV(**options).fit(X, Y)
+    found = RankRLSCV(device="cpu", **options).fit(X, Y)
+    np.testing.assert_array_equal(found.path_.values, expected.path_.values)
+    assert found.alpha_ == expected.alpha_
+
+
+def test_leave_pair_out_auc():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    options = {"kernel": "gaussian", "ties": "keep"}
+    expected = leave_pair_out_auc(X, y, **options)
+    assert leave_pair_out_auc(X, y, device="cpu", **options).value == expected.value
+
+
+def test_a_singular_kernel_is_not_judged():
+    X, y = np.ones((10, 2)), np.arange(10.0)
+    X[0] = 2.0
+    with pytest.raises(rankwise.NumericalError):
+        RankRLSCV(alphas=[1e-30], device="cpu").fit(X, y)
+
+
+def test_the_device_is_saved(tmp_path):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    ranker = RankRLS(kernel="gaussian", device="cpu").fit(p.X, p.y, qid=p.qid)
+    ranker.save(tmp_path / "model")
+    loaded = rankwise.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(p.X), ranker.predict(p.X))
+
+
+def test_bad_devices():
+    with pytest.raises(InvalidInputError, match="`device` must name a device that PyTorch finds"):
+        as_device("nonsense")
+    with pytest.raises(InvalidInputError, match="`device` must be a name such as 'cuda'"):
+        as_device(3)
+    indefinite = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(InvalidInputError, match="positive semidefinite"):
+        RankRLS(kernel="precomputed", device="cpu").fit(indefinite, [0, 1, 2])
