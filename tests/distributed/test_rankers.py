@@ -226,7 +226,9 @@ def test_dataframes():
         DaskRankRLS().fit(table, "grade")
 
 
-@pytest.mark.parametrize("ranker", [DaskRankRLS(), DaskLinearRankRLS(tol=1e-13)])
+@pytest.mark.parametrize(
+    "ranker", [DaskRankRLS(), DaskLinearRankRLS(tol=1e-13), DaskRankRLSCV([1.0])]
+)
 def test_parquet_files(tmp_path, ranker):
     X, y, qid = data()
     table = frame(X, y, qid)
@@ -280,6 +282,12 @@ def test_a_bad_file_is_named(tmp_path):
         DaskRankRLS().fit_files(tmp_path / "part-*.parquet", y="score", qid="query")
     with pytest.raises(rankwise.DataFileError, match="expected at least one file"):
         DaskRankRLS().fit_files(tmp_path / "none-*.parquet")
+    table.iloc[60:].assign(f2=np.nan).to_parquet(tmp_path / "part-1.parquet", index=False)
+    with pytest.raises(rankwise.DataFileError, match="Partition 1 .*part-1.parquet.*column 'f2'"):
+        DaskRankRLS().fit_files(tmp_path / "part-*.parquet", y="score", qid="query")
+    table.iloc[60:].assign(query=None).to_parquet(tmp_path / "part-1.parquet", index=False)
+    with pytest.raises(rankwise.DataFileError, match="Partition 1 .*part-1.parquet.*'query'"):
+        DaskRankRLS().fit_files(tmp_path / "part-*.parquet", y="score", qid="query")
     (tmp_path / "part-2.txt").write_text("1 qid:1 1:1\n")
     with pytest.raises(InvalidInputError, match="All files must be tables, or all svmlight"):
         DaskRankRLS().fit_files(tmp_path / "part-*")

@@ -110,8 +110,10 @@ def named(function: Callable[..., T], label: str, *arguments: Any) -> T:
             f"{label} must fit in the memory of a worker, with about as much again to work in: "
             "it does not. Cut the data into smaller partitions."
         ) from error
-    except (InvalidInputError, DataFileError) as error:
-        raise type(error)(f"{label}: {error}") from None
+    except DataFileError as error:
+        raise DataFileError(f"{label}: {error}") from None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{label}: {error}") from None
 
 
 def _sum(values: list[Any]) -> Any:

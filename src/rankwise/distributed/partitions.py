@@ -19,7 +19,8 @@ from rankwise.distributed.engine import Engine
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix
 from rankwise.io.svmlight.reader import ZeroBased, scan_svmlight
-from rankwise.io.tables.reading import TABLE_SUFFIXES
+from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable
+from rankwise.io.tables.reading import TABLE_SUFFIXES, item_columns
 
 
 @final
@@ -41,6 +42,8 @@ class PartitionRows:
         The names of the columns.
     has_qid : bool
         Whether queries were named.
+    n_left_out : int
+        Number of features that were left out of X.
     """
 
     X: Matrix
@@ -49,6 +52,7 @@ class PartitionRows:
     weight: FloatArray | None = None
     names: list[str] | None = None
     has_qid: bool = False
+    n_left_out: int = 0
 
     @property
     def n_items(self) -> int:
@@ -67,6 +71,10 @@ class PartitionRows:
         weight = None if self.weight is None else self.weight[chosen]
         rows = np.flatnonzero(chosen)
         return replace(self, X=self.X[rows], y=self.y[rows], qid=self.qid[rows], weight=weight)
+
+    def head(self) -> "PartitionRows":
+        """Return everything but the features, of which the number stays."""
+        return replace(self, X=np.zeros((self.n_items, 0)), n_left_out=self.X.shape[1])
 
     def of_queries(self, ids: NDArray[Any], *, others: bool = False) -> "PartitionRows":
         """Keep the rows of some queries, or of all others."""
@@ -119,6 +127,9 @@ class Partitions:
         Where they are.
     blocks : list
         One promise per partition.
+    heads : list
+        The same without features: scores, queries and weights stay on the workers. Blocks stay
+        there only if they came as collections or cannot be read in part.
     labels : list of str
         How errors call each partition: by number and file.
     n_features : int
@@ -131,6 +142,7 @@ class Partitions:
 
     engine: Engine
     blocks: list[Any]
+    heads: list[Any]
     labels: list[str]
     n_features: int = 0
     names: list[str] | None = None
@@ -148,7 +160,7 @@ class Partitions:
         ]
         labels = [f"Partition {k}" for k in range(len(rows))]
         blocks = engine.call_each("check", checked_block, labels, rows, *vectors)
-        return cls(engine, blocks, labels)._of_one_width()
+        return cls._held(engine, blocks, labels)
 
     @classmethod
     def of_files(
@@ -176,12 +188,22 @@ class Partitions:
                 paths
             )
         blocks = engine.call_each("read", _read_block, labels, paths, options)
-        return cls(engine, blocks, labels)._of_one_width()
+        if not all(format_suffix(path) in PARQUET_SUFFIXES for path in paths):
+            return cls._held(engine, blocks, labels)
+        heads = engine.persist(engine.call_each("labels", _read_head, labels, paths, options))
+        return cls(engine, blocks, heads, labels)._of_one_width()
+
+    @classmethod
+    def _held(cls, engine: Engine, blocks: list[Any], labels: list[str]) -> Self:
+        """Keep the blocks on the workers."""
+        blocks = engine.persist(blocks)
+        heads = engine.persist(engine.call_each("labels", PartitionRows.head, labels, blocks))
+        return cls(engine, blocks, heads, labels)._of_one_width()
 
     def _of_one_width(self) -> Self:
-        """Check that all partitions have the width of the first; blocks stay on the workers."""
-        blocks = self.engine.persist(self.blocks)
-        shapes = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, blocks))
+        """Check that all partitions have the width of the first."""
+        blocks, heads = self.blocks, self.heads
+        shapes = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, heads))
         first = shapes[0]
         for label, shape in zip(self.labels, shapes, strict=True):
             if shape.has_qid != first.has_qid:
@@ -201,6 +223,7 @@ class Partitions:
         return type(self)(
             self.engine,
             [blocks[k] for k in kept],
+            [heads[k] for k in kept],
             [self.labels[k] for k in kept],
             first.n_features,
             first.names,
@@ -211,14 +234,32 @@ class Partitions:
         """Call a function with every block, and with arguments as in `Engine.call_each`."""
         return self.engine.call_each(name, function, self.labels, self.blocks, *arguments)
 
+    def each_head(self, name: str, function: Any, *arguments: Any) -> list[Any]:
+        """Do the same with the rows without their features, which needs no reading."""
+        return self.engine.call_each(name, function, self.labels, self.heads, *arguments)
+
     def ids(self) -> list[NDArray[Any]]:
         """Return the ids of the queries of each partition."""
-        return self.engine.compute(self.each("queries", _ids))
+        return self.engine.compute(self.each_head("queries", _ids))
 
     def without(self, ids: NDArray[Any]) -> "Partitions":
         """Leave some queries out."""
-        blocks = self.each("training", _without, ids)
-        return replace(self, blocks=self.engine.persist(blocks))
+        blocks, heads = (
+            self.each("training", _without, ids),
+            self.each_head("labels", _without, ids),
+        )
+        left = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, heads))
+        return self._kept(blocks, heads, [shape.n_items > 0 for shape in left])
+
+    def _kept(self, blocks: list[Any], heads: list[Any], has_rows: list[bool]) -> "Partitions":
+        """Drop what has no rows."""
+        kept = np.flatnonzero(has_rows).tolist()
+        return replace(
+            self,
+            blocks=[blocks[k] for k in kept],
+            heads=self.engine.persist([heads[k] for k in kept]),
+            labels=[self.labels[k] for k in kept],
+        )
 
     def of_whole_queries(self) -> "Partitions":
         """Bring the rows of every split query to the first partition that holds some of it."""
@@ -242,13 +283,9 @@ class Partitions:
                     )
             blocks += engine.call_each("regroup", join_blocks, [label], [pieces])
         blocks = engine.persist(blocks)
+        heads = engine.call_each("labels", PartitionRows.head, self.labels, blocks)
         sizes = engine.compute(engine.call_each("shape", _shape, self.labels, blocks))
-        kept = [k for k, size in enumerate(sizes) if size.n_items]
-        return replace(
-            self,
-            blocks=[blocks[k] for k in kept],
-            labels=[self.labels[k] for k in kept],
-        )
+        return self._kept(blocks, heads, [size.n_items > 0 for size in sizes])
 
 
 def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -316,7 +353,8 @@ class _Shape(NamedTuple):
 
 
 def _shape(block: PartitionRows) -> _Shape:
-    return _Shape(block.n_items, block.X.shape[1], block.names, block.has_qid)
+    n_features = block.X.shape[1] + block.n_left_out
+    return _Shape(block.n_items, n_features, block.names, block.has_qid)
 
 
 def _ids(block: PartitionRows) -> NDArray[Any]:
@@ -447,3 +485,15 @@ def _read_block(path: str, options: dict[str, Any]) -> PartitionRows:
         raise DataFileError(f"{path}: expected scores to learn from, got none.")
     block = checked_block(data.X, data.y, data.qid, None)
     return replace(block, names=data.feature_names)
+
+
+def _read_head(path: str, options: dict[str, Any]) -> PartitionRows:
+    """Read everything but the features of a Parquet file."""
+    table = ParquetTable.open(path)
+    columns = item_columns(path, table, **options)
+    if columns.y is None:
+        raise DataFileError(f"{path}: expected scores to learn from, got none.")
+    (y,), ids = table.read([[columns.y]], [] if columns.qid is None else [columns.qid])
+    qid = ids[0] if ids else None
+    head = checked_block(np.zeros((len(y), 0)), y[:, 0], qid, None)
+    return replace(head, names=columns.features, n_left_out=len(columns.features))

@@ -129,7 +129,9 @@ class SharedProblem:
     def of(cls, partitions: Partitions, options: dict[str, Any]) -> Self:
         """Find the split queries, and what each partition holds of them: labels only."""
         split = split_ids(partitions.ids())
-        counts = partitions.engine.compute(partitions.each("count", _count, split, options["ties"]))
+        counts = partitions.engine.compute(
+            partitions.each_head("count", _count, split, options["ties"])
+        )
         known = [c for c in counts if c is not None]
         if not known:
             return cls(partitions, split, [None] * len(counts), None, options)
