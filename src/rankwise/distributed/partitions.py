@@ -68,8 +68,10 @@ class PartitionRows:
         """Keep some rows, without a copy where these are all."""
         if chosen.all():
             return self
-        weight = None if self.weight is None else self.weight[chosen]
-        rows = np.flatnonzero(chosen)
+        rows: Any = np.flatnonzero(chosen)
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+            rows = slice(rows[0], rows[-1] + 1)
+        weight = None if self.weight is None else self.weight[rows]
         return replace(self, X=self.X[rows], y=self.y[rows], qid=self.qid[rows], weight=weight)
 
     def head(self) -> "PartitionRows":
