@@ -191,11 +191,11 @@ def test_an_interrupted_search_keeps_what_is_done(monkeypatch):
     p = problem(seed=7, sizes=SIZES)
     calls = []
 
-    def interrupted(*args):
+    def interrupted(*args, **options):
         calls.append(args)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return leave_query_out(*args)
+        return leave_query_out(*args, **options)
 
     leave_query_out = rank_rls_cv.leave_query_out
     monkeypatch.setattr(rank_rls_cv, "leave_query_out", interrupted)
