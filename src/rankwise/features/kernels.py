@@ -368,11 +368,16 @@ class Custom(Kernel):
 
 
 def kernel_on(kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
-    """Return the kernel matrix of rows on a device; kernels of one's own are computed here."""
+    """Return the kernel matrix of rows on a device; kernels of one's own are computed here.
+
+    One beyond the range of double precision is refused.
+    """
     on_device = _ON_DEVICE.get(kernel.name or "")
     if on_device is None:
         return device.array(finite_kernel(kernel, device.host(A), device.host(B)))
-    return on_device(kernel, A, B, device)
+    K = on_device(kernel, A, B, device)
+    _refuse_overflow(kernel, is_finite=device.is_finite(K))
+    return K
 
 
 def _linear_on(_: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG001
@@ -494,12 +499,16 @@ def _squared_distances(A: Any, B: Any) -> FloatArray:
 def finite_kernel(kernel: Kernel, A: Matrix, B: Matrix) -> FloatArray:
     """Return the kernel of two sets of rows; refuse one beyond the range of double precision."""
     K = kernel(A, B)
-    if not np.isfinite(K).all():
+    _refuse_overflow(kernel, is_finite=bool(np.isfinite(K).all()))
+    return K
+
+
+def _refuse_overflow(kernel: Kernel, *, is_finite: bool) -> None:
+    if not is_finite:
         raise NumericalError(
             f"The kernel {kernel!r} must be finite: its values exceed the range of double "
             "precision. Scale the features, or lower its degree."
         )
-    return K
 
 
 def _check_gamma(gamma: object) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import rankwise
 from problems import problem
-from rankwise import InvalidInputError, RankRLS, RankRLSCV, leave_pair_out_auc
+from rankwise import InvalidInputError, PreferenceGraph, RankRLS, RankRLSCV, leave_pair_out_auc
 from rankwise.core.devices import as_device
 from rankwise.solve.normal_equations import DeviceSystem
 
@@ -121,6 +121,63 @@ def test_leave_pair_out_auc():
     options = {"kernel": "gaussian", "ties": "keep"}
     expected = leave_pair_out_auc(X, y, **options)
     assert leave_pair_out_auc(X, y, device="cpu", **options).value == expected.value
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "linear"])
+def test_leave_pair_out_of_large_alphas(kernel):
+    """Scores far below the residuals keep their digits."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + rng.normal(size=30)
+    options = {"kernel": kernel, "ties": "keep", "alphas": [1e6, 1e12, 1e18, 1e200]}
+    expected = RankRLSCV(**options).fit(X, y)
+    found = RankRLSCV(device="cpu", **options).fit(X, y)
+    np.testing.assert_array_equal(found.path_.values, expected.path_.values)
+    assert np.all(found.path_.values == found.path_.values[-1])
+    assert found.path_.values[0] > 0.5
+
+
+@pytest.mark.parametrize("n_others", [1, 2, 3])
+def test_leave_pair_out_of_pairs_that_leave_nothing(n_others):
+    """Pairs without which all scores are equal are not judged, here as there."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(12, 3)), np.zeros(12)
+    y[[5, 2, 9][:n_others]] = 1.0
+    for alpha in (0.1, 1e9):
+        options = {"kernel": "gaussian", "ties": "keep", "alpha": alpha}
+        if n_others == 1:
+            with pytest.raises(rankwise.NothingToLearnError, match="at least two items of each"):
+                leave_pair_out_auc(X, y, device="cpu", **options)
+            continue
+        expected = leave_pair_out_auc(X, y, **options)
+        found = leave_pair_out_auc(X, y, device="cpu", **options)
+        assert (found.value, found.n_pairs) == (expected.value, expected.n_pairs)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "linear"])
+def test_leave_pair_out_with_items_of_weight_zero(kernel):
+    rng = np.random.default_rng(5)
+    X, weight = rng.normal(size=(25, 3)), rng.integers(0, 3, size=25).astype(float)
+    y = X[:, 0] + rng.normal(size=25)
+    options = {"kernel": kernel, "ties": "keep", "alphas": [0.01, 1.0, 100.0]}
+    expected = RankRLSCV(**options).fit(X, y, sample_weight=weight)
+    found = RankRLSCV(device="cpu", **options).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(found.path_.values, expected.path_.values)
+
+
+def test_what_exceeds_double_precision_is_refused():
+    device, y = as_device("cpu"), np.arange(5.0)
+    X = 1e130 * y[:, None]
+    with pytest.raises(rankwise.NumericalError, match="The kernel Polynomial.* must be finite"):
+        RankRLS(kernel=rankwise.Polynomial(gamma=1.0), device="cpu").fit(X, y)
+    with pytest.raises(rankwise.NumericalError, match="The normal equations must be finite"):
+        DeviceSystem.primal(PreferenceGraph.from_scores(y), device.array(1e50 * X), device)
+    far = 1e9 + np.random.default_rng(0).normal(size=(40, 2))
+    for name in (None, "cpu"):
+        with pytest.raises(rankwise.NumericalError, match="must stand above rounding errors"):
+            RankRLS(1e-6, kernel=rankwise.Polynomial(degree=2), device=name).fit(
+                far, far[:, 0] - 1e9
+            )
 
 
 def test_a_singular_kernel_is_not_judged():
