@@ -167,7 +167,8 @@ class DeviceSystem(System):
     def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
         """Return the weights for every alpha: a factorisation each."""
         lost: list[Spectrum] = []
-        return np.stack([self._trusted_weights(self._solution(float(a), lost)) for a in alphas])
+        made = self._trusted_weights if checked else self.lift
+        return np.stack([made(self._solution(float(a), lost)) for a in alphas])
 
     def spectrum(self) -> Spectrum:
         """Return the decomposition, made on the device and brought here."""

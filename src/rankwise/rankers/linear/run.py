@@ -296,7 +296,7 @@ def _solve_one_by_one(
     Only solutions are validated. What was not reached has no value.
     """
     alphas, n_alphas = settings.alphas, len(settings.alphas)
-    coefs = np.zeros((n_alphas, operator.rows.n_features))
+    coefs = np.zeros((n_alphas, operator.n_features))
     final_values, final_residuals = np.full((2, n_alphas), np.nan)
     ends = np.zeros(n_alphas, dtype=int)
     residuals, values = np.full((2, 0, n_alphas), np.nan)
