@@ -10,8 +10,8 @@ from benchmarks.harness import Row, markdown, medians, within
 from rankwise import RankSVM
 from rankwise.core.queries import Queries
 from rankwise.graph.grades import Grades
+from rankwise.graph.pair_sums import GradedPairs
 from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
-from rankwise.rankers.svm.pair_sums import GradedPairs
 
 GAP = 1e-3
 N_QUERIES, QUERY_SIZE, N_FEATURES = 1017, 41, 46  # as in three of MQ2007's five parts

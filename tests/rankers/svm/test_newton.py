@@ -12,6 +12,7 @@ from problems import problem
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.grades import Grades
+from rankwise.graph.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import (
     NewtonSystems,
@@ -19,7 +20,6 @@ from rankwise.rankers.svm.newton import (
     minimize_hinge,
     solve_by_products,
 )
-from rankwise.rankers.svm.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
 from rankwise.solve.iteration import Interrupts, StoppingRule
 
 COSTS = ["unit", "magnitude"]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.rankers.svm.pair_sums import BandLaplacian, PairSet, Slacks
+from rankwise.graph.pair_sums import BandLaplacian, PairSet, Slacks
 
 HingeLoss: TypeAlias = Literal["hinge", "squared_hinge"]
 

@@ -10,8 +10,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rankwise.core.arrays import FloatArray, Matrix, freeze
 from rankwise.core.threads import serial_blas
+from rankwise.graph.pair_sums import PairSet
 from rankwise.rankers.svm.losses import HingeLoss, SmoothedLoss, smoothed_hinge, squared_hinge
-from rankwise.rankers.svm.pair_sums import PairSet
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,

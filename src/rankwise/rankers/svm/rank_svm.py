@@ -14,13 +14,13 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.graph.grades import Grades
+from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.svm.losses import HingeLoss
 from rankwise.rankers.svm.newton import minimize_hinge
-from rankwise.rankers.svm.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.solve.iteration import CertifiedSolution, Step, StoppingRule
 from rankwise.solve.progress import StepCallback, steps_shown
 

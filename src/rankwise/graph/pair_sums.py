@@ -8,12 +8,13 @@ from typing import Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.threads import even_parts, sum_parts
 from rankwise.core.training_data import TrainingData
+from rankwise.graph._pair_kernels import find_band_start, sum_partners
 from rankwise.graph.edges import Incidence
 from rankwise.graph.grades import Grades
 from rankwise.graph.preference_graph import pair_targets
-from rankwise.rankers.svm._kernels import find_band_start, sort_by_key, sum_partners
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""
