@@ -522,3 +522,39 @@ def shapley_values(score, x, base):
             values[k] += (after - before) / len(orders)
             before = after
     return values
+# Features inside queries
+
+
+def scaled_within_queries(X, qid, scale):
+    """Scale one query and feature at a time, leaving out NaN."""
+    out = np.array(X, dtype=float)
+    for q in np.unique(qid):
+        for j in range(out.shape[1]):
+            rows = np.flatnonzero((qid == q) & ~np.isnan(X[:, j]))
+            x = X[rows, j]
+            if len(x) == 0:
+                continue
+            first, third = np.quantile(x, [0.25, 0.75])
+            shift = {"min_max": x.min(), "standard": x.mean(), "robust": np.median(x)}.get(scale, 0)
+            width = {
+                "min_max": np.ptp(x),
+                "standard": x.std(),
+                "robust": third - first if third > first else np.ptp(x),
+                "max_abs": np.abs(x).max(),
+            }[scale]
+            out[rows, j] = (x - shift) / width if width > 0 else 0.0
+    return out
+
+
+def ranks_within_queries(X, qid):
+    """Rank one query and feature at a time: counts of smaller and equal values."""
+    out = np.full(X.shape, np.nan)
+    for q in np.unique(qid):
+        for j in range(X.shape[1]):
+            rows = np.flatnonzero((qid == q) & ~np.isnan(X[:, j]))
+            x = X[rows, j]
+            below = (x[None, :] < x[:, None]).sum(axis=1)
+            equal = (x[None, :] == x[:, None]).sum(axis=1)
+            n = len(x)
+            out[rows, j] = 0.5 if n == 1 else (below + (equal - 1) / 2) / (n - 1)
+    return out

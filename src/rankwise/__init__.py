@@ -10,6 +10,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.errors": [
         "ConvergenceWarning",
         "DataFileError",
@@ -19,6 +20,7 @@ _HOMES = {
         "NothingToLearnError",
         "NumericalError",
         "RankwiseError",
+        "SeenQueriesWarning",
     ],
     "rankwise.export.export_ranker": ["ExportCheck", "export_ranker"],
     "rankwise.graph.preference_graph": ["PreferenceGraph"],
@@ -43,8 +45,11 @@ _HOMES = {
         "explain",
         "feature_importance",
     ],
+    "rankwise.rankers.pipeline": ["RankerPipeline"],
+    "rankwise.rankers.query_folds": ["QueryKFold"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
+    "rankwise.rankers.trees.boosted_ranker": ["BoostedRanker"],
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],
     "rankwise.rankers.storage": ["load"],
     "rankwise.rankers.scorer": ["make_ranking_scorer"],
@@ -77,6 +82,9 @@ _HOMES = {
     "rankwise.measures.value": ["Measure"],
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
     "rankwise.selection.pair_folds": ["PairKFold"],
+    "rankwise.transformers.blanks": ["WithinQueryImputer"],
+    "rankwise.transformers.categories": ["WithinQueryEncoder"],
+    "rankwise.transformers.scaling": ["WithinQueryRanks", "WithinQueryScaler"],
     "rankwise.selection.path": ["Candidate", "SelectionPath"],
     "rankwise.solve.iteration": ["Certificate", "CertifiedSolution", "Ending", "Step"],
 }

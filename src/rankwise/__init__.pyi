@@ -1,5 +1,6 @@
 from rankwise.core.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
+from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import InvalidInputError as InvalidInputError
@@ -8,6 +9,7 @@ from rankwise.core.errors import ModelFileError as ModelFileError
 from rankwise.core.errors import NothingToLearnError as NothingToLearnError
 from rankwise.core.errors import NumericalError as NumericalError
 from rankwise.core.errors import RankwiseError as RankwiseError
+from rankwise.core.errors import SeenQueriesWarning as SeenQueriesWarning
 from rankwise.core.queries import Queries as Queries
 from rankwise.export.export_ranker import ExportCheck as ExportCheck
 from rankwise.export.export_ranker import export_ranker as export_ranker
@@ -65,6 +67,8 @@ from rankwise.rankers.leaderboard import Effect as Effect
 from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
 from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
+from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
+from rankwise.rankers.query_folds import QueryKFold as QueryKFold
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
@@ -78,6 +82,7 @@ from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.report.report import Report as Report
 from rankwise.report.report import make_report as make_report
 from rankwise.selection.pair_folds import PairKFold as PairKFold
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
 from rankwise.serve.server import make_app as make_app
@@ -86,6 +91,10 @@ from rankwise.solve.iteration import Certificate as Certificate
 from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
 from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
+from rankwise.transformers.blanks import WithinQueryImputer as WithinQueryImputer
+from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
+from rankwise.transformers.scaling import WithinQueryRanks as WithinQueryRanks
+from rankwise.transformers.scaling import WithinQueryScaler as WithinQueryScaler
 
 __all__: list[str]
 __version__: str

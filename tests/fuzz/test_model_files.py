@@ -20,15 +20,20 @@ from rankwise import (
     ModelFileError,
     Polynomial,
     PreferenceGP,
+    RankerPipeline,
     RankingFactorization,
     RankRLS,
     RankRLSCV,
     RankSVM,
+    WithinQueryEncoder,
+    WithinQueryImputer,
+    WithinQueryRanks,
 )
 from rankwise.io.model_file import read_model
 from rankwise.rankers.storage import restore
 
 P = problem(seed=0, sizes=(6, 5, 7, 4))
+BLANKS = np.where(np.arange(P.X.size).reshape(P.X.shape) % 5 == 1, np.nan, np.round(P.X))
 SPARSE = csr_array(np.where(P.X > 0, P.X, 0.0))
 RANKERS = {
     "linear": lambda: RankRLS().fit(P.X, P.y, P.qid),
@@ -37,6 +42,10 @@ RANKERS = {
     "precomputed": lambda: RankRLS(kernel="precomputed").fit(P.X @ P.X.T, P.y, P.qid),
     "RankRLSCV": lambda: RankRLSCV([0.1, 1.0], kernel=["linear", "gaussian"], measure="NDCG @ 5")
     .fit(P.X, P.y, P.qid),
+    "pipeline": lambda: RankerPipeline(
+        [WithinQueryEncoder([0]), WithinQueryImputer(add_indicator=True), WithinQueryRanks(),
+         RankRLS(kernel=Gaussian(0.5))]
+    ).fit(BLANKS, P.y, P.qid),
     "LinearRankRLS": lambda: LinearRankRLS().fit(P.X, P.y, P.qid),
     "KPCRank": lambda: KPCRank(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),
     "KPCRankCV": lambda: KPCRankCV(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),

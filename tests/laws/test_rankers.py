@@ -26,10 +26,14 @@ from rankwise import (
     KPCRankCV,
     LinearRankRLS,
     PreferenceGP,
+    RankerPipeline,
     RankRLS,
     RankRLSCV,
     RankSVM,
+    SeenQueriesWarning,
     SquaredExponential,
+    WithinQueryRanks,
+    WithinQueryScaler,
     make_ranking_scorer,
 )
 from rankwise.rankers.base import Ranker
@@ -47,7 +51,10 @@ EXAMPLES = [
     RankRLSCV(alphas=(0.1, 1.0, 10.0)),
     RankSVM(),
     RankSVM(0.1, loss="hinge", kernel=Gaussian(0.5)),
+    RankerPipeline([WithinQueryScaler(), WithinQueryRanks("values_and_ranks"), RankRLS()]),
 ]
+DENSE = ("RankerPipeline",)
+"""Rankers whose features within queries are dense."""
 GRIDS = {
     "DORM": {"C": [0.1, 1.0]},
     "DORMCV": {"decay": [0.5, 1.0]},
@@ -58,9 +65,11 @@ GRIDS = {
     "RankRLS": {"alpha": [0.1, 10.0]},
     "RankRLSCV": {"query_weight": ["items", "pairs"]},
     "RankSVM": {"C": [0.1, 10.0]},
+    "RankerPipeline": {"steps": [[RankRLS()], [WithinQueryScaler(), RankRLS()]]},
 }
 
 WHOLE_QUERIES = "a weight belongs to a query: items of one ranking cannot stand in one place"
+WITHIN_QUERIES = "the features of an item depend on the other items of its query"
 EXPECTED = {
     "DORM": {
         "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
@@ -69,6 +78,10 @@ EXPECTED = {
     "DORMCV": {
         "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
         "check_sample_weight_equivalence_on_sparse_data": WHOLE_QUERIES,
+    },
+    "RankerPipeline": {
+        "check_methods_subset_invariance": WITHIN_QUERIES,
+        "check_sample_weight_equivalence_on_dense_data": WITHIN_QUERIES,
     },
 }
 
@@ -100,7 +113,7 @@ def test_scores_come_back_from_a_file(ranker, tmp_path):
     loaded = rankwise.load(tmp_path / "model")
     assert type(loaded) is type(ranker)
     assert repr(loaded) == repr(ranker)
-    np.testing.assert_array_equal(loaded.predict(P.X), ranker.predict(P.X))
+    np.testing.assert_array_equal(loaded.predict(P.X, qid=P.qid), ranker.predict(P.X, qid=P.qid))
     assert loaded.score(P.X, P.y, qid=P.qid) == ranker.score(P.X, P.y, qid=P.qid)
     with pytest.raises(InvalidInputError, match="must be given `qid`"):
         loaded.score(P.X, P.y)
@@ -146,9 +159,13 @@ def test_cross_validation_without_routing_refuses_to_guess(ranker):
 
 
 def test_sparse_rows_equal_dense(ranker):
+    if type(ranker).__name__ in DENSE:
+        with pytest.raises(InvalidInputError, match="dense rows"):
+            ranker.fit(csr_array(P.X), P.y, qid=P.qid)
+        return
     X = np.where(P.X > 0, P.X, 0.0)
-    dense = ranker.fit(X, P.y, qid=P.qid).predict(X)
-    sparse = clone(ranker).fit(csr_array(X), P.y, qid=P.qid).predict(csr_array(X))
+    dense = ranker.fit(X, P.y, qid=P.qid).predict(X, qid=P.qid)
+    sparse = clone(ranker).fit(csr_array(X), P.y, qid=P.qid).predict(csr_array(X), qid=P.qid)
     np.testing.assert_allclose(sparse - sparse.mean(), dense - dense.mean(), atol=1e-8)
 
 
@@ -158,7 +175,27 @@ def test_column_names_are_kept_and_checked(ranker):
     ranker.fit(frame, P.y, qid=P.qid)
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
-        ranker.predict(frame.rename(columns={"a": "z"}))
+        ranker.predict(frame.rename(columns={"a": "z"}), qid=P.qid)
+
+
+def test_predict_takes_queries_in_a_pipeline(ranker):
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), ranker).fit(P.X, P.y, qid=P.qid)
+        inner = ranker.predict(StandardScaler().fit_transform(P.X), qid=P.qid)
+        np.testing.assert_array_equal(pipeline.predict(P.X, qid=P.qid), inner)
+
+
+def test_torn_queries_are_noticed(ranker):
+    first, second = np.arange(len(P.y)) % 2 == 0, np.arange(len(P.y)) % 2 == 1
+    ranker.fit(P.X[first], P.y[first], qid=P.qid[first])
+    rest = P.X[second], P.y[second]
+    with pytest.raises(InvalidInputError, match="must not be in the training data"):
+        make_ranking_scorer("Concordance")(ranker, *rest, qid=P.qid[second])
+    with pytest.warns(SeenQueriesWarning, match="learned from with other items"):
+        value = ranker.score(*rest, qid=P.qid[second])
+    allowed = make_ranking_scorer("Concordance", seen_queries="allow")
+    assert allowed(ranker, *rest, qid=P.qid[second]) == pytest.approx(value)
+    make_ranking_scorer("Concordance")(ranker, P.X[first], P.y[first], qid=P.qid[first])
 
 
 def test_fit_leaves_parameters_alone(ranker):

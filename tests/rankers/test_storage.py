@@ -18,10 +18,15 @@ from rankwise import (
     Laplacian,
     Linear,
     ModelFileError,
+    RankerPipeline,
     RankRLS,
     RankRLSCV,
     SquaredExponential,
+    WithinQueryEncoder,
+    WithinQueryImputer,
 )
+from rankwise.core.fingerprints import QueryFingerprints
+from rankwise.core.queries import Queries
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features.maps import Expansion, Identity
 from rankwise.graph.edges import Incidence
@@ -55,6 +60,7 @@ VALUES = [
     ),
     PATH,
     Candidate({"kernel": Gaussian(1.0), "cost": "unit", "basis": None}, PATH),
+    QueryFingerprints.of(Queries.from_qid(["a", "b", "a"]), np.array([1.0, 0.0, 2.0])),
 ]
 """One value of each class below the rankers that a model file may hold."""
 
@@ -265,7 +271,7 @@ def test_sparse_rows_with_indices_out_of_range_are_refused(change, tmp_path):
         rankwise.load(changed(tmp_path / "m", ranker, break_rows))
 
 
-@pytest.mark.parametrize("shape", [[1, 2, 3], [10**12, 3], [-1, 3], "x", [2.5, 3], [23, 2]])
+@pytest.mark.parametrize("shape", [[1, 2, 3], [10**12, 3], [-1, 3], "x", [2.5, 3], [23, 2], [23, 10**20]])
 def test_sparse_rows_of_another_shape_are_refused(shape, tmp_path):
     ranker = RankRLS(kernel="gaussian").fit(csr_array(np.where(P.X > 0, P.X, 0)), P.y)
 
@@ -344,8 +350,77 @@ def test_fields_that_do_not_fit_are_named(change, message, tmp_path):
         rankwise.load(changed(tmp_path / "m", ranker, change))
 
 
+def pipeline():
+    steps = [WithinQueryEncoder([0]), WithinQueryImputer(), RankRLS()]
+    return RankerPipeline(steps).fit(P.X, P.y, P.qid)
+
+
+def step(metadata, number):
+    """Return the document of a fitted step of a pipeline."""
+    return dict(metadata["state"]["dict"])["steps_"]["list"][number]["estimator"]
+
+
+def set_step(number, name, value):
+    return lambda metadata, arrays: set_state(name, value)(step(metadata, number), arrays)
+
+
+def array_of_step(number, name, values):
+    def change(metadata, arrays):
+        found = dict(step(metadata, number)["state"]["dict"])[name]
+        first = found if "array" in found else found["list"][0]
+        arrays[first["array"]] = values
+
+    return change
+
+
+WITHOUT_STATE = {"class": "RankRLS", "params": {"dict": []}, "state": {"dict": []}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m, _: step(m, 2).update({"class": "Mystery"}), r"it holds 'Mystery'"),
+        (lambda m, _: step(m, 2).update({"class": "Gaussian"}), r"it holds 'Gaussian'"),
+        (lambda m, _: step(m, 2).pop("params"), r"by name in field state.steps_\[2\].params"),
+        (lambda m, _: step(m, 2).update(WITHOUT_STATE), r"can score rows: NotFittedError"),
+        (set_state("steps_", {"list": [], "tuple": False}), r"a ranker that can score rows"),
+        (set_state("steps_", {"list": [3], "tuple": False}), r"fitted ranker .* state.steps_"),
+        (set_state("steps_", {"estimator": 3}), r"a value as rankwise saves it .*steps_"),
+        (set_step(2, "predict", 1), r"names of fitted attributes in field state.steps_\[2\].state"),
+        (set_step(2, "coef_", "x"), r"field state.steps_\[2\].state.coef_, got 'x'"),
+        (set_step(2, "n_features_in_", None), r"field state.steps_\[2\].state.n_features_in_"),
+        (set_step(2, "n_features_in_", 4), r"a shape that fits .* state.steps_\[2\].state.coef_"),
+        (set_step(2, "training_queries_", 4), r"field state.steps_\[2\].state.training_queries_"),
+        (set_step(0, "columns_", {"list": [7], "tuple": False}), r"\[0\].state.columns_"),
+        (set_step(0, "columns_", {"list": [], "tuple": False}), r"\[0\].state.categories_"),
+        (set_step(0, "columns_", {"list": [-1], "tuple": False}), r"\[0\].state.columns_"),
+        (array_of_step(0, "categories_", np.array(["a"])), r"fits .* \[0\].state.codes_"),
+        (array_of_step(0, "codes_", np.ones((2, 2))), r"\[0\].state.codes_"),
+        (array_of_step(1, "fallback_", np.ones(2)), r"fits .* \[1\].state.fallback_"),
+        (array_of_step(1, "indicated_", np.array([3])), r"fits .* \[1\].state.indicated_"),
+        (array_of_step(1, "indicated_", np.array([-1])), r"\[1\].state.indicated_"),
+    ],
+)
+def test_steps_inside_a_pipeline_are_checked_like_rankers(change, message, tmp_path):
+    with pytest.raises(ModelFileError, match=message.replace(r" \[", r" .*\[")):
+        rankwise.load(changed(tmp_path / "m", pipeline(), change))
+
+
+def test_estimators_deep_inside_each_other_are_refused(tmp_path):
+    def wrapped(depth):
+        if depth == 0:
+            return WITHOUT_STATE
+        steps = {"list": [{"estimator": wrapped(depth - 1)}], "tuple": False}
+        params = {"dict": [["steps", steps]]}
+        return {"class": "RankerPipeline", "params": params, "state": {"dict": []}}
+
+    change = set_param("steps", {"list": [{"estimator": wrapped(20)}], "tuple": False})
+    with pytest.raises(ModelFileError, match="at most 32 values inside each other"):
+        rankwise.load(changed(tmp_path / "m", pipeline(), change))
+
+
 def test_a_ranker_that_cannot_score_is_refused(tmp_path):
-    ranker = RankRLS(kernel=Laplacian(1.0)).fit(P.X, P.y, P.qid)
+    ranker = RankRLS(kernel=rankwise.Laplacian(1.0)).fit(P.X, P.y, P.qid)
     rows = {"csr": [{"array": f"csr/{k}"} for k in range(3)], "shape": [len(P.X), 3]}
 
     def make_sparse(metadata, arrays):

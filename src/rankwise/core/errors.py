@@ -1,5 +1,7 @@
 """The exceptions and warnings rankwise raises, all derived from standard ones."""
 
+from typing import Self
+
 BEGINNING, END = 600, 240
 """Characters of a message that are kept where something long was given."""
 
@@ -126,3 +128,23 @@ class ConvergenceWarning(UserWarning):
     >>> warnings.simplefilter("error", ConvergenceWarning)  # make it an error
     >>> warnings.simplefilter("default", ConvergenceWarning)
     """
+
+
+class SeenQueriesWarning(UserWarning):
+    """Say that queries are scored of which other items were learned from.
+
+    Examples
+    --------
+    >>> from rankwise import SeenQueriesWarning
+    >>> print(SeenQueriesWarning.of(3))
+    3 of the queries were learned from with other items: ...
+    """
+
+    @classmethod
+    def of(cls, n_torn: int) -> Self:
+        """Return the warning for a number of queries."""
+        return cls(
+            f"{n_torn} of the queries were learned from with other items: a value from parts of "
+            "one query in training and test is too high. Keep queries whole, with `QueryKFold`. If "
+            "both files number their queries anew, make the ids different."
+        )

@@ -1,5 +1,6 @@
 """What every ranker shares: scores, orders, the default measure, saving."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from os import PathLike
@@ -19,7 +20,8 @@ from rankwise.core.checks import (
     refuse_huge_rows,
     refuse_unusable_rows,
 )
-from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.errors import InvalidInputError, NumericalError, SeenQueriesWarning
+from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
@@ -30,13 +32,17 @@ from rankwise.rankers.storage import save
 class Ranker(BaseEstimator, ABC):
     """A learner of ranking functions with scikit-learn's interface.
 
-    Metadata routing asks for ``qid`` in ``fit`` and ``score`` without further settings.
+    Metadata routing asks for ``qid`` in ``fit``, ``predict`` and ``score`` without further
+    settings. Most rankers score rows one by one and ignore ``qid`` in ``predict``; those that
+    compare the rows of a query refuse to go without.
     """
 
     __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
 
     fitted_with_qid_: bool
+    training_queries_: QueryFingerprints | None
 
     zero_based_: bool
     """Whether the svmlight file learned from numbered features from 0, where that is known.
@@ -57,7 +63,7 @@ class Ranker(BaseEstimator, ABC):
         """Return the scores of checked rows."""
 
     @abstractmethod
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only."""
 
     def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray:
@@ -78,7 +84,7 @@ class Ranker(BaseEstimator, ABC):
             Row numbers; queries come in the order in which they first appear, items of equal score
             in the order of the rows.
         """
-        scores = self.predict(X)
+        scores = self.predict(X, qid=qid)
         if scores.ndim != 1:
             raise InvalidInputError(
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
@@ -133,7 +139,7 @@ class Ranker(BaseEstimator, ABC):
                 "inside a query only. Pass qid=..., and in cross-validation enable metadata "
                 "routing: sklearn.set_config(enable_metadata_routing=True)."
             )
-        scores = self.predict(X)
+        scores = self.predict(X, qid=qid)
         truth = check_scores(y)
         check_length("y", truth, len(scores))
         if truth.shape != scores.shape:
@@ -141,6 +147,9 @@ class Ranker(BaseEstimator, ABC):
                 f"`y` must have the shape of the prediction {scores.shape}: got {truth.shape}."
             )
         queries = Queries.of(qid, len(scores))
+        n_torn = self._count_torn(queries, truth) if qid is not None else 0
+        if n_torn:
+            warnings.warn(SeenQueriesWarning.of(n_torn), stacklevel=2)
         columns = zip(np.atleast_2d(truth.T), np.atleast_2d(scores.T), strict=True)
         values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
         return float(np.mean(values))
@@ -155,6 +164,22 @@ class Ranker(BaseEstimator, ABC):
         weights = check_weight("pair_weight", weight, len(winner), "pair")
         lead = scores[winner] - scores[loser]
         return float(np.average(0.5 + 0.5 * np.sign(lead), weights=weights))
+
+    def _remember(self, data: TrainingData) -> None:
+        """Store what later calls need to know of the training queries."""
+        self.n_queries_ = data.queries.n_queries
+        self.fitted_with_qid_ = data.has_qid
+        self.training_queries_ = None
+        if data.has_qid:
+            first = as_columns(data.scores)[:, 0]
+            self.training_queries_ = QueryFingerprints.of(data.queries, first)
+
+    def _count_torn(self, queries: Queries, scores: FloatArray) -> int:
+        """Count the queries of which some items, and not all, were learned from."""
+        remembered = vars(self).get("training_queries_")
+        if remembered is None:
+            return 0
+        return int(remembered.torn(QueryFingerprints.of(queries, as_columns(scores)[:, 0])))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this fitted ranker to one file without pickle; `rankwise.load` reads it.
@@ -173,13 +198,15 @@ class PointRanker(Ranker, ABC):
 
     predictor_: FeatureMap
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
         """Return a score for every row of X: higher is better, comparable inside a query only.
 
         Parameters
         ----------
         X : (n_items, n_features)
             Rows to score.
+        qid : (n_items,), optional
+            Ignored: every row is scored by itself.
 
         Returns
         -------
@@ -232,6 +259,7 @@ class PointRanker(Ranker, ABC):
             Number of queries that hold no preference.
         """
         self._keep_weights(predictor, weights)
+        self._remember(data)
         return self._keep_queries(data.queries.n_queries, n_ignored_queries, has_qid=data.has_qid)
 
     def _keep_weights(self, predictor: FeatureMap, weights: FloatArray) -> None:

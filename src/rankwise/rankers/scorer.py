@@ -1,18 +1,23 @@
 """Scorers for scikit-learn's model selection that measure rankings query by query."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Self, final
+from typing import Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
+from rankwise.core.checks import check_choice, check_scores
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.queries import Queries
 from rankwise.measures.options import hint, listed
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+
+SeenQueries: TypeAlias = Literal["refuse", "allow"]
 
 
 @final
@@ -25,10 +30,14 @@ class RankingScorer:
     ----------
     measure : Measure
         The measure; one where lower is better is negated.
+    seen_queries : {"refuse", "allow"}
+        What to do about queries of which other items were learned from.
     """
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure, seen_queries: SeenQueries = "refuse") -> None:
+        check_choice("seen_queries", seen_queries, get_args(SeenQueries))
         self.measure = measure
+        self.seen_queries = seen_queries
         self._requests: dict[str, bool | str | None] = {"qid": True}
         if measure.takes_weights:
             self._requests["sample_weight"] = None
@@ -62,8 +71,10 @@ class RankingScorer:
                 "it: got none. In cross-validation, call "
                 "sklearn.set_config(enable_metadata_routing=True) and pass params={'qid': qid}."
             )
-        scores = np.asarray(estimator.predict(X))
+        scores = np.asarray(_predict(estimator, X, qid))
         queries = Queries.of(qid, len(scores))
+        if qid is not None and self.seen_queries == "refuse":
+            self._refuse_torn(estimator, queries, y)
         value = self.measure.overall(y, scores, queries, sample_weight)
         if np.isnan(value):
             raise InvalidInputError(
@@ -72,6 +83,20 @@ class RankingScorer:
                 "`empty` of the measure."
             )
         return value if self.measure.greater_is_better else -value
+
+    def _refuse_torn(self, estimator: Any, queries: Queries, y: ArrayLike) -> None:
+        """Refuse queries that are partly in the training data."""
+        remembered = getattr(_ranker_inside(estimator), "training_queries_", None)
+        if remembered is None:
+            return
+        n_torn = remembered.torn(QueryFingerprints.of(queries, check_scores(y)))
+        if n_torn:
+            raise InvalidInputError(
+                f"Test queries must not be in the training data: {n_torn} of {queries.n_queries} "
+                "are, with other items, and a value from torn queries is too high. Split with "
+                "`QueryKFold`, which keeps queries whole; if both data sets number their queries "
+                "anew, make the ids different or use seen_queries='allow'."
+            )
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Return the requests to scikit-learn's metadata routing."""
@@ -106,44 +131,64 @@ class RankingScorer:
         return f"make_ranking_scorer({str(self.measure)!r})"
 
 
-def make_ranking_scorer(measure: str | Measure) -> RankingScorer:
+def make_ranking_scorer(
+    measure: str | Measure, *, seen_queries: SeenQueries = "refuse"
+) -> RankingScorer:
     """Make a scorer for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and the like.
 
     With metadata routing enabled the scorer requests ``qid`` without further settings. It works
     with rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows
     form one query, unless the ranker was fitted with ``qid``: then it is an error.
 
+    Rankers remember their training queries. A test query of which other items were learned from is
+    refused: with queries torn over folds, values come out much too high.
+
     Parameters
     ----------
     measure : measure or name
         For example ``NDCG @ 10`` or ``"NDCG @ 10"``; a measure where lower is better is negated.
+    seen_queries : {"refuse", "allow"}
+        Whether to refuse torn queries.
 
     Examples
     --------
     >>> import numpy as np, sklearn
     >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.model_selection import GroupKFold, cross_val_score
-    >>> from rankwise import make_ranking_scorer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from rankwise import QueryKFold, make_ranking_scorer
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(12), 5)
     >>> y = X @ [1.0, -2.0, 0.5] + rng.normal(size=60) > 1
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     splitter = GroupKFold(3).set_split_request(groups="qid")
     ...     scorer = make_ranking_scorer("NDCG @ 3")
     ...     values = cross_val_score(
-    ...         Ridge(), X, y, cv=splitter, scoring=scorer, params={"qid": qid}
+    ...         Ridge(), X, y, cv=QueryKFold(3), scoring=scorer, params={"qid": qid}
     ...     )
     >>> values.round(2)
-    array([1.  , 0.85, 1.  ])
+    array([0.91, 0.97, 0.94])
     """
-    return RankingScorer(parse_measure(measure))
+    return RankingScorer(parse_measure(measure), seen_queries)
+
+
+def _ranker_inside(estimator: Any) -> Any:
+    """Return what pipelines and searches end in."""
+    if isinstance(estimator, Pipeline):
+        return _ranker_inside(estimator.steps[-1][1])
+    inner = getattr(estimator, "best_estimator_", None)
+    return estimator if inner is None else _ranker_inside(inner)
 
 
 def _fitted_with_qid(estimator: Any) -> bool:
     """Say whether the ranker inside pipelines and searches was fitted with ``qid``."""
-    if isinstance(estimator, Pipeline):
-        return _fitted_with_qid(estimator.steps[-1][1])
-    inner = getattr(estimator, "best_estimator_", None)
-    if inner is not None:
-        return _fitted_with_qid(inner)
-    return bool(getattr(estimator, "fitted_with_qid_", False))
+    return bool(getattr(_ranker_inside(estimator), "fitted_with_qid_", False))
+
+
+def _predict(estimator: Any, X: Any, qid: Any) -> Any:
+    """Return the scores of an estimator, which is given the queries if it asks for them."""
+    inner = getattr(estimator, "best_estimator_", estimator)
+    asks = get_routing_for_object(inner).consumes("predict", ["qid"])
+    if qid is None or not asks:
+        return estimator.predict(X)
+    if isinstance(inner, Pipeline) and not get_config()["enable_metadata_routing"]:
+        return inner.predict(X)
+    return inner.predict(X, qid=qid)

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator
 import rankwise
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError, ModelFileError
+from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.storable import STORABLE
 from rankwise.features.kernels import Kernel
 from rankwise.features.maps import FeatureMap
@@ -48,12 +49,7 @@ N_CSR_PARTS = 3
 def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
     """Write a fitted ranker with its parameters, its state and the scores of two probe rows."""
     writer = StateWriter()
-    fitted = {k: v for k, v in vars(ranker).items() if k.endswith("_") and not k.startswith("_")}
-    metadata = {
-        "class": type(ranker).__name__,
-        "params": writer.encode(ranker.get_params(deep=False)),
-        "state": writer.encode(fitted),
-    }
+    metadata = writer.estimator(ranker)
     probe = _probe_rows(ranker)
     arrays = {**writer.arrays, "probe/rows": probe, "probe/scores": _probe_scores(ranker, probe)}
     write_model(path, metadata, arrays)
@@ -95,14 +91,7 @@ def restore(
 ) -> Any:
     """Build the ranker that the document and the arrays of a file describe."""
     reader = StateReader(path, arrays)
-    cls = _ranker_class(path, metadata.get("class"))
-    params = reader.decode(metadata.get("params"), "params")
-    state = reader.decode(metadata.get("state"), "state")
-    _check_params(reader, cls, params)
-    check_state(reader, cls, state)
-    ranker = reader.build(cls, params, "params")
-    for key, value in state.items():
-        setattr(ranker, key, value)
+    ranker = reader.estimator(metadata)
     _check_probe(reader, ranker)
     return ranker
 
@@ -119,15 +108,15 @@ def _ranker_class(path: str | PathLike[str], name: Any) -> Any:
     )
 
 
-def _check_params(reader: "StateReader", cls: Any, params: Any) -> None:
+def _check_params(reader: "StateReader", cls: Any, params: Any, field: str) -> None:
     """Refuse parameters that are not named, or of a type that the constructor does not take."""
     if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
-        raise reader.bad("params", "parameters by name", params)
-    reader.refuse_unknown(cls, params, "params")
+        raise reader.bad(field, "parameters by name", params)
+    reader.refuse_unknown(cls, params, field)
     types = get_type_hints(cls.__init__)
     for name, value in params.items():
         if not _may_be(value, types.get(name, Any)):
-            raise reader.bad(f"params.{name}", f"what {cls.__name__} takes", value)
+            raise reader.bad(f"{field}.{name}", f"what {cls.__name__} takes", value)
 
 
 def _may_be(value: Any, annotation: Any) -> bool:
@@ -202,7 +191,24 @@ class StateWriter:
             return {"dict": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
         if isinstance(value, Measure):
             return {"measure": repr(value)}
+        if isinstance(value, BaseEstimator):
+            return {"estimator": self.estimator(value)}
         return self._value(value)
+
+    def estimator(self, value: BaseEstimator) -> dict[str, Any]:
+        """Return the class, the parameters and the fitted state of an estimator of this package."""
+        name = type(value).__name__
+        if name not in rankwise.__all__ or getattr(rankwise, name) is not type(value):
+            raise InvalidInputError(
+                f"Only estimators of rankwise can be saved: got {value!r}. Use a transformer of "
+                "rankwise in its place, or apply it before."
+            )
+        state = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        return {
+            "class": name,
+            "params": self.encode(value.get_params(deep=False)),
+            "state": self.encode(state),
+        }
 
     def _value(self, value: Any) -> dict[str, Any]:
         name = type(value).__name__
@@ -256,7 +262,37 @@ class StateReader:
             return self._built(lambda: parse_measure(value["measure"]), field)
         if keys == {"value", "fields"} and isinstance(value["fields"], dict):
             return self._value(value, field, depth)
+        if keys == {"estimator"} and isinstance(value["estimator"], dict):
+            return self.estimator(value["estimator"], f"{field}.", depth + 1)
         raise self.bad(field, "a value as rankwise saves it", value)
+
+    def estimator(
+        self,
+        content: Mapping[str, Any],
+        prefix: str = "",
+        depth: int = 0,
+    ) -> Any:
+        """Return an estimator with its parameters and its fitted state, all of it checked.
+
+        Parameters
+        ----------
+        content : mapping
+            The class, the parameters and the state, as saved.
+        prefix : str
+            What stands before the names of its fields in errors; nothing for the ranker of the
+            file, which must be fitted to rows as wide as the probe.
+        depth : int
+            How deep it stands inside other values.
+        """
+        cls = _ranker_class(self.path, content.get("class"))
+        params = self.decode(content.get("params"), f"{prefix}params", depth)
+        state = self.decode(content.get("state"), f"{prefix}state", depth)
+        _check_params(self, cls, params, f"{prefix}params")
+        check_state(self, cls, state, f"{prefix}state", is_inside=bool(prefix))
+        estimator = self.build(cls, params, f"{prefix}params")
+        for key, value in state.items():
+            setattr(estimator, key, value)
+        return estimator
 
     def array(self, name: Any, field: str) -> NDArray[Any]:
         """Return an array by its name."""
@@ -364,7 +400,8 @@ class StateReader:
 
 
 def _is_shape(shape: Any) -> bool:
-    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    most = np.iinfo(np.intp).max
+    whole = isinstance(shape, list) and all(type(n) is int and 0 <= n <= most for n in shape)
     return whole and len(shape) == 2
 
 
@@ -409,21 +446,36 @@ def _fits(value: Any, annotation: Any) -> bool:
     return isinstance(value, kind) if isinstance(kind, type) else True
 
 
-def check_state(reader: StateReader, cls: Any, state: Any) -> None:
-    """Refuse fitted attributes of wrong names, types or shapes that do not fit together."""
+def check_state(
+    reader: StateReader, cls: Any, state: Any, field: str = "state", *, is_inside: bool = False
+) -> None:
+    """Refuse fitted attributes of wrong names, types or shapes that do not fit together.
+
+    An estimator inside another need not be fitted, and then holds none.
+    """
     if not isinstance(state, dict):
-        raise reader.bad("state", "fitted attributes by name", state)
+        raise reader.bad(field, "fitted attributes by name", state)
     for name, value in state.items():
         if not isinstance(name, str) or not FITTED_NAME.fullmatch(name) or name in dir(cls):
-            raise reader.bad("state", "names of fitted attributes", name)
+            raise reader.bad(field, "names of fitted attributes", name)
         if name in FITTED and not FITTED[name](value):
-            raise reader.bad(f"state.{name}", "what a fitted ranker holds there", value)
+            raise reader.bad(f"{field}.{name}", "what a fitted ranker holds there", value)
+    if is_inside and not state:
+        return
     n_features = state.get("n_features_in_")
-    probe = reader.array("probe/rows", "probe")
-    if n_features is None or probe.shape != (PROBE_ROWS, n_features) or not _is_finite(probe):
-        raise reader.bad("state.n_features_in_", "the number of columns of the probe", n_features)
+    if n_features is None:
+        raise reader.bad(f"{field}.n_features_in_", "the number of features of its rows", None)
+    if not is_inside:
+        _check_probe_rows(reader, n_features)
     for name in _misfits(state, n_features):
-        raise reader.bad(f"state.{name}", "a shape that fits the others", _shape(state.get(name)))
+        got = _shape(state.get(name))
+        raise reader.bad(f"{field}.{name}", "a shape that fits the others", got)
+
+
+def _check_probe_rows(reader: StateReader, n_features: int) -> None:
+    probe = reader.array("probe/rows", "probe")
+    if probe.shape != (PROBE_ROWS, n_features) or not _is_finite(probe):
+        raise reader.bad("state.n_features_in_", "the number of columns of the probe", n_features)
 
 
 def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
@@ -443,6 +495,23 @@ def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
             yield "item_bias_"
         if _shape(state.get("ratings_")) != (*shape[:1], n_features):
             yield "ratings_"
+    yield from _misfits_of_transformers(state, n_features)
+
+
+def _misfits_of_transformers(state: dict[str, Any], n_features: int) -> Iterator[str]:
+    """Yield what transformers learned that does not fit: rows of a probe need not use all of it."""
+    if "fallback_" in state and state["fallback_"].shape != (n_features,):
+        yield "fallback_"
+    if "indicated_" in state and state["indicated_"].max(initial=-1) >= n_features:
+        yield "indicated_"
+    if "columns_" in state:
+        if max(state["columns_"], default=-1) >= n_features:
+            yield "columns_"
+        widths = [len(categories) for categories in state.get("categories_", [])]
+        if widths != [len(codes) for codes in state.get("codes_", [])]:
+            yield "codes_"
+        if len(widths) != len(state["columns_"]):
+            yield "categories_"
 
 
 def _misfits_of_weights(
@@ -481,6 +550,19 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1
 
 
+def _is_positions(value: Any) -> bool:
+    plain = isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.ndim == 1
+    return plain and int(value.min(initial=0)) >= 0
+
+
+def _are(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda values: isinstance(values, list) and all(check(value) for value in values)
+
+
+def _is_column(value: Any) -> bool:
+    return _is_finite(value) and value.ndim == 1
+
+
 def _is_a(*kinds: type[Any]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
@@ -500,6 +582,14 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "search_": _is_a(list),
     "solution_": _is_a(CertifiedSolution),
     "ratings_": sparse.issparse,
+    "training_queries_": _is_a(QueryFingerprints, NoneType),
+    "needs_qid_": _is_a(bool),
+    "steps_": _are(_is_a(BaseEstimator)),
+    "columns_": _are(_is_count),
+    "categories_": _are(_is_text),
+    "codes_": _are(_is_column),
+    "fallback_": _is_column,
+    "indicated_": _is_positions,
 }
 """What fitted attributes hold; those not listed here are checked as values only."""
 
@@ -515,5 +605,11 @@ SHAPES = {
 }
 """Lengths of the axes of fields, by letters: axes of one letter in one value are equally long."""
 
-ARRAY_KINDS: dict[Any, str] = {np.float64: "f", np.intp: "iu", np.int64: "iu", np.bool_: "b"}
+ARRAY_KINDS: dict[Any, str] = {
+    np.float64: "f",
+    np.intp: "iu",
+    np.int64: "iu",
+    np.uint64: "u",
+    np.bool_: "b",
+}
 """Kinds of arrays by the type in an annotation; whole numbers are positions, not negative."""

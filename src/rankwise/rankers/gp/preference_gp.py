@@ -335,9 +335,8 @@ class PreferenceGP(ProcessRanker):
         self.merges_equal_rows_ = self._rule(is_scored=data.is_scored) == "merged"
         self.copies_ = items.copies()
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
-        self.n_queries_ = data.queries.n_queries
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
-        self.fitted_with_qid_ = data.has_qid
+        self._remember(data)
         return self._learn(comparisons, items.rows(data.weight), basis, rng)
 
     def _items(self, X: FloatArray, *, is_scored: bool) -> DistinctItems:

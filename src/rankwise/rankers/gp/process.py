@@ -80,20 +80,25 @@ class ProcessRanker(Ranker, ABC):
     basis_copies_: FloatArray | None
 
     @overload
-    def predict(self, X: Any = None) -> FloatArray: ...
+    def predict(self, X: Any = None, qid: ArrayLike | None = None) -> FloatArray: ...
 
     @overload
     def predict(
-        self, X: Any = None, *, return_std: Literal[True]
+        self, X: Any = None, qid: ArrayLike | None = None, *, return_std: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
     @overload
     def predict(
-        self, X: Any = None, *, return_cov: Literal[True]
+        self, X: Any = None, qid: ArrayLike | None = None, *, return_cov: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
     def predict(
-        self, X: Any = None, *, return_std: bool = False, return_cov: bool = False
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,  # noqa: ARG002
+        *,
+        return_std: bool = False,
+        return_cov: bool = False,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean score of every row of X, and on request how uncertain it is.
 
@@ -105,6 +110,8 @@ class ProcessRanker(Ranker, ABC):
         X : (n_items, n_features) or (n_items,) of names
             Rows to score, or names (row numbers, without names) of items of `fit`; all of these
             when left out.
+        qid : (n_items,), optional
+            Ignored: every row is scored by itself.
         return_std, return_cov : bool
             Whether to return the standard deviations (n_items,), or the covariance
             (n_items, n_items), as well.

@@ -248,6 +248,7 @@ class LinearRankRLS(PointRanker):
         graph = PreferenceGraph.of(split.training, **settings.graph_options)  # [APS10] (3), (9)
         operator = normal_operator(as_rows(X, settings.dtype), graph)
         self._keep_result(run(operator, settings, split.validator, self._start(X.shape[1])))
+        self._remember(data)
         return self._keep_queries(
             graph.queries.n_queries - split.n_held_out,
             graph.n_ignored_queries - split.n_held_out,

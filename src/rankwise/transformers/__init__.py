@@ -1,0 +1,1 @@
+"""Transformers of features that know which rows belong to one query."""

@@ -1,0 +1,130 @@
+"""What transformers that know queries share."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+
+
+class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
+    """A transformer of features that takes ``qid`` wherever it takes X.
+
+    Metadata routing asks for ``qid`` in ``fit`` and ``transform`` without further settings.
+    """
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__transform: ClassVar = {"qid": True}
+
+    fitted_with_qid_: bool
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @abstractmethod
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
+        """Store what is needed to transform other rows."""
+
+    @abstractmethod
+    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:
+        """Return the features of checked rows."""
+
+    @abstractmethod
+    def _names(self, names: list[str]) -> list[str]:
+        """Return the names of the features that come out, given those that go in."""
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | Queries | None = None
+    ) -> Self:
+        """Learn what the transformation needs.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The rows; NaN is a blank.
+        y : (n_items,), optional
+            Scores of the items, for transformers that learn from them.
+        qid : (n_items,), optional
+            The query of each row, in any order; one query when left out.
+        """
+        X = self._check_rows(X, reset=True)
+        self.fitted_with_qid_ = qid is not None
+        self._learn(X, y, Queries.of(qid, X.shape[0]))
+        return self
+
+    def transform(self, X: Any, qid: ArrayLike | Queries | None = None) -> Any:
+        """Return the transformed features, those of a query from all its rows.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The rows; all rows of a query together.
+        qid : (n_items,), optional
+            The query of each row; must be given if `fit` had one.
+        """
+        check_is_fitted(self)
+        if qid is None and self.fitted_with_qid_:
+            raise InvalidInputError(
+                f"{type(self).__name__} must be given `qid`, since it was fitted with it: it "
+                "compares the rows of one query. Pass qid=... (for rows of a single query, the "
+                "same id for all); in a scikit-learn Pipeline, enable metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        X = self._check_rows(X, reset=False)
+        return self._transformed(X, Queries.of(qid, X.shape[0]))
+
+    def fit_transform(
+        self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | Queries | None = None
+    ) -> Any:
+        """Fit to the rows and return their transformed features.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        """
+        return self.fit(X, y, qid).transform(X, qid)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the features that come out.
+
+        Parameters
+        ----------
+        input_features : (n_features,), optional
+            The names of the features that go in; those of `fit`, or x0, x1, ..., when left out.
+        """
+        check_is_fitted(self)
+        given = (
+            input_features if input_features is not None else vars(self).get("feature_names_in_")
+        )
+        if given is None:
+            given = [f"x{j}" for j in range(self.n_features_in_)]
+        return np.asarray(self._names([str(name) for name in given]), dtype=object)
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
+        """Return rows as floats in C order; blanks are allowed."""
+        return validate_data(
+            self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+        )
+
+
+def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:
+    """Refuse sparse rows where zeros do not stay zeros."""
+    if sparse.issparse(X):
+        raise InvalidInputError(
+            f"{owner} must have dense rows, since zeros do not stay zeros: got a sparse X. {remedy}"
+        )
+
+
+def of_queries(values: float, X: FloatArray, queries: Queries) -> FloatArray:
+    """Return an array with an entry per query and feature, all of one value."""
+    return np.full((queries.n_queries, X.shape[1]), values)
