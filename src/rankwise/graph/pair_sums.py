@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.threads import even_parts, sum_parts
 from rankwise.core.training_data import TrainingData
@@ -38,6 +38,10 @@ class BandLaplacian(ABC):
     @abstractmethod
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z`` for dense rows."""
+
+    @abstractmethod
+    def diagonal(self) -> FloatArray:
+        """Return the weight of all pairs of each item."""
 
 
 @final
@@ -280,6 +284,10 @@ class GradedBand(BandLaplacian):
         product = self._product(v[self.items.item][:, None], queries)
         return self.items.to_items(product[:, 0])
 
+    def diagonal(self) -> FloatArray:
+        """Return the weight of all pairs of each item."""
+        return self.items.to_items(self.degree)
+
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z``, some queries at a time; threads take whole queries."""
         n_features, starts = Z.shape[1], self.items.starts
@@ -409,6 +417,11 @@ class ExplicitBand(BandLaplacian):
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
         return self.pairs.product(self.weight, v)
+
+    def diagonal(self) -> FloatArray:
+        """Return the weight of all pairs of each item."""
+        first = sum_by(self.pairs.first, self.weight, self.pairs.n_items)
+        return first + sum_by(self.pairs.second, self.weight, self.pairs.n_items)
 
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z``, some pairs at a time."""

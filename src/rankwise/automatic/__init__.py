@@ -1,0 +1,1 @@
+"""Rankers that put others together: the recipe for search, and the search over families."""

@@ -1,0 +1,167 @@
+"""The recipe for ranking search results, as one ranker."""
+
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.automatic.preparing import check_table, fit_preparation, prepared
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.checks import check_count
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.kernels import Gaussian
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
+from rankwise.selection.judging import as_measure
+from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
+
+ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))
+N_FOLDS = 5
+
+
+@final
+class SearchRanker(Ranker):
+    """Rank search results from raw features: the sum of two kernel rankers inside queries.
+
+    Categories are encoded and blanks filled inside queries, every feature is scaled to the range
+    from 0 to 1 inside its query, and two `RankRLSCV` with a Gaussian kernel on random basis rows
+    are added up: one on the scaled features with ties dropped, one on these and their ranks inside
+    the query with ties kept. Each chooses its alpha by the measure on held-out queries.
+
+    Parameters
+    ----------
+    measure : Measure or str
+        What decides.
+    basis : int
+        Number of basis rows of each kernel, at most.
+    random_state : int, RandomState or None
+        Draws basis rows and folds; 0 makes a fit repeatable, which is the default.
+
+    Attributes
+    ----------
+    preparation_ : list of transformers
+        What raw rows go through first.
+    members_ : list of RankerPipeline
+        The rankers whose scores are added.
+    held_out_scores_ : (n_items,)
+        The sum of the held-out scores of the members.
+    held_out_value_ : float
+        Its measure. Alpha was chosen on the same queries, so that it is slightly too high.
+    n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
+        As in `RankRLS`.
+
+    Examples
+    --------
+    >>> from rankwise import SearchRanker, evaluate
+    >>> from rankwise.datasets import load_digits_queries
+    >>> data = load_digits_queries()
+    >>> ranker = SearchRanker(basis=100).fit(data.train.X, data.train.y, qid=data.train.qid)
+    >>> scores = ranker.predict(data.test.X, qid=data.test.qid)
+    >>> bool(evaluate(data.test.y, scores, data.test.qid, "NDCG @ 10").mean[0] > 0.7)
+    True
+    """
+
+    def __init__(
+        self, measure: Measure | str = "NDCG @ 10", *, basis: int = 400, random_state: Any = 0
+    ) -> None:
+        self.measure = measure
+        self.basis = basis
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from scored items, as they are in a table.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Numbers of any scale, text as categories, blanks as NaN or None.
+        y : (n_items,)
+            Scores of the items, higher is better.
+        qid : (n_items,), optional
+            The query of each item; one query when left out.
+        sample_weight : (n_items,), optional
+            Weights of the items.
+        """
+        n_basis, measure = check_count("basis", self.basis), as_measure(self.measure)
+        rows = check_table(self, X, reset=True)
+        data = TrainingData.of(len(rows), y, qid, sample_weight)
+        scores = data.single_output("Fit one SearchRanker per output.")
+        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
+        width = prepared_rows.shape[1]
+        ranks = WithinQueryRanks("values_and_ranks")
+        self.members_ = [
+            self._member([WithinQueryScaler()], width, "drop", n_basis),
+            self._member([WithinQueryScaler(), ranks], 2 * width, "keep", n_basis),
+        ]
+        ids = data.queries.index if data.queries.n_queries > 1 else None
+        for member in self.members_:
+            member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
+        self.held_out_scores_ = np.sum(
+            [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0
+        )
+        self.held_out_value_ = measure.overall(scores, self.held_out_scores_, data.queries)
+        self._remember(data)
+        return self
+
+    def _member(self, steps: list[Any], width: int, ties: str, n_basis: int) -> RankerPipeline:
+        ranker = RankRLSCV(
+            ALPHAS,
+            cv=N_FOLDS,
+            measure=self.measure,
+            kernel=Gaussian(1.0 / width),
+            ties=ties,
+            basis=n_basis,
+            random_state=self.random_state,
+        )
+        return RankerPipeline([*steps, ranker])
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
+        """Return a score for every row of X: higher is better, comparable inside a query only.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score; all rows of a query together, since they are compared.
+        qid : (n_items,), optional
+            The query of each row; must be given if `fit` had one.
+
+        Returns
+        -------
+        scores : (n_items,)
+        """
+        check_is_fitted(self)
+        if qid is None and self.fitted_with_qid_:
+            raise InvalidInputError(
+                "`predict` must be given `qid`, since SearchRanker compares the rows of a query: "
+                "got none. For rows of a single query, give the same id for all."
+            )
+        rows = check_table(self, X, reset=False)
+        return self._added(rows, Queries.of(qid, len(rows)))
+
+    def _added(self, rows: Any, queries: Queries) -> FloatArray:
+        ready = prepared(self.preparation_, rows, queries)
+        return np.sum(
+            [member.predict(ready, qid=queries.index) for member in self.members_], axis=0
+        )
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        """Return the scores of rows of a single query."""
+        return self._added(X, Queries.single(X.shape[0]))

@@ -1,0 +1,517 @@
+"""Boosted trees that are grown for exact losses over all pairs of a query."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.checks import check_count, check_positive
+from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.threads import n_threads
+from rankwise.core.training_data import TrainingData
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
+from rankwise.graph.query_weights import QueryWeight
+from rankwise.measures.rankings import Judgements, Rankings
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.randomness import generator
+from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
+from rankwise.selection.holdouts import Folds, ValidationData, refuse_partial_validation
+from rankwise.selection.judging import as_measure
+from rankwise.selection.path import SelectionPath
+from rankwise.solve.iteration import Ending, Step, StoppingRule, deferred_interrupts, wants_to_stop
+from rankwise.solve.progress import StepCallback, steps_shown
+
+Rate = Callable[[FloatArray], tuple[float, float]]
+"""The weighted sum of a measure over held-out queries at given scores, and the sum of weights."""
+
+
+@final
+class BoostedRanker(Ranker):
+    r"""Learn to rank by boosted trees, grown by LightGBM for exact losses over all pairs.
+
+    Each tree is a step of Newton's method on the loss of the scores f so far. With RankRLS the
+    gradient is :math:`Lf - r`, over every pair of a query, in O(n); with the squared hinge it is a
+    sum over the pairs whose slack is positive, in O(n log n). LightGBM's own lambdarank is there
+    beside them. How many trees to grow is chosen by held-out queries with any measure.
+
+    Needs LightGBM: ``pip install "rankwise[trees]"``.
+
+    Parameters
+    ----------
+    loss : {"rank_rls", "squared_hinge", "lambdarank"}
+        What the trees are grown for.
+    cost, ties, query_weight
+        The preferences, as in `RankRLS`; the squared hinge has no ties and no relative cost, and
+        lambdarank takes none of the three.
+    n_trees : int
+        Number of trees, at most if `early_stopping`.
+    learning_rate : float
+        What each tree is multiplied by.
+    max_leaf_nodes, min_samples_leaf : int
+        Leaves of a tree, and items of a leaf, at most and at least.
+    alpha : float
+        Regularisation: what is added to the curvature of each leaf, where an item counts 1.
+    feature_share : float
+        Share of the features, drawn anew, that each tree is grown from.
+    early_stopping : bool
+        Whether to choose the number of trees by held-out queries and to stop when the value has not
+        risen for `n_iter_no_change` trees. Otherwise all `n_trees` are grown.
+    cv : int
+        Number of folds of queries (of items without `qid`, of comparisons for `pairs`) that are
+        held out in turn. The final trees are grown from all data.
+    n_iter_no_change : int
+        Patience, in trees.
+    measure : Measure or str, optional
+        What decides; the share of pairs in the right order when left out.
+    progress : bool or function
+        Whether to show the trees; or what to call with a `Step` after each, which stops by True.
+    random_state : int, RandomState or None
+        Draws folds and features.
+
+    Attributes
+    ----------
+    model_ : (n_bytes,)
+        LightGBM's text of the model.
+    n_trees_ : int
+        Number of trees.
+    path_ : SelectionPath or None
+        The held-out value of each number of trees.
+    held_out_value_ : float
+        The best of these; NaN without early stopping.
+    held_out_scores_ : (n_items,) or None
+        The score of every item by trees that did not see its query.
+    ending_ : Ending
+        Why growing ended.
+    feature_importances_ : (n_features,)
+        The share of the loss that each feature's splits took away.
+    n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
+        As in `RankRLS`.
+
+    Notes
+    -----
+    The second derivative of the RankRLS loss is L, whose diagonal, the degrees, stands in for it.
+    Blanks (NaN) are allowed. Rows may come in any order of queries, and scores may be any real
+    numbers with every loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import BoostedRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(600, 3)), np.repeat(np.arange(60), 10)
+    >>> y = np.round(np.abs(X[:, 0]) + 0.2 * rng.normal(size=600))
+    >>> ranker = BoostedRanker(measure="NDCG @ 5", random_state=0).fit(X, y, qid=qid)
+    >>> bool(ranker.held_out_value_ > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        loss: TreeLoss = "rank_rls",
+        *,
+        cost: Cost = "magnitude",
+        ties: Ties = "drop",
+        query_weight: QueryWeight = "items",
+        n_trees: int = 500,
+        learning_rate: float = 0.05,
+        max_leaf_nodes: int = 15,
+        min_samples_leaf: int = 20,
+        alpha: float = 1.0,
+        feature_share: float = 1.0,
+        early_stopping: bool = True,
+        cv: int = 3,
+        n_iter_no_change: int = 50,
+        measure: Measure | str | None = None,
+        progress: bool | StepCallback = False,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.cost = cost
+        self.ties = ties
+        self.query_weight = query_weight
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.alpha = alpha
+        self.feature_share = feature_share
+        self.early_stopping = early_stopping
+        self.cv = cv
+        self.n_iter_no_change = n_iter_no_change
+        self.measure = measure
+        self.progress = progress
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+    ) -> Self:
+        """Choose the number of trees by what is held out, then grow them from all data.
+
+        Parameters
+        ----------
+        X : (n_items, n_features), dense or sparse
+            The items; NaN is a blank.
+        y, qid, sample_weight, pairs, pair_margin, pair_weight
+            As in `RankRLS`, with a single output.
+        X_val, y_val, qid_val : optional
+            Data that decide on the number of trees in place of folds. They are not learned from.
+        """
+        growth = self._growth()
+        X = self._check_rows(X, reset=True)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        refuse_partial_validation(X_val, y_val, qid_val)
+        validation = None
+        if X_val is not None:
+            rows = self._check_rows(X_val, reset=False)
+            validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
+        problem = _Problem.of(X, data, self, growth)
+        with steps_shown(self.progress, "BoostedRanker", total=growth.n_trees) as on_step:
+            found = self._grow(problem, validation, on_step)
+        self._keep_trees(found, problem, data)
+        return self
+
+    def _growth(self) -> "_Growth":
+        """Check the parameters of the trees."""
+        check_positive("learning_rate", self.learning_rate, "0.05 and 0.1 are usual.")
+        share = check_positive("feature_share", self.feature_share, "It is at most 1.")
+        if share > 1.0:
+            raise InvalidInputError(f"`feature_share` must be at most 1: got {share!r}.")
+        if check_count("max_leaf_nodes", self.max_leaf_nodes) < 2:
+            raise InvalidInputError("`max_leaf_nodes` must be at least 2: got 1.")
+        options = {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.max_leaf_nodes,
+            "min_data_in_leaf": check_count("min_samples_leaf", self.min_samples_leaf),
+            "min_sum_hessian_in_leaf": 1e-6,
+            "lambda_l2": check_positive("alpha", self.alpha, "It is added to each leaf."),
+            "feature_fraction": share,
+            "metric": "none",
+            "verbose": -1,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": n_threads(),
+            "seed": int(generator(self.random_state).integers(2**31 - 1)),
+        }
+        patience = check_count("n_iter_no_change", self.n_iter_no_change)
+        return _Growth(options, check_count("n_trees", self.n_trees), patience)
+
+    def _grow(
+        self, problem: "_Problem", validation: ValidationData | None, on_step: StepCallback | None
+    ) -> "_Chosen":
+        """Grow trees from all data, as many as held-out data ask for."""
+        growth, measure = problem.growth, as_measure(self.measure)
+        everything = np.arange(problem.X.shape[0])
+        if validation is not None:
+            held_out = _Held(validation.X, _rate_queries(validation, measure))
+            grown = problem.grow(everything, problem.data, growth.n_trees, held_out, on_step)
+            path = _path([grown], measure)
+            n_trees = int(path.grid[path.best()])
+            return _Chosen(grown, n_trees, path, None)
+        if not self.early_stopping:
+            grown = problem.grow(everything, problem.data, growth.n_trees, None, on_step)
+            return _Chosen(grown, growth.n_trees, None, None)
+        parts = problem.parts(self.cv, measure, generator(self.random_state))
+        folds = []
+        for part in parts:
+            folds.append(problem.grow(part.rows, part.data, growth.n_trees, part.held, on_step))
+            if folds[-1].reason == "interrupted":
+                break
+        path = _path(folds, measure)
+        n_trees = int(path.grid[path.best()])
+        scores = np.full(problem.X.shape[0], np.nan)
+        for part, fold in zip(parts, folds, strict=False):
+            scores[part.out] = fold.booster.predict(
+                problem.X[part.out], raw_score=True, num_iteration=n_trees
+            )
+        grown = problem.grow(everything, problem.data, n_trees, None, on_step)
+        return _Chosen(grown, n_trees, path, scores if problem.data.is_scored else None)
+
+    def _keep_trees(self, found: "_Chosen", problem: "_Problem", data: TrainingData) -> None:
+        """Store the text of the model and what was held out."""
+        booster = found.grown.booster
+        self.n_trees_ = min(found.n_trees, booster.current_iteration())
+        text = booster.model_to_string(num_iteration=self.n_trees_)
+        self.model_ = np.frombuffer(text.encode(), dtype=np.uint8).copy()
+        gain = booster.feature_importance("gain", iteration=self.n_trees_)
+        self.feature_importances_ = gain / max(gain.sum(), np.finfo(float).tiny)
+        self.path_ = found.path
+        self.held_out_value_ = float("nan")
+        if found.path is not None:
+            self.held_out_value_ = float(found.path.values[found.path.best()])
+        self.held_out_scores_ = None
+        if found.scores is not None:
+            self.held_out_scores_ = np.empty_like(found.scores)
+            self.held_out_scores_[problem.order] = found.scores
+        rule = StoppingRule(np.inf, problem.growth.n_trees)
+        reason = found.grown.reason
+        self.ending_: Ending = rule.end(reason, self.n_trees_, float("nan"))
+        self._remember(data)
+        graph = PreferenceGraph.of(data, query_weight=self.query_weight)
+        self.n_ignored_queries_ = graph.n_ignored_queries
+        self.ending_.warn(stacklevel=3)
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
+        """Return a score for every row of X: higher is better, comparable inside a query only.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score.
+        qid : (n_items,), optional
+            Ignored: every row is scored by itself.
+
+        Returns
+        -------
+        scores : (n_items,)
+        """
+        check_is_fitted(self)
+        return self._scores(self._check_rows(X, reset=False))
+
+    def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        booster = _booster_of(self.model_.tobytes())
+        return np.asarray(booster.predict(X, raw_score=True), dtype=float)
+
+
+@lru_cache(maxsize=16)
+def _booster_of(text: bytes) -> Any:
+    """Return the trees of a text; reading them takes longer than scoring a few rows."""
+    return _lightgbm().Booster(model_str=text.decode())
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm  # noqa: PLC0415
+    except ImportError as error:  # pragma: no cover - depends on the installation
+        raise MissingExtraError("BoostedRanker", "lightgbm", "trees") from error
+    return lightgbm
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Growth:
+    """How trees are grown: LightGBM's options, how many at most, and the patience."""
+
+    options: dict[str, Any]
+    n_trees: int
+    patience: int
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Rows that are not learned from, and what rates their scores."""
+
+    X: Matrix
+    rate: Rate
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One fold: the rows and data to learn from, what is held out, and which rows get scores."""
+
+    rows: IntArray
+    data: TrainingData
+    held: _Held
+    out: IntArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """Trees, the sums of the held-out measure after each, and why growing ended."""
+
+    booster: Any
+    sums: FloatArray
+    weight: float
+    reason: Any
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The trees of all data, how many of them count, and the held-out values and scores."""
+
+    grown: _Grown
+    n_trees: int
+    path: SelectionPath | None
+    scores: FloatArray | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What trees are grown from; items stand query by query, as lambdarank wants them."""
+
+    X: Matrix
+    data: TrainingData
+    order: IntArray
+    ranker: BoostedRanker
+    growth: _Growth
+
+    @classmethod
+    def of(cls, X: Matrix, data: TrainingData, ranker: BoostedRanker, growth: _Growth) -> Self:
+        order = data.queries.order
+        if data.is_scored and not data.queries.is_sorted:
+            X, data = X[order], data.take(order)
+        return cls(X, data, order, ranker, growth)
+
+    def parts(self, cv: int, measure: Measure, rng: np.random.Generator) -> list[_Part]:
+        """Return the folds: of queries, of the items of one query, or of comparisons."""
+        n_folds, data = check_count("cv", cv), self.data
+        if not data.is_scored:
+            pairs = data.comparisons[0]
+            folds = Folds.random(n_folds, np.arange(len(pairs)), rng)
+            return [self._part_of_pairs(np.flatnonzero(folds.fold == k)) for k in range(n_folds)]
+        groups = data.queries.index if data.has_qid else np.arange(data.n_items)
+        folds = Folds.random(n_folds, groups, rng)
+        return [
+            self._part_of_rows(np.flatnonzero(folds.fold == k), measure)
+            for k in range(folds.n_folds)
+        ]
+
+    def _part_of_rows(self, out: IntArray, measure: Measure) -> _Part:
+        kept = np.setdiff1d(np.arange(self.data.n_items), out, assume_unique=True)
+        held = self.data.take(out)
+        rate = _rate_queries(ValidationData(self.X[out], held.scores, held.queries), measure)
+        return _Part(kept, self.data.take(kept), _Held(self.X[out], rate), out)
+
+    def _part_of_pairs(self, out: IntArray) -> _Part:
+        pairs, _, weight = self.data.comparisons
+        everything = np.arange(self.data.n_items)
+        held = _Held(self.X, _rate_pairs(pairs[out], weight[out]))
+        return _Part(everything, self.data.without_pairs(out), held, everything[:0])
+
+    def grow(
+        self,
+        rows: IntArray,
+        data: TrainingData,
+        n_trees: int,
+        held: _Held | None,
+        on_step: StepCallback | None,
+    ) -> _Grown:
+        """Grow trees from some rows until the held-out value has not risen for long enough."""
+        ranker = self.ranker
+        objective = tree_objective(ranker.loss, data, ranker.cost, ranker.ties, ranker.query_weight)
+        booster = _prepared_booster(self.X[rows], data, objective, self.growth.options)
+        n_held = 0 if held is None else held.X.shape[0]
+        scores, values, sums, weight = np.zeros(n_held), [], [], 1.0
+        with deferred_interrupts() as interrupts:
+            for number in range(n_trees):
+                _add_tree(booster, objective)
+                if held is not None:
+                    scores += booster.predict(
+                        held.X, raw_score=True, start_iteration=number, num_iteration=1
+                    )
+                    total, weight = held.rate(scores)
+                    sums.append(total)
+                    values.append(total / weight)
+                    if number - int(np.argmax(values)) >= self.growth.patience:
+                        return _Grown(booster, np.array(sums), weight, "no improvement")
+                if interrupts.pending:
+                    return _Grown(booster, np.array(sums), weight, "interrupted")
+                step = Step(number + 1, float("nan"), label=_label(values))
+                if on_step is not None and wants_to_stop(on_step(step)):
+                    return _Grown(booster, np.array(sums), weight, "callback")
+        return _Grown(booster, np.array(sums), weight, "exhausted")
+
+
+def _label(values: list[float]) -> str:
+    return f"held out {values[-1]:.4f}, best {max(values):.4f}" if values else "all data"
+
+
+def _prepared_booster(
+    X: Matrix, data: TrainingData, objective: TreeObjective, options: dict[str, Any]
+) -> Any:
+    """Return a booster without trees."""
+    lightgbm = _lightgbm()
+    labels, explained = objective.labels()
+    options = {**options, **explained, "objective": objective.name}
+    training = lightgbm.Dataset(X, label=labels, params=options, free_raw_data=True)
+    if objective.name == "lambdarank":
+        training.set_group(sizes_of_runs(data.queries.index))
+        if data.sample_weight is not None:
+            training.set_weight(data.sample_weight)
+    return lightgbm.Booster(options, training)
+
+
+def _add_tree(booster: Any, objective: TreeObjective) -> None:
+    if objective.name != "none":
+        booster.update()
+        return
+    booster.update(fobj=lambda scores, _: objective.derivatives(np.asarray(scores, dtype=float)))
+
+
+def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:
+    """Rate the scores of queries; larger sums are better for every measure."""
+    judgements = Judgements.of(validation.y, validation.queries)
+    plan = measure.prepare(judgements)
+    sign = 1.0 if measure.greater_is_better else -1.0
+
+    def rate(scores: FloatArray) -> tuple[float, float]:
+        values = measure.rate(plan, Rankings.of(judgements, scores[None]))[0]
+        weight = np.where(np.isnan(values), 0.0, plan.weight)
+        return sign * float(np.nan_to_num(values) @ weight), float(weight.sum())
+
+    if rate(np.zeros(len(validation.y)))[1] == 0.0:
+        raise InvalidInputError(
+            f"At least one held-out query must define {measure!r}: none of "
+            f"{validation.queries.n_queries} does. Use fewer folds, or early_stopping=False."
+        )
+    return rate
+
+
+def _rate_pairs(pairs: IntArray, weight: FloatArray) -> Rate:
+    """Rate scores by the weight of comparisons that come out right."""
+
+    def rate(scores: FloatArray) -> tuple[float, float]:
+        lead = scores[pairs[:, 0]] - scores[pairs[:, 1]]
+        return float((np.sign(lead) + 1.0) / 2.0 @ weight), float(weight.sum())
+
+    return rate
+
+
+def _path(folds: list[_Grown], measure: Measure) -> SelectionPath:
+    """Average over folds; one that has stopped earlier keeps its last value."""
+    longest = max(len(fold.sums) for fold in folds)
+    padded = [np.pad(fold.sums, (0, longest - len(fold.sums)), "edge") for fold in folds]
+    values = np.sum(padded, axis=0) / sum(fold.weight for fold in folds)
+    grid: NDArray[Any] = np.arange(1, longest + 1)
+    signed = values if measure.greater_is_better else -values
+    unknown = np.full(longest, np.nan)
+    return SelectionPath(
+        "n_trees", grid, measure, signed, unknown, None, np.zeros(longest), "smallest"
+    )
