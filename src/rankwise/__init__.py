@@ -10,6 +10,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "rankwise.automatic.auto_ranker": ["AutoRanker", "HonestValue"],
+    "rankwise.automatic.leaderboard": ["Leaderboard", "LeaderboardEntry"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.errors": [
         "ConvergenceWarning",

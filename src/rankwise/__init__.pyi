@@ -1,5 +1,9 @@
 from rankwise.core.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
+from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
+from rankwise.automatic.auto_ranker import HonestValue as HonestValue
+from rankwise.automatic.leaderboard import Leaderboard as Leaderboard
+from rankwise.automatic.leaderboard import LeaderboardEntry as LeaderboardEntry
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError

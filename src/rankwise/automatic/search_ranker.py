@@ -4,17 +4,12 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from rankwise.automatic.preparing import check_table, fit_preparation, prepared
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
 from rankwise.core.checks import check_count
-from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.kernels import Gaussian
 from rankwise.measures.value import Measure
-from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.selection.judging import as_measure
@@ -25,7 +20,7 @@ N_FOLDS = 5
 
 
 @final
-class SearchRanker(Ranker):
+class SearchRanker(SumOfRankers):
     """Rank search results from raw features: the sum of two kernel rankers inside queries.
 
     Categories are encoded and blanks filled inside queries, every feature is scaled to the range
@@ -46,8 +41,8 @@ class SearchRanker(Ranker):
     ----------
     preparation_ : list of transformers
         What raw rows go through first.
-    members_ : list of RankerPipeline
-        The rankers whose scores are added.
+    members_, member_weights_ : list of RankerPipeline, (n_members,)
+        The rankers whose scores are added, and what each is multiplied by.
     held_out_scores_ : (n_items,)
         The sum of the held-out scores of the members.
     held_out_value_ : float
@@ -72,13 +67,6 @@ class SearchRanker(Ranker):
         self.measure = measure
         self.basis = basis
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
 
     def fit(
         self,
@@ -111,6 +99,7 @@ class SearchRanker(Ranker):
             self._member([WithinQueryScaler()], width, "drop", n_basis),
             self._member([WithinQueryScaler(), ranks], 2 * width, "keep", n_basis),
         ]
+        self.member_weights_ = np.ones(2)
         ids = data.queries.index if data.queries.n_queries > 1 else None
         for member in self.members_:
             member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
@@ -132,36 +121,3 @@ class SearchRanker(Ranker):
             random_state=self.random_state,
         )
         return RankerPipeline([*steps, ranker])
-
-    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
-        """Return a score for every row of X: higher is better, comparable inside a query only.
-
-        Parameters
-        ----------
-        X : (n_items, n_features)
-            Rows to score; all rows of a query together, since they are compared.
-        qid : (n_items,), optional
-            The query of each row; must be given if `fit` had one.
-
-        Returns
-        -------
-        scores : (n_items,)
-        """
-        check_is_fitted(self)
-        if qid is None and self.fitted_with_qid_:
-            raise InvalidInputError(
-                "`predict` must be given `qid`, since SearchRanker compares the rows of a query: "
-                "got none. For rows of a single query, give the same id for all."
-            )
-        rows = check_table(self, X, reset=False)
-        return self._added(rows, Queries.of(qid, len(rows)))
-
-    def _added(self, rows: Any, queries: Queries) -> FloatArray:
-        ready = prepared(self.preparation_, rows, queries)
-        return np.sum(
-            [member.predict(ready, qid=queries.index) for member in self.members_], axis=0
-        )
-
-    def _scores(self, X: Matrix) -> FloatArray:
-        """Return the scores of rows of a single query."""
-        return self._added(X, Queries.single(X.shape[0]))

@@ -21,11 +21,19 @@ from rankwise.measures.value import Measure
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.randomness import generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
-from rankwise.selection.holdouts import Folds, ValidationData, refuse_partial_validation
+from rankwise.selection.holdouts import (
+    Folds,
+    ValidationData,
+    refuse_partial_validation,
+    resolve_folds,
+)
 from rankwise.selection.judging import as_measure
 from rankwise.selection.path import SelectionPath
 from rankwise.solve.iteration import Ending, Step, StoppingRule, deferred_interrupts, wants_to_stop
 from rankwise.solve.progress import StepCallback, steps_shown
+
+FEW_ENTRIES = 1 << 23
+"""Below so many entries of X, one thread is quickest."""
 
 Rate = Callable[[FloatArray], tuple[float, float]]
 """The weighted sum of a measure over held-out queries at given scores, and the sum of weights."""
@@ -62,9 +70,9 @@ class BoostedRanker(Ranker):
     early_stopping : bool
         Whether to choose the number of trees by held-out queries and to stop when the value has not
         risen for `n_iter_no_change` trees. Otherwise all `n_trees` are grown.
-    cv : int
+    cv : int, splitter or list of folds
         Number of folds of queries (of items without `qid`, of comparisons for `pairs`) that are
-        held out in turn. The final trees are grown from all data.
+        held out in turn, or the folds, as in `RankRLSCV`. The final trees are grown from all data.
     n_iter_no_change : int
         Patience, in trees.
     measure : Measure or str, optional
@@ -125,7 +133,7 @@ class BoostedRanker(Ranker):
         alpha: float = 1.0,
         feature_share: float = 1.0,
         early_stopping: bool = True,
-        cv: int = 3,
+        cv: Any = 3,
         n_iter_no_change: int = 50,
         measure: Measure | str | None = None,
         progress: bool | StepCallback = False,
@@ -211,7 +219,6 @@ class BoostedRanker(Ranker):
             "verbose": -1,
             "deterministic": True,
             "force_row_wise": True,
-            "num_threads": n_threads(),
             "seed": int(generator(self.random_state).integers(2**31 - 1)),
         }
         patience = check_count("n_iter_no_change", self.n_iter_no_change)
@@ -379,28 +386,31 @@ class _Problem:
     X: Matrix
     data: TrainingData
     order: IntArray
+    X_given: Matrix
+    data_given: TrainingData
     ranker: BoostedRanker
     growth: _Growth
 
     @classmethod
     def of(cls, X: Matrix, data: TrainingData, ranker: BoostedRanker, growth: _Growth) -> Self:
         order = data.queries.order
-        if data.is_scored and not data.queries.is_sorted:
-            X, data = X[order], data.take(order)
-        return cls(X, data, order, ranker, growth)
+        if not data.is_scored or data.queries.is_sorted:
+            return cls(X, data, order, X, data, ranker, growth)
+        return cls(X[order], data.take(order), order, X, data, ranker, growth)
 
-    def parts(self, cv: int, measure: Measure, rng: np.random.Generator) -> list[_Part]:
+    def parts(self, cv: Any, measure: Measure, rng: np.random.Generator) -> list[_Part]:
         """Return the folds: of queries, of the items of one query, or of comparisons."""
-        n_folds, data = check_count("cv", cv), self.data
-        if not data.is_scored:
-            pairs = data.comparisons[0]
-            folds = Folds.random(n_folds, np.arange(len(pairs)), rng)
-            return [self._part_of_pairs(np.flatnonzero(folds.fold == k)) for k in range(n_folds)]
-        groups = data.queries.index if data.has_qid else np.arange(data.n_items)
-        folds = Folds.random(n_folds, groups, rng)
+        if not self.data.is_scored:
+            n_pairs = len(self.data.comparisons[0])
+            folds = Folds.random(check_count("cv", cv), np.arange(n_pairs), rng)
+            out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
+            return [self._part_of_pairs(rows) for rows in out]
+        folds = resolve_folds(cv, self.X_given, self.data_given, rng)
+        if self.data_given.has_qid:
+            folds.of_components(self.data_given.queries.index)  # refuses folds that cut queries
+        fold = folds.fold[self.order]
         return [
-            self._part_of_rows(np.flatnonzero(folds.fold == k), measure)
-            for k in range(folds.n_folds)
+            self._part_of_rows(np.flatnonzero(fold == k), measure) for k in range(folds.n_folds)
         ]
 
     def _part_of_rows(self, out: IntArray, measure: Measure) -> _Part:
@@ -426,17 +436,15 @@ class _Problem:
         """Grow trees from some rows until the held-out value has not risen for long enough."""
         ranker = self.ranker
         objective = tree_objective(ranker.loss, data, ranker.cost, ranker.ties, ranker.query_weight)
-        booster = _prepared_booster(self.X[rows], data, objective, self.growth.options)
-        n_held = 0 if held is None else held.X.shape[0]
-        scores, values, sums, weight = np.zeros(n_held), [], [], 1.0
+        booster = _prepared_booster(self.X[rows], data, objective, self.growth.options, held)
+        values: list[float] = []
+        sums: list[float] = []
+        weight = 1.0
         with deferred_interrupts() as interrupts:
             for number in range(n_trees):
                 _add_tree(booster, objective)
                 if held is not None:
-                    scores += booster.predict(
-                        held.X, raw_score=True, start_iteration=number, num_iteration=1
-                    )
-                    total, weight = held.rate(scores)
+                    total, weight = held.rate(_held_out_scores(booster))
                     sums.append(total)
                     values.append(total / weight)
                     if number - int(np.argmax(values)) >= self.growth.patience:
@@ -454,18 +462,41 @@ def _label(values: list[float]) -> str:
 
 
 def _prepared_booster(
-    X: Matrix, data: TrainingData, objective: TreeObjective, options: dict[str, Any]
+    X: Matrix,
+    data: TrainingData,
+    objective: TreeObjective,
+    options: dict[str, Any],
+    held: _Held | None,
 ) -> Any:
-    """Return a booster without trees."""
+    """Return a booster without trees that follows the scores of what is held out."""
     lightgbm = _lightgbm()
     labels, explained = objective.labels()
-    options = {**options, **explained, "objective": objective.name}
+    threads = 1 if X.shape[0] * X.shape[1] < FEW_ENTRIES else n_threads()
+    options = {**options, **explained, "objective": objective.name, "num_threads": threads}
     training = lightgbm.Dataset(X, label=labels, params=options, free_raw_data=True)
     if objective.name == "lambdarank":
         training.set_group(sizes_of_runs(data.queries.index))
         if data.sample_weight is not None:
             training.set_weight(data.sample_weight)
-    return lightgbm.Booster(options, training)
+    booster = lightgbm.Booster(options, training)
+    if held is not None:
+        validation = lightgbm.Dataset(held.X, label=np.zeros(held.X.shape[0]), reference=training)
+        if objective.name == "lambdarank":
+            validation.set_group([held.X.shape[0]])
+        booster.add_valid(validation, "held out")
+    return booster
+
+
+def _held_out_scores(booster: Any) -> FloatArray:
+    """Return the scores of what is held out, to which LightGBM adds each tree."""
+    seen: list[FloatArray] = []
+
+    def look(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
+        seen.append(np.array(scores, dtype=float))
+        return "seen", 0.0, True
+
+    booster.eval_valid(look)
+    return seen[0]
 
 
 def _add_tree(booster: Any, objective: TreeObjective) -> None:

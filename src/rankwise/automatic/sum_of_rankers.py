@@ -1,0 +1,120 @@
+"""What sums of rankers share: raw tables made into numbers, members, and their added scores."""
+
+from abc import ABC
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.transformers.blanks import WithinQueryImputer
+from rankwise.transformers.categories import WithinQueryEncoder
+
+LARGEST_DENSE = 1 << 31
+"""Bytes up to which sparse rows are made dense."""
+
+
+def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
+    """Return rows of numbers or text, dense; blanks are allowed."""
+    if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
+        raise InvalidInputError(
+            f"{type(ranker).__name__} makes features dense, since they are ranked inside queries: "
+            f"{X.shape[0]} rows of {X.shape[1]} features take more than "
+            f"{LARGEST_DENSE >> 30} GiB. Use LinearRankRLS for sparse data of this size."
+        )
+    X = validate_data(
+        ranker,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite="allow-nan",
+        ensure_min_samples=2 if reset else 1,
+    )
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    return X if X.dtype.kind in "OUS" else X.astype(float, copy=False)
+
+
+def fit_preparation(
+    X: NDArray[Any], y: FloatArray, queries: Queries
+) -> tuple[list[Any], FloatArray]:
+    """Return the fitted transformers that rows need, and the rows that they make of these.
+
+    Categories are encoded if there are any; blanks are filled in always, so that rows to come may
+    have some.
+    """
+    steps: list[Any] = []
+    if X.dtype.kind in "OUS":
+        encoder = WithinQueryEncoder()
+        X = encoder.fit_transform(X, y, queries)
+        steps.append(encoder)
+    imputer = WithinQueryImputer(add_indicator=True)
+    steps.append(imputer)
+    return steps, imputer.fit_transform(X, y, queries)
+
+
+def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
+    """Put rows through fitted transformers."""
+    for step in steps:
+        X = step.transform(X, queries)
+    return X
+
+
+class SumOfRankers(Ranker, ABC):
+    """A ranker that puts raw rows through a preparation and adds up the scores of members."""
+
+    preparation_: list[Any]
+    members_: list[RankerPipeline]
+    member_weights_: FloatArray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
+        """Return a score for every row of X: higher is better, comparable inside a query only.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score; all rows of a query together, since they are compared.
+        qid : (n_items,), optional
+            The query of each row; must be given if `fit` had one.
+
+        Returns
+        -------
+        scores : (n_items,)
+        """
+        check_is_fitted(self)
+        if qid is None and self.fitted_with_qid_:
+            raise InvalidInputError(
+                f"`predict` must be given `qid`, since {type(self).__name__} compares the rows of "
+                "a query: got none. For rows of a single query, give the same id for all."
+            )
+        rows = check_table(self, X, reset=False)
+        return self._added(rows, Queries.of(qid, len(rows)))
+
+    def _added(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
+        ready = prepared(self.preparation_, rows, queries)
+        return added_scores(self.members_, self.member_weights_, ready, queries)
+
+    def _scores(self, X: Matrix) -> FloatArray:
+        """Return the scores of rows of a single query."""
+        return self._added(X, Queries.single(X.shape[0]))
+
+
+def added_scores(
+    members: list[RankerPipeline], weights: FloatArray, X: FloatArray, queries: Queries
+) -> FloatArray:
+    """Return the weighted sum of the scores of fitted members."""
+    parts = [member.predict(X, qid=queries.index) for member in members]
+    return np.sum([w * part for w, part in zip(weights, parts, strict=True)], axis=0)
