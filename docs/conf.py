@@ -58,10 +58,12 @@ html_theme_options = {
 
 GENERATED = Path(__file__).parent / "api" / "generated"
 GROUPS = {
+    "automatic": "Rankers that choose by themselves",
     "rankers": "Rankers",
     "report": "Reports",
     "export": "Other engines",
     "serve": "Serving",
+    "transformers": "Features inside queries",
     "selection": "Model selection",
     "measures": "Measures",
     "features": "Kernels",

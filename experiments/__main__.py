@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "ohsumed": "OHSUMED, LETOR 2.0 ([PTAB07] Tables 1-3, [PTA09] Table 3)",
     "parse_costs": "Ranking of parses ([PTA09] Table 2, [PTAB07] Table 8)",
     "letor": "LETOR and LambdaMART, five folds",
+    "auto": "Rankers that choose by themselves, five folds",
     "training_time": "Training time with a Gaussian kernel ([PTA09] Table 1)",
     "reuters_auc": "AUC from 500 documents ([PTA09] Tables 4-5)",
     "jester_costs": "Costs on joke ratings ([PTA09] Table 6)",

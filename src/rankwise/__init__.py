@@ -56,6 +56,7 @@ _HOMES = {
     "rankwise.rankers.storage": ["load"],
     "rankwise.rankers.scorer": ["make_ranking_scorer"],
     "rankwise.rankers.warm_up": ["warm_up"],
+    "rankwise.rankers.rls.any_model": ["PairDifference", "PairEstimate", "leave_pair_out"],
     "rankwise.rankers.rls.small_samples": [
         "AUCEstimate",
         "PermutationTest",

@@ -20,6 +20,8 @@ from problems import problem
 from rankwise import (
     DORM,
     DORMCV,
+    AutoRanker,
+    BoostedRanker,
     Gaussian,
     InvalidInputError,
     KPCRank,
@@ -30,6 +32,7 @@ from rankwise import (
     RankRLS,
     RankRLSCV,
     RankSVM,
+    SearchRanker,
     SeenQueriesWarning,
     SquaredExponential,
     WithinQueryRanks,
@@ -39,6 +42,9 @@ from rankwise import (
 from rankwise.rankers.base import Ranker
 
 EXAMPLES = [
+    AutoRanker("Concordance", time_budget=1e-6, cv=3),
+    BoostedRanker(n_trees=5, early_stopping=False, min_samples_leaf=2, random_state=0),
+    BoostedRanker("squared_hinge", n_trees=5, cv=2, min_samples_leaf=2, random_state=0),
     DORM(tol=1e-9, max_iter=10_000, random_state=0),
     DORM(C=0.1, kernel=Gaussian(0.5), tol=1e-7, max_iter=10_000, random_state=0),
     DORMCV(Cs=[0.01, 0.1], cv=3, tol=1e-9, max_iter=10_000, random_state=0),
@@ -51,11 +57,15 @@ EXAMPLES = [
     RankRLSCV(alphas=(0.1, 1.0, 10.0)),
     RankSVM(),
     RankSVM(0.1, loss="hinge", kernel=Gaussian(0.5)),
+    SearchRanker("Concordance", basis=20),
     RankerPipeline([WithinQueryScaler(), WithinQueryRanks("values_and_ranks"), RankRLS()]),
 ]
 DENSE = ("RankerPipeline",)
 """Rankers whose features within queries are dense."""
 GRIDS = {
+    "AutoRanker": {"cv": [2, 3]},
+    "BoostedRanker": {"learning_rate": [0.1, 0.5]},
+    "SearchRanker": {"basis": [10, 20]},
     "DORM": {"C": [0.1, 1.0]},
     "DORMCV": {"decay": [0.5, 1.0]},
     "KPCRank": {"n_components": [2, 3]},
@@ -70,6 +80,7 @@ GRIDS = {
 
 WHOLE_QUERIES = "a weight belongs to a query: items of one ranking cannot stand in one place"
 WITHIN_QUERIES = "the features of an item depend on the other items of its query"
+ROWS_OF_A_LEAF = "bins of features and the least rows of a leaf are counted without weights"
 EXPECTED = {
     "DORM": {
         "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
@@ -78,6 +89,20 @@ EXPECTED = {
     "DORMCV": {
         "check_sample_weight_equivalence_on_dense_data": WHOLE_QUERIES,
         "check_sample_weight_equivalence_on_sparse_data": WHOLE_QUERIES,
+    },
+    "AutoRanker": {
+        "check_methods_subset_invariance": WITHIN_QUERIES,
+        "check_sample_weight_equivalence_on_dense_data": WITHIN_QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": WITHIN_QUERIES,
+    },
+    "SearchRanker": {
+        "check_methods_subset_invariance": WITHIN_QUERIES,
+        "check_sample_weight_equivalence_on_dense_data": WITHIN_QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": WITHIN_QUERIES,
+    },
+    "BoostedRanker": {
+        "check_sample_weight_equivalence_on_dense_data": ROWS_OF_A_LEAF,
+        "check_sample_weight_equivalence_on_sparse_data": ROWS_OF_A_LEAF,
     },
     "RankerPipeline": {
         "check_methods_subset_invariance": WITHIN_QUERIES,

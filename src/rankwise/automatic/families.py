@@ -26,7 +26,7 @@ N_BASIS = 400
 ALPHAS = 2.0 ** np.arange(-10, 13, 2)
 KERNEL_ALPHAS = 2.0 ** np.arange(-8, 9, 2)
 HINGE_CS = (0.001, 0.01, 0.1, 1.0)
-DORM_CS = (0.0001, 0.001, 0.01, 0.1)
+DORM_CS = (0.001, 0.01, 0.1)
 
 
 @final
@@ -69,6 +69,12 @@ class Trial:
     def fold_rows(self) -> list[IntArray]:
         """The rows of each fold."""
         return [np.flatnonzero(self.folds.fold == k) for k in range(self.folds.n_folds)]
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis rows: not more than there are without the largest fold."""
+        largest = int(np.bincount(self.folds.fold).max())
+        return min(N_BASIS, self.data.n_items - largest)
 
     def is_over(self, _step: object = None) -> bool:
         """Tell whether the time is over."""
@@ -124,7 +130,7 @@ def _linear(trial: Trial) -> Found:
 
 def _gaussian(ties: str) -> Search:
     def search(trial: Trial) -> Found:
-        shared: dict[str, Any] = {"basis": N_BASIS, "random_state": trial.seed}
+        shared: dict[str, Any] = {"basis": trial.n_basis, "random_state": trial.seed}
         ranker = RankRLSCV(
             KERNEL_ALPHAS,
             cv=trial.fold_rows,
@@ -145,7 +151,7 @@ def _closed_form(ranker: RankRLSCV, shared: dict[str, Any]) -> Found:
 
 
 def _by_refits(trial: Trial, grid: Sequence[float], make: Callable[[float], PointRanker]) -> Found:
-    """Fit without each fold for every value of a grid; a value that time cuts off is left out."""
+    """Fit without each fold for one value of a grid after the other, until they get worse."""
     scores = np.full((len(grid), trial.data.n_items), np.nan)
     done = 0
     for k, value in enumerate(grid):
@@ -156,7 +162,7 @@ def _by_refits(trial: Trial, grid: Sequence[float], make: Callable[[float], Poin
             ranker = make(value).fit(trial.X[kept], part.scores, qid, part.sample_weight)
             scores[k, rows] = ranker.predict(trial.X[rows])
         done = k + 1
-        if trial.is_over():
+        if trial.is_over() or trial.best(scores[:done]) < k:
             break
     best = trial.best(scores[:done])
     return Found(scores[best], make(grid[best]))
@@ -177,7 +183,7 @@ def _direct(trial: Trial) -> Found:
             "NDCG(gain='exponential')",
             C,
             kernel=kernel,
-            basis=N_BASIS,
+            basis=trial.n_basis,
             tol=1e-2,
             random_state=trial.seed,
         ),
@@ -186,7 +192,12 @@ def _direct(trial: Trial) -> Found:
 
 def _trees(loss: Any) -> Search:
     def search(trial: Trial) -> Found:
-        options: dict[str, Any] = {"loss": loss, "random_state": trial.seed, "feature_share": 0.5}
+        options: dict[str, Any] = {
+            "loss": loss,
+            "learning_rate": 0.1,
+            "feature_share": 0.3,
+            "random_state": trial.seed,
+        }
         ranker = BoostedRanker(
             cv=trial.fold_rows, measure=trial.measure, progress=trial.is_over, **options
         ).fit(trial.X, trial.data.scores, trial.qid, trial.data.sample_weight)

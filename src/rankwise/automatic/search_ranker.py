@@ -93,7 +93,7 @@ class SearchRanker(SumOfRankers):
         data = TrainingData.of(len(rows), y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
         self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
-        width = prepared_rows.shape[1]
+        width, n_basis = prepared_rows.shape[1], min(n_basis, data.n_items)
         ranks = WithinQueryRanks("values_and_ranks")
         self.members_ = [
             self._member([WithinQueryScaler()], width, "drop", n_basis),

@@ -188,11 +188,13 @@ def leave_pair_out_auc(
     value, error = float(path.values[position]), float(path.standard_errors[position])
     n_pairs = int(held_out.total.sum() / 2)
     n_least = int(np.count_nonzero(held_out.total[0, :, 0]))
-    low, high = _interval(value, error, confidence, n_least)
+    low, high = logit_interval(value, error, confidence, n_least)
     return AUCEstimate(value, error, low, high, confidence, n_pairs)
 
 
-def _interval(value: float, error: float, confidence: float, n_items: int) -> tuple[float, float]:
+def logit_interval(
+    value: float, error: float, confidence: float, n_items: int
+) -> tuple[float, float]:
     """Return an interval on the logit scale; for a perfect value, an exact binomial bound."""
     tail = (1 - confidence) / 2
     if value in (0.0, 1.0) or error == 0.0:

@@ -7,6 +7,7 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
@@ -249,9 +250,7 @@ class BoostedRanker(Ranker):
         n_trees = int(path.grid[path.best()])
         scores = np.full(problem.X.shape[0], np.nan)
         for part, fold in zip(parts, folds, strict=False):
-            scores[part.out] = fold.booster.predict(
-                problem.X[part.out], raw_score=True, num_iteration=n_trees
-            )
+            scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
         grown = problem.grow(everything, problem.data, n_trees, None, on_step)
         return _Chosen(grown, n_trees, path, scores if problem.data.is_scored else None)
 
@@ -297,7 +296,7 @@ class BoostedRanker(Ranker):
         return self._scores(self._check_rows(X, reset=False))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        return validate_data(
+        rows = validate_data(
             self,
             X,
             reset=reset,
@@ -306,10 +305,22 @@ class BoostedRanker(Ranker):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
+        return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows  # what LightGBM takes
 
     def _scores(self, X: Matrix) -> FloatArray:
         booster = _booster_of(self.model_.tobytes())
-        return np.asarray(booster.predict(X, raw_score=True), dtype=float)
+        return _scores_of(booster, X)
+
+
+def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArray:
+    """Return the sum of the first trees."""
+    threads = _n_threads(X)
+    scores = booster.predict(X, raw_score=True, num_iteration=n_trees, num_threads=threads)
+    return np.asarray(scores, dtype=float)
+
+
+def _n_threads(X: Matrix) -> int:
+    return 1 if X.shape[0] * X.shape[1] < FEW_ENTRIES else n_threads()
 
 
 @lru_cache(maxsize=16)
@@ -471,8 +482,8 @@ def _prepared_booster(
     """Return a booster without trees that follows the scores of what is held out."""
     lightgbm = _lightgbm()
     labels, explained = objective.labels()
-    threads = 1 if X.shape[0] * X.shape[1] < FEW_ENTRIES else n_threads()
-    options = {**options, **explained, "objective": objective.name, "num_threads": threads}
+    own = {"objective": objective.name, "num_threads": _n_threads(X)}
+    options = {**options, **explained, **own}
     training = lightgbm.Dataset(X, label=labels, params=options, free_raw_data=True)
     if objective.name == "lambdarank":
         training.set_group(sizes_of_runs(data.queries.index))
@@ -480,7 +491,8 @@ def _prepared_booster(
             training.set_weight(data.sample_weight)
     booster = lightgbm.Booster(options, training)
     if held is not None:
-        validation = lightgbm.Dataset(held.X, label=np.zeros(held.X.shape[0]), reference=training)
+        nothing = np.zeros(held.X.shape[0])
+        validation = lightgbm.Dataset(held.X, nothing, reference=training, params=options)
         if objective.name == "lambdarank":
             validation.set_group([held.X.shape[0]])
         booster.add_valid(validation, "held out")

@@ -1,0 +1,431 @@
+"""Unseen pairs for anyone's model: leave two items, or two groups, out and fit again."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import _num_samples
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import check_count, check_length, check_scores
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.function_space import smallest_space
+from rankwise.features.kernels import as_kernel
+from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.rankers.randomness import generator
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out as closed_form
+from rankwise.rankers.rls.rank_rls import RankRLS
+from rankwise.rankers.rls.small_samples import logit_interval
+from rankwise.solve.progress import followed
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairEstimate:
+    """Hold how often a model puts unseen pairs in the right order; the AUC for two classes.
+
+    Parameters
+    ----------
+    value : float
+        The share of left-out pairs in the right order; a tie counts one half.
+    standard_error : float
+        Its standard error over items, or over groups.
+    low, high : float
+        The ends of the confidence interval.
+    confidence : float
+        Its confidence.
+    n_pairs : int
+        Number of pairs that were judged.
+    n_fits : int
+        Number of times the model was fitted; 0 where there was a closed form.
+    n_skipped : int
+        Number of pairs without which too little was left to learn from.
+    pvalue : float
+        Of a permutation test; NaN without permutations.
+    right, total : (n_groups,)
+        The pairs of each group in the right order, and all of its pairs.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from rankwise import leave_pair_out
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
+    >>> labels = ["ill", "ill", "well", "ill", "well", "well"]
+    >>> estimate = leave_pair_out(LogisticRegression(), X, labels, positive="well")
+    >>> estimate.n_pairs, estimate.low < estimate.value < estimate.high
+    (9, True)
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    confidence: float
+    n_pairs: int
+    n_fits: int
+    n_skipped: int
+    pvalue: float
+    right: FloatArray
+    total: FloatArray
+
+    def minus(self, other: "PairEstimate") -> "PairDifference":
+        """Compare with another model on the same pairs.
+
+        Parameters
+        ----------
+        other : PairEstimate
+            Of the same data, groups and `random_state`.
+        """
+        if not np.array_equal(self.total, other.total):
+            raise InvalidInputError(
+                "Two estimates must be of the same pairs to be compared: they differ. Use the same "
+                "X, y, groups, n_fits and random_state for both."
+            )
+        value = self.value - other.value
+        lean = (self.right - other.right) - value * self.total
+        error = float(np.sqrt((lean**2).sum()) / self.n_pairs)
+        width = float(stats.norm.isf((1 - self.confidence) / 2)) * error
+        pvalue = 2.0 * float(stats.norm.sf(abs(value) / error)) if error > 0 else float(value == 0)
+        return PairDifference(value, error, value - width, value + width, pvalue)
+
+    def __str__(self) -> str:
+        test = "" if np.isnan(self.pvalue) else f", permutation p = {self.pvalue:.3g}"
+        return (
+            f"{self.value:.4f} ({self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}) "
+            f"over {self.n_pairs} unseen pairs{test}"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class PairDifference:
+    """Hold by how much one model is better than another on the same unseen pairs.
+
+    Parameters
+    ----------
+    value : float
+        The difference of the shares of pairs in the right order.
+    standard_error : float
+        Its standard error over items, or over groups.
+    low, high : float
+        The ends of the confidence interval.
+    pvalue : float
+        Two-sided, by a normal approximation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> from rankwise import leave_pair_out
+    >>> X, y = np.arange(10.0)[:, None], np.arange(10) > 4
+    >>> good = leave_pair_out(Ridge(), X, y)
+    >>> good.minus(good).value
+    0.0
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    pvalue: float
+
+
+def leave_pair_out(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    positive: Any = None,
+    confidence: float = 0.95,
+    n_fits: int | None = None,
+    n_permutations: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: Any = None,
+) -> PairEstimate:
+    """Estimate how often any model puts two unseen items in the right order.
+
+    For every two items of different `y` the model is fitted without both, and both are scored by
+    that fit, so that scores of different fits are never compared. With groups, such as patients,
+    all items of both groups are left out.
+
+    **Give the whole pipeline.** Features chosen or scaled with all data before this function is
+    called have seen the pairs that it leaves out: 20 features chosen that way out of thousands of
+    pure noise give a value near 0.95. Put every step that looks at the data into a scikit-learn
+    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then fitted anew
+    without each pair, which makes the choice of parameters nested.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier, regressor, ranker or pipeline with scikit-learn's interface. Its
+        ``decision_function``, ``predict_proba`` or ``predict`` gives the scores.
+    X : (n_items, n_features)
+        The items, as the estimator takes them.
+    y : (n_items,)
+        Two classes of any type, or numbers.
+    groups : (n_items,), optional
+        What is left out together; only pairs of different groups are judged.
+    positive : optional
+        The class that should rank above the other; of two labels the later one in their order
+        when left out.
+    confidence : float
+        Of the interval, between 0 and 1.
+    n_fits : int, optional
+        Fit so many times at most, for pairs drawn at random; all pairs when left out.
+    n_permutations : int
+        Shuffles of `y` for a permutation test, each of which takes as many fits again. Labels that
+        are the same within every group are shuffled between groups.
+    n_jobs : int, optional
+        Fits at a time, as in joblib.
+    progress : bool
+        Show a progress bar.
+    random_state : int, RandomState or None
+        Draws pairs and permutations.
+
+    Returns
+    -------
+    estimate : PairEstimate
+
+    Notes
+    -----
+    `RankRLS` without groups is not fitted again: its left-out scores have a closed form
+    ([PTA09] Sect. 3.4). The standard error is DeLong's over items or groups; it takes the fits as
+    given and so is a guide, not a guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.feature_selection import SelectKBest
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from rankwise import leave_pair_out
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(20, 1000)), np.repeat([0, 1], 10)
+    >>> wrong = SelectKBest(k=20).fit_transform(X, y)  # has seen all labels
+    >>> leave_pair_out(LogisticRegression(), wrong, y).value > 0.9
+    True
+    >>> right = make_pipeline(SelectKBest(k=20), LogisticRegression())
+    >>> 0.2 < leave_pair_out(right, X, y).value < 0.8
+    True
+    """
+    if not 0 < confidence < 1:
+        raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
+    problem = _PairProblem.of(estimator, X, y, groups, positive)
+    rng = generator(random_state)
+    batches = problem.group_pairs(rng, n_fits)
+    if type(estimator) is RankRLS and groups is None and n_fits is None:
+        counts, fits = _closed_form_counts(estimator, problem), 0
+    else:
+        counts, fits = problem.counts(problem.y, batches, n_jobs, progress=progress), len(batches)
+    pvalue = float("nan")
+    if n_permutations:
+        check_count("n_permutations", n_permutations)
+        null = [
+            problem.counts(problem.shuffled(rng), batches, n_jobs, progress=progress).value
+            for _ in range(n_permutations)
+        ]
+        as_good = int(np.count_nonzero(np.array(null) >= counts.value))
+        pvalue = (1 + as_good) / (1 + n_permutations)
+    return counts.estimate(confidence, fits, pvalue)
+
+
+Batch: TypeAlias = tuple[int, int]
+"""Two groups that are left out together."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Pairs in the right order and all pairs of every group, and how many could not be judged."""
+
+    right: FloatArray
+    total: FloatArray
+    n_skipped: int
+
+    @property
+    def value(self) -> float:
+        return float(self.right.sum() / self.total.sum())
+
+    def estimate(self, confidence: float, n_fits: int, pvalue: float) -> PairEstimate:
+        n_pairs = round(self.total.sum() / 2)
+        lean = self.right - self.value * self.total
+        error = float(np.sqrt((lean**2).sum()) / n_pairs)
+        n_least = int(np.count_nonzero(self.total))
+        low, high = logit_interval(self.value, error, confidence, n_least)
+        return PairEstimate(
+            self.value,
+            error,
+            low,
+            high,
+            confidence,
+            n_pairs,
+            n_fits,
+            self.n_skipped,
+            pvalue,
+            self.right,
+            self.total,
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _PairProblem:
+    """A model, its data, and which items are left out together.
+
+    ``y`` holds what the model is fitted to; ``rank_of`` turns it into numbers that rise with rank.
+    """
+
+    estimator: Any
+    X: Any
+    y: NDArray[Any]
+    groups: Queries
+    rank_of: Callable[[NDArray[Any]], FloatArray]
+    positive: Any
+
+    @classmethod
+    def of(
+        cls, estimator: Any, X: Any, y: ArrayLike, groups: ArrayLike | None, positive: Any
+    ) -> "_PairProblem":
+        labels = np.asarray(y)
+        n_items = _num_samples(X)
+        check_length("y", labels, n_items)
+        together = Queries.of(np.arange(n_items) if groups is None else groups, n_items, "groups")
+        rank_of, chosen = _ranking_of(labels, positive)
+        return cls(estimator, X, labels, together, rank_of, chosen)
+
+    def group_pairs(self, rng: np.random.Generator, n_fits: int | None) -> list[Batch]:
+        """Return the pairs of groups that hold items of different rank, or some drawn from them."""
+        ranks = self.rank_of(self.y)
+        ends = [(ranks[rows].min(), ranks[rows].max()) for rows in self.groups]
+        every = [
+            (g, h)
+            for g in range(len(ends))
+            for h in range(g)
+            if ends[g][1] > ends[h][0] or ends[h][1] > ends[g][0]
+        ]
+        if not every:
+            raise InvalidInputError(
+                "`y` must hold items of different rank in different groups: got none. Check `y` "
+                "and `groups`."
+            )
+        if n_fits is None or check_count("n_fits", n_fits) >= len(every):
+            return every
+        return [every[k] for k in np.sort(rng.permutation(len(every))[:n_fits])]
+
+    def counts(
+        self, y: NDArray[Any], batches: list[Batch], n_jobs: int | None, *, progress: bool
+    ) -> _Counts:
+        """Fit without each pair of groups, and count the pairs that come out right."""
+        tasks: Iterable[Any] = (delayed(self.judged)(y, *batch) for batch in batches)
+        answers: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+        right, total = np.zeros((2, self.groups.n_queries))
+        n_skipped = 0
+        for (g, h), (good, judged, skipped) in zip(
+            batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
+        ):
+            right[[g, h]] += good
+            total[[g, h]] += judged
+            n_skipped += skipped
+        if not total.any():
+            raise InvalidInputError(
+                "At least one pair must leave enough to learn from: without any of them the model "
+                "cannot be fitted, since a single class remains. Give more items of each class."
+            )
+        return _Counts(right, total, n_skipped)
+
+    def judged(self, y: NDArray[Any], g: int, h: int) -> tuple[float, float, int]:
+        """Return the pairs of two groups in the right order, their number, and those skipped."""
+        first, second = self.groups.rows(g), self.groups.rows(h)
+        ranks = self.rank_of(y)
+        sign = np.sign(ranks[first][:, None] - ranks[second][None, :])
+        n_pairs = float(np.count_nonzero(sign))
+        if n_pairs == 0:
+            return 0.0, 0.0, 0
+        kept = np.setdiff1d(np.arange(len(y)), np.concatenate([first, second]))
+        if len(np.unique(ranks[kept])) < 2:
+            return 0.0, 0.0, int(n_pairs)
+        model = clone(self.estimator).fit(_safe_indexing(self.X, kept), y[kept])
+        lead = self.scores(model, first)[:, None] - self.scores(model, second)[None, :]
+        right = (np.sign(lead) * sign + 1.0) / 2.0
+        return float(right[sign != 0].sum()), n_pairs, 0
+
+    def scores(self, model: Any, rows: IntArray) -> FloatArray:
+        """Return one score per row that rises with the positive class."""
+        X = _safe_indexing(self.X, rows)
+        if not is_classifier(model):
+            return np.asarray(model.predict(X), dtype=float).reshape(len(rows))
+        is_last = self.positive is None or model.classes_[-1] == self.positive
+        decide = getattr(model, "decision_function", None)
+        if decide is None:
+            decide = _probability(model)
+        scores = np.asarray(decide(X), dtype=float)
+        if scores.ndim != 1:
+            raise InvalidInputError(
+                f"A classifier must have two classes here: it has {len(model.classes_)}. Use a "
+                "regressor or a ranker for more grades."
+            )
+        return scores if is_last else -scores
+
+    def shuffled(self, rng: np.random.Generator) -> NDArray[Any]:
+        """Shuffle the labels: between groups where each group has one label only."""
+        first = np.array([self.y[rows[0]] for rows in self.groups])
+        if np.array_equal(self.groups.spread(first), self.y):
+            return self.groups.spread(rng.permutation(first))
+        return rng.permutation(self.y)
+
+
+def _probability(model: Any) -> Callable[[Any], FloatArray]:
+    def decide(X: Any) -> FloatArray:
+        shares = np.asarray(model.predict_proba(X))
+        return shares[:, 1] if shares.shape[1] == 2 else shares
+
+    return decide
+
+
+def _ranking_of(
+    labels: NDArray[Any], positive: Any
+) -> tuple[Callable[[NDArray[Any]], FloatArray], Any]:
+    """Return what turns labels into numbers, and the positive class where labels are classes."""
+    classes = np.unique(labels)
+    if positive is None and labels.dtype.kind in "biuf":
+        check_scores(labels)
+        return lambda y: np.asarray(y, dtype=float), None
+    if len(classes) != 2:
+        raise InvalidInputError(
+            f"`y` must hold numbers or two classes: got the classes {classes[:5].tolist()}. Turn "
+            "more classes into numbers."
+        )
+    chosen = classes[-1] if positive is None else positive
+    if chosen not in classes:
+        raise InvalidInputError(f"`positive` must be one of {classes.tolist()}: got {positive!r}.")
+    return lambda y: (np.asarray(y) == chosen).astype(float), chosen
+
+
+def _closed_form_counts(ranker: RankRLS, problem: _PairProblem) -> _Counts:
+    """Leave out all pairs of a RankRLS without fitting it again."""
+    X = check_array(problem.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    data = TrainingData.of(X.shape[0], problem.rank_of(problem.y))
+    options = {"cost": ranker.cost, "ties": ranker.ties, "query_weight": ranker.query_weight}
+    graph = PreferenceGraph.of(data, **options)  # type: ignore[arg-type]
+    kernel = as_kernel(ranker.kernel).fitted_to(X)
+    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    held_out = closed_form(space, data, np.array([ranker.alpha]), **options)  # type: ignore[arg-type]
+    right, total = held_out.right[0, :, 0], held_out.total[0, :, 0]
+    every = _partners(data.scores).sum()
+    return _Counts(right, total, round((every - total.sum()) / 2))
+
+
+def _partners(y: FloatArray) -> FloatArray:
+    """Return the number of items of another score for each item."""
+    _, group, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    return (len(y) - sizes[group]).astype(float)

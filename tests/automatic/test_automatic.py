@@ -1,0 +1,213 @@
+"""Rankers that choose by themselves: raw data in, one file, honest numbers."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankwise
+from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, parse_measure
+from rankwise.automatic import families
+from rankwise.automatic.auto_ranker import _Board, _Tried
+from rankwise.automatic.families import FAMILIES, Found
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+
+MEASURE = "NDCG @ 5"
+
+
+def drawn(n_queries=30, seed=0, raw=False):
+    """Draw queries whose grades depend on features relative to their query."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 8)
+    X = rng.uniform(size=(len(qid), 4))
+    signal = 2.0 * X[:, 0] + np.abs(X[:, 1] - 0.5) + 0.1 * rng.normal(size=len(qid))
+    y = np.digitize(signal, np.quantile(signal, [0.4, 0.8])).astype(float)
+    if raw:  # each query and feature with an offset and a scale of its own
+        X = X * 10.0 ** np.array([3, -3, 0, 1]) * (1 + qid[:, None]) + 100.0 * qid[:, None]
+    return X, y, qid
+
+
+def as_table(X, y, seed=0):
+    """Turn one feature into text and blank some others."""
+    rng = np.random.default_rng(seed)
+    table = X.astype(object)
+    table[:, 3] = np.where(y > 1, "good", "poor")
+    table[rng.random(len(X)) < 0.1, 0] = None
+    return table
+
+
+@pytest.fixture(params=[SearchRanker(MEASURE, basis=50), AutoRanker(MEASURE, time_budget=1e-6)],
+                ids=["SearchRanker", "AutoRanker"])  # fmt: skip
+def ranker(request):
+    return clone(request.param)
+
+
+def test_scales_of_queries_make_no_difference(ranker):
+    X, y, qid = drawn()
+    rough = drawn(raw=True)[0]
+    smooth_scores = ranker.fit(X, y, qid=qid).predict(X, qid=qid)
+    np.testing.assert_allclose(
+        ranker.fit(rough, y, qid=qid).predict(rough, qid=qid), smooth_scores, atol=1e-5
+    )
+
+
+def test_tables_with_text_and_blanks_are_one_file(ranker, tmp_path):
+    X, y, qid = drawn()
+    table = as_table(X, y)
+    ranker.fit(table, y, qid=qid)
+    assert ranker.score(table, y, qid=qid) > 0.8
+    ranker.save(tmp_path / "model")
+    loaded = rankwise.load(tmp_path / "model")
+    fresh = drawn(seed=1)
+    rows = as_table(fresh[0], fresh[1], seed=1)
+    np.testing.assert_array_equal(
+        loaded.predict(rows, qid=fresh[2]), ranker.predict(rows, qid=fresh[2])
+    )
+    with pytest.raises(InvalidInputError, match="compares the rows"):
+        loaded.predict(rows)
+
+
+def test_held_out_value_of_the_recipe_is_that_of_its_held_out_scores():
+    X, y, qid = drawn()
+    ranker = SearchRanker(MEASURE, basis=50).fit(X, y, qid=qid)
+    value = evaluate(y, ranker.held_out_scores_, qid, MEASURE).mean[0]
+    assert ranker.held_out_value_ == pytest.approx(value)
+    fresh = drawn(seed=1)
+    test = evaluate(fresh[1], ranker.predict(fresh[0], qid=fresh[2]), fresh[2], MEASURE).mean[0]
+    assert abs(test - value) < 0.1
+
+
+def test_large_sparse_rows_are_refused(monkeypatch):
+    from scipy.sparse import csr_array
+
+    monkeypatch.setattr("rankwise.automatic.sum_of_rankers.LARGEST_DENSE", 8)
+    with pytest.raises(InvalidInputError, match="makes features dense"):
+        SearchRanker().fit(csr_array(np.eye(4)), [0, 1, 0, 1])
+
+
+@pytest.fixture(scope="module")
+def searched():
+    X, y, qid = drawn(n_queries=40)
+    return AutoRanker(MEASURE, cv=3, time_budget=None).fit(X, y, qid=qid)
+
+
+def test_all_families_are_tried_and_the_sum_is_the_best(searched):
+    board = searched.leaderboard_
+    assert board.entries[0].name == "sum"
+    assert {entry.name for entry in board.entries[1:]} == {family.name for family in FAMILIES}
+    assert all(not entry.note for entry in board.entries)
+    values = [entry.value for entry in board.entries]
+    assert values == sorted(values, reverse=True)
+    assert all(entry.low <= entry.value <= entry.high for entry in board.entries)
+    assert all(0.0 <= entry.pvalue <= 1.0 for entry in board.entries)
+    used = [entry for entry in board.entries if entry.weight > 0]
+    assert len(used) == len(searched.members_)
+    assert searched.ending_reason_ == "done"
+    report = searched.report()
+    assert "unseen queries" in report
+    assert "All families were tried." in report
+
+
+def test_unseen_queries_are_a_fifth_and_their_value_is_in_the_interval(searched):
+    honest = searched.honest_value_
+    assert honest.n_queries <= 8
+    assert honest.low <= honest.value <= honest.high
+    fresh = drawn(seed=9, n_queries=100)
+    scores = searched.predict(fresh[0], qid=fresh[2])
+    value = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
+    assert abs(value - honest.value) < 0.1
+
+
+def test_noise_has_no_value_beyond_chance():
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(100), 6)
+    X, y = rng.normal(size=(600, 3)), rng.integers(2, size=600)
+    ranker = AutoRanker("Concordance", time_budget=0.5).fit(X, y, qid=qid)
+    assert ranker.honest_value_.low < 0.5 < ranker.honest_value_.high
+
+
+def test_the_same_random_state_gives_the_same_ranker(ranker):
+    X, y, qid = drawn()
+    first = ranker.fit(X, y, qid=qid).predict(X, qid=qid)
+    np.testing.assert_array_equal(ranker.fit(X, y, qid=qid).predict(X, qid=qid), first)
+
+
+def test_time_ends_the_search_after_the_first_family():
+    X, y, qid = drawn()
+    ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid)
+    assert len(ranker.leaderboard_.entries) == 2
+    assert ranker.ending_reason_ == "time"
+    assert "time budget" in ranker.report()
+
+
+def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
+    X, y, qid = drawn()
+    ranker = AutoRanker(MEASURE, progress=lambda step: step.iteration == 2).fit(X, y, qid=qid)
+    assert len(ranker.leaderboard_.entries) == 3
+    assert ranker.ending_reason_ == "callback"
+
+    def interrupt(step):
+        assert "best so far" in step.label
+        if step.iteration == 2:
+            monkeypatch.setattr(
+                families.RankRLSCV, "fit", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+            )
+
+    ranker = AutoRanker(MEASURE, progress=interrupt).fit(X, y, qid=qid)
+    assert ranker.ending_reason_ == "interrupted"
+    assert len(ranker.leaderboard_.entries) == 3
+
+
+def test_families_that_need_too_much_memory_are_named():
+    X, y, qid = drawn()
+    ranker = AutoRanker(MEASURE, memory=100_000, time_budget=None).fit(X, y, qid=qid)
+    notes = [entry for entry in ranker.leaderboard_.entries if entry.note]
+    assert notes
+    assert all("needs" in entry.note for entry in notes)
+    assert "not tried" in str(ranker.leaderboard_)
+    with pytest.raises(InvalidInputError, match="At least one family must suit"):
+        AutoRanker(MEASURE, memory=1).fit(X, y, qid=qid)
+
+
+def test_few_queries_leave_none_aside():
+    X, y, qid = drawn(n_queries=5)
+    ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid)
+    assert ranker.honest_value_.n_queries == 0
+    assert "too few queries" in str(ranker.honest_value_)
+    with pytest.raises(InvalidInputError, match="at least 2 queries"):
+        AutoRanker(MEASURE).fit(X, y, qid=np.zeros(len(y)))
+
+
+def test_parameters_are_checked():
+    X, y, qid = drawn(n_queries=5)
+    for options, message in (
+        ({"time_budget": -1}, "`time_budget` must be"),
+        ({"memory": 0}, "`memory` must be"),
+        ({"cv": 0}, "`cv` must be"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            AutoRanker(MEASURE, **options).fit(X, y, qid=qid)
+    with pytest.raises(InvalidInputError, match="`basis` must be"):
+        SearchRanker(basis=0).fit(X, y, qid=qid)
+
+
+def test_sums_are_chosen_greedily_by_held_out_values():
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(50), 6)
+    y = rng.normal(size=300)
+    data = TrainingData.of(300, y, qid)
+    one, two = (y + 2.0 * rng.normal(size=300) for _ in range(2))
+    noise = rng.normal(size=300)
+    measure = parse_measure("Concordance")
+    tried = [
+        _Tried(family, 1.0, Found(scores, None), measure.overall(y, scores, data.queries))
+        for family, scores in zip(FAMILIES, (100.0 * one, two, noise), strict=False)
+    ]
+    board = _Board(data, Queries.from_qid(qid), measure, tried)
+    chosen = board.choose()
+    assert set(chosen) == {0, 1}
+    single = max(entry.value for entry in tried)
+    assert board.leaderboard(chosen).entries[0].value > single

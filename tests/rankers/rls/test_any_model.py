@@ -1,0 +1,160 @@
+"""Unseen pairs of any model: refits, closed forms, groups, labels, comparisons."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import Gaussian, InvalidInputError, RankRLS, leave_pair_out, leave_pair_out_auc
+
+
+def drawn(n=16, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+
+
+def naive(model, X, y):
+    """Fit without each pair, one at a time."""
+    right = total = 0.0
+    for i in np.flatnonzero(y == 1):
+        for j in np.flatnonzero(y == 0):
+            kept = np.setdiff1d(np.arange(len(y)), [i, j])
+            a, b = model.fit(X[kept], y[kept]).predict(X[[i, j]])
+            right += 0.5 * (1 + np.sign(a - b))
+            total += 1
+    return right / total
+
+
+def test_value_is_that_of_refits():
+    X, y = drawn()
+    estimate = leave_pair_out(Ridge(), X, y)
+    assert estimate.value == pytest.approx(naive(Ridge(), X, y))
+    assert estimate.n_pairs == estimate.n_fits == y.sum() * (1 - y).sum()
+    assert estimate.low < estimate.value < estimate.high
+    assert "unseen pairs" in str(estimate)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(0.5), RankRLS(2.0, ties="keep"), RankRLS(kernel=Gaussian(0.3))], ids=repr
+)
+def test_closed_form_equals_refits(ranker):
+    X, y = drawn()
+    quick = leave_pair_out(ranker, X, y)
+    slow = leave_pair_out(make_pipeline(ranker), X, y)
+    assert quick.n_fits == 0
+    assert slow.n_fits > 0
+    assert quick.value == pytest.approx(slow.value)
+    assert quick.standard_error == pytest.approx(slow.standard_error)
+    assert quick.n_pairs == slow.n_pairs
+
+
+def test_closed_form_is_that_of_leave_pair_out_auc():
+    X, y = drawn()
+    value = leave_pair_out(RankRLS(1.0, ties="keep"), X, y)
+    other = leave_pair_out_auc(X, y, alpha=1.0)
+    assert (value.value, value.low, value.high) == pytest.approx(
+        (other.value, other.low, other.high)
+    )
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=repr)
+def test_labels_may_be_text(model):
+    X, y = drawn()
+    numbers = leave_pair_out(model, X, y)
+    text = np.where(y == 1, "a case", "control")
+    named = leave_pair_out(model, X, text, positive="a case")
+    assert named.value == pytest.approx(numbers.value)
+    other = leave_pair_out(model, X, text, positive="control")
+    assert other.value == pytest.approx(numbers.value)
+
+
+def test_groups_are_left_out_together():
+    X, y = drawn(12)
+    groups = np.repeat(np.arange(6), 2)
+    twin = X.copy()
+    twin[1::2] = twin[::2]  # two copies of each patient, with the same label
+    y[1::2] = y[::2]
+    seen = []
+
+    class Spy(Ridge):
+        def fit(self, X, y):
+            seen.append({tuple(row) for row in X})
+            return super().fit(X, y)
+
+    estimate = leave_pair_out(Spy(), twin, y, groups)
+    assert all(len(rows) == 4 for rows in seen)
+    assert estimate.n_fits == len(seen)
+    assert len(estimate.right) == 6
+
+
+def test_searches_are_nested_and_frames_are_taken():
+    pd = pytest.importorskip("pandas")
+    X, y = drawn()
+    search = GridSearchCV(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 10]},
+                          cv=2)  # fmt: skip
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert 0.0 <= leave_pair_out(search, frame, y, n_fits=5, random_state=0).value <= 1.0
+
+
+def test_drawn_pairs_and_several_jobs():
+    X, y = drawn()
+    first = leave_pair_out(Ridge(), X, y, n_fits=20, random_state=1)
+    again = leave_pair_out(Ridge(), X, y, n_fits=20, random_state=1, n_jobs=2)
+    assert first.n_fits == first.n_pairs == 20
+    np.testing.assert_array_equal(first.right, again.right)
+
+
+def test_permutations_tell_signal_from_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(14, 2))
+    y = (X[:, 0] > np.median(X[:, 0])).astype(int)
+    assert leave_pair_out(Ridge(), X, y, n_permutations=19, random_state=0).pvalue == 0.05
+    noise = leave_pair_out(Ridge(), rng.normal(size=(14, 2)), y, n_permutations=19, random_state=0)
+    assert noise.pvalue > 0.05
+
+
+def test_two_models_are_compared_on_the_same_pairs():
+    X, y = drawn(24)
+    good = leave_pair_out(Ridge(), X, y)
+    poor = leave_pair_out(Ridge(), X[:, 2:], y)
+    difference = good.minus(poor)
+    assert difference.value == pytest.approx(good.value - poor.value)
+    assert difference.low < difference.value < difference.high
+    assert difference.pvalue < 0.05
+    assert good.minus(good).pvalue == 1.0
+    with pytest.raises(InvalidInputError, match="must be of the same pairs"):
+        good.minus(leave_pair_out(Ridge(), X, y, n_fits=10, random_state=0))
+
+
+def test_pairs_that_leave_nothing_to_learn_are_skipped():
+    X, y = drawn(6)
+    y = np.array([1, 0, 0, 0, 0, 1])
+    assert leave_pair_out(Ridge(), X, y).n_skipped == 0
+    with pytest.raises(InvalidInputError, match="At least one pair"):
+        leave_pair_out(Ridge(), X, np.array([1, 0, 0, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        (["a", "b", "c", "a"], {}, "numbers or two classes"),
+        (["a", "b", "a", "b"], {"positive": "z"}, "`positive` must be one of"),
+        ([1, 1, 1, 1], {}, "different rank"),
+        ([1, 0, 1], {}, "`y` must have one entry"),
+        ([0, 1, 0, 1], {"confidence": 2}, "`confidence` must lie"),
+        ([0, 1, 0, 1], {"n_fits": 0}, "`n_fits` must be"),
+    ],
+)
+def test_input_is_checked(y, options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        leave_pair_out(Ridge(), np.eye(4), y, **options)
+
+
+def test_classifiers_of_more_classes_are_refused():
+    X, _ = drawn(12)
+    with pytest.raises(InvalidInputError, match="two classes here"):
+        leave_pair_out(LogisticRegression(), X, np.arange(12) % 3)
