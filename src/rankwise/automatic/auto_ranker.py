@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
@@ -26,7 +25,7 @@ from rankwise.core.queries import Queries
 from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
 from rankwise.measures.evaluation import paired_test
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Measure, weighted_mean
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import Folds
@@ -38,7 +37,10 @@ LEAST_QUERIES = 10
 """Queries that must be there for some of them to be set aside for the final value."""
 
 MOST_MEMBERS = 8
-"""Scores that are added up, counting repeated ones."""
+"""Scores that are added up greedily, counting repeated ones."""
+
+N_BAGS = 10
+"""Draws of the queries whose greedy sums are averaged."""
 
 INTERVAL = 1.96
 
@@ -90,8 +92,9 @@ class AutoRanker(SumOfRankers):
     cost: linear and Gaussian RankRLS inside queries, RankSVM, trees for the RankRLS loss and for
     lambdarank, DORM. Each chooses its own settings and gives held-out scores for every query, from
     the same folds. Standardised scores are then added up one at a time as long as the held-out
-    value rises. What was chosen is fitted to these queries and measured on those set aside, which
-    gives `honest_value_`, and at last fitted to all data.
+    value rises, on several draws of the queries, and these sums averaged. What was chosen is fitted
+    to these queries and measured on those set aside, which gives `honest_value_`, and at last
+    fitted to all data.
 
     Parameters
     ----------
@@ -187,11 +190,11 @@ class AutoRanker(SumOfRankers):
         rng = generator(self.random_state)
         development, unseen = _set_aside(data, rng)
         board = self._search(rows, data, development, measure, deadline, rng)
-        chosen = board.choose()
-        self.leaderboard_ = board.leaderboard(chosen)
-        self.honest_value_ = self._measured(board, chosen, rows, data, development, unseen)
+        shares = board.choose(rng)
+        self.leaderboard_ = board.leaderboard(shares)
+        self.honest_value_ = self._measured(board, shares, rows, data, development, unseen)
         everything = np.arange(len(rows))
-        fitted = board.fitted(chosen, rows, data, everything)
+        fitted = board.fitted(shares, rows, data, everything)
         self.preparation_, self.members_, self.member_weights_ = fitted
         self._remember(data)
         return self
@@ -258,7 +261,7 @@ class AutoRanker(SumOfRankers):
     def _measured(
         self,
         board: "_Board",
-        chosen: list[int],
+        shares: FloatArray,
         rows: NDArray[Any],
         data: TrainingData,
         development: IntArray,
@@ -268,7 +271,7 @@ class AutoRanker(SumOfRankers):
         name = str(board.measure)
         if len(unseen) == 0:
             return HonestValue(name, float("nan"), float("nan"), float("nan"), 0)
-        steps, members, weights = board.fitted(chosen, rows, data, development)
+        steps, members, weights = board.fitted(shares, rows, data, development)
         part = data.take(unseen)
         ready = prepared(steps, rows[unseen], part.queries)
         scores = added_scores(members, weights, ready, part.queries)
@@ -379,33 +382,43 @@ class _Board:
         values = self.measure.overall_many(self.data.scores, scores, self.judged)
         return np.nan_to_num(values if self.measure.greater_is_better else -values, nan=-np.inf)
 
-    def choose(self) -> list[int]:
-        """Return which scores to add up, those that count twice named twice.
+    def choose(self, rng: np.random.Generator) -> FloatArray:
+        """Return the share of each family in the sum; the best alone where no sum is better.
 
-        Starts with the best, and adds whichever raises the held-out value most, until none does.
+        Sums are chosen greedily on several draws of the queries, with replacement, and averaged,
+        so that a single query has little say.
         """
         if not self.known:
             notes = "; ".join(f"{e.family.name}: {e.note}" for e in self.tried)
             raise InvalidInputError(f"At least one family must suit the data: {notes}.")
-        parts = self._standardised
-        chosen: list[int] = []
-        total, value = np.zeros(parts.shape[1]), -np.inf
-        while len(chosen) < MOST_MEMBERS:
-            values = self._values(total + parts)
+        parts, n_queries = self._standardised, self.judged.n_queries
+        bags = rng.multinomial(n_queries, np.full(n_queries, 1.0 / n_queries), size=N_BAGS)
+        shares = np.mean([self._greedy(parts, bag) for bag in bags], axis=0)
+        values = self._values(np.vstack([shares @ parts, parts]))
+        best = int(np.argmax(values))
+        return shares if best == 0 else np.eye(len(parts))[best - 1]
+
+    def _greedy(self, parts: FloatArray, bag: FloatArray) -> FloatArray:
+        """Start with the best, add whichever raises the value of a bag most, until none does."""
+        counts, value = np.zeros(len(parts)), -np.inf
+        while counts.sum() < MOST_MEMBERS:
+            per_query = self.measure.values_many(
+                self.data.scores, counts @ parts + parts, self.judged
+            )
+            values = weighted_mean(per_query, bag.astype(float))
+            values = np.nan_to_num(values if self.measure.greater_is_better else -values, nan=-9e9)
             best = int(np.argmax(values))
             if values[best] <= value:
                 break
-            chosen.append(best)
-            total, value = total + parts[best], float(values[best])
-        return chosen
+            counts[best] += 1.0
+            value = float(values[best])
+        return counts / counts.sum()
 
-    def leaderboard(self, chosen: Sequence[int]) -> Leaderboard:
+    def leaderboard(self, shares: FloatArray) -> Leaderboard:
         """Return the table: the sum first, then the families by value."""
         parts = self._standardised
         per_query = self.measure.values_many(self.data.scores, parts, self.judged)
-        of_sum = self.measure.per_query(
-            self.data.scores, parts[list(chosen)].sum(axis=0), self.judged
-        )
+        of_sum = self.measure.per_query(self.data.scores, shares @ parts, self.judged)
         seconds = sum(entry.seconds for entry in self.tried)
         first = LeaderboardEntry("sum", *_mean_and_interval(of_sum), 1.0, 0.0, seconds)
         entries = [
@@ -413,7 +426,7 @@ class _Board:
                 entry.family.name,
                 *_mean_and_interval(values),
                 paired_test(of_sum, values).pvalue,
-                float(list(chosen).count(k)),
+                float(shares[k]),
                 entry.seconds,
             )
             for k, (entry, values) in enumerate(zip(self.known, per_query, strict=True))
@@ -429,7 +442,7 @@ class _Board:
         return Leaderboard(str(self.measure), (first, *entries, *notes))
 
     def fitted(
-        self, chosen: Sequence[int], rows: NDArray[Any], data: TrainingData, items: IntArray
+        self, shares: FloatArray, rows: NDArray[Any], data: TrainingData, items: IntArray
     ) -> tuple[list[Any], list[RankerPipeline], FloatArray]:
         """Fit the preparation and the chosen rankers to some of the items."""
         part = data.take(items)
@@ -438,11 +451,11 @@ class _Board:
         members, weights = [], []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for k in sorted(set(chosen)):
+            for k in np.flatnonzero(shares):
                 entry = self.known[k]
                 pipeline = RankerPipeline([*map(clone, entry.family.steps), _found(entry).ranker])
                 members.append(pipeline.fit(ready, part.scores, qid, part.sample_weight))
-                weights.append(list(chosen).count(k) / self._scale(entry))
+                weights.append(shares[k] / self._scale(entry))
         return steps, members, np.array(weights)
 
 

@@ -234,6 +234,8 @@ FAMILIES = (
     Family("RankSVM with ranks", _with_ranks(), _hinge, _row_bytes),
     Family("RankRLS trees with ranks", [WithinQueryRanks("values_and_ranks")], _trees("rank_rls"),
            _row_bytes),
+    Family("squared hinge trees with ranks", [WithinQueryRanks("values_and_ranks")],
+           _trees("squared_hinge"), _row_bytes),
     Family("lambdarank trees with ranks", [WithinQueryRanks("values_and_ranks")],
            _trees("lambdarank"), _row_bytes),
     Family("Gaussian DORM", _scaled(), _direct, _kernel_bytes),

@@ -23,7 +23,7 @@ class LeaderboardEntry:
     pvalue : float
         Of a paired test against the chosen sum; 1 for the sum itself.
     weight : float
-        How often its standardised scores are in the sum.
+        The share of its standardised scores in the sum.
     seconds : float
         What it took.
     note : str
@@ -87,7 +87,7 @@ def _line(entry: LeaderboardEntry, width: int, *, is_sum: bool) -> str:
     if entry.note:
         return f"{entry.name:<{width}}  {entry.note}"
     test = "-" if is_sum else f"{entry.pvalue:.3g}"
-    share = "-" if is_sum else f"{entry.weight:g}"
+    share = "-" if is_sum else f"{entry.weight:.2f}"
     return (
         f"{entry.name:<{width}}  {entry.value:.4f}  {entry.low:.4f} to {entry.high:.4f}  "
         f"{test:>13}  {share:>6}  {entry.seconds:7.1f}"
