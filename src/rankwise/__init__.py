@@ -16,6 +16,7 @@ _HOMES = {
     "rankwise.core.errors": [
         "ConvergenceWarning",
         "DataFileError",
+        "FeatureScaleWarning",
         "InvalidInputError",
         "MissingExtraError",
         "ModelFileError",

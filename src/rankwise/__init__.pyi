@@ -7,6 +7,7 @@ from rankwise.automatic.leaderboard import LeaderboardEntry as LeaderboardEntry
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
+from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning
 from rankwise.core.errors import InvalidInputError as InvalidInputError
 from rankwise.core.errors import MissingExtraError as MissingExtraError
 from rankwise.core.errors import ModelFileError as ModelFileError

@@ -93,3 +93,15 @@ def test_an_offset_costs_sparse_rows_no_digits(offset, pattern):
 def test_kernels_beyond_all_doubles_are_refused():
     with pytest.raises(NumericalError, match="must be finite.*lower its degree"):
         finite_kernel(Polynomial(1000, gamma=1.0), 10 * A, 10 * A)
+
+
+@pytest.mark.parametrize("offset", [2.0, 1e6])
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Polynomial()], ids=repr)
+def test_a_weight_counts_as_repeated_rows(kernel, offset):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(6, 3)) + offset, np.array([0, 1, 2, 0, 3, 1])
+    repeated = kernel.fitted_to(np.repeat(X, weight, axis=0))
+    assert kernel.fitted_to(X, weight.astype(float)).gamma == pytest.approx(repeated.gamma)
+    if kernel.accepts_sparse:
+        sparse_rows = kernel.fitted_to(csr_array(X), weight.astype(float))
+        assert sparse_rows.gamma == pytest.approx(repeated.gamma)

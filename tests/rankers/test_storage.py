@@ -271,7 +271,9 @@ def test_sparse_rows_with_indices_out_of_range_are_refused(change, tmp_path):
         rankwise.load(changed(tmp_path / "m", ranker, break_rows))
 
 
-@pytest.mark.parametrize("shape", [[1, 2, 3], [10**12, 3], [-1, 3], "x", [2.5, 3], [23, 2], [23, 10**20]])
+@pytest.mark.parametrize(
+    "shape", [[1, 2, 3], [10**12, 3], [-1, 3], "x", [2.5, 3], [23, 2], [23, 10**20]]
+)
 def test_sparse_rows_of_another_shape_are_refused(shape, tmp_path):
     ranker = RankRLS(kernel="gaussian").fit(csr_array(np.where(P.X > 0, P.X, 0)), P.y)
 

@@ -148,3 +148,18 @@ class SeenQueriesWarning(UserWarning):
             "one query in training and test is too high. Keep queries whole, with `QueryKFold`. If "
             "both files number their queries anew, make the ids different."
         )
+
+
+class FeatureScaleWarning(UserWarning):
+    """Say that features differ so much in scale that the small ones hardly count.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from rankwise import FeatureScaleWarning, RankRLS
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = RankRLS().fit([[0.0, 5000.0], [1.0, 2000.0]], [0, 1])
+    >>> caught[0].category is FeatureScaleWarning
+    True
+    """

@@ -198,7 +198,7 @@ class SquaredExponential(ParametricKernel):
         """Return the squared amplitude and the variance of the item effect, added."""
         return np.full(A.shape[0], self.amplitude**2 * (1.0 + self.item_effect**2))
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return this kernel with numbers for its length-scales."""
         if not isinstance(self.length_scale, str):
             return self
@@ -370,9 +370,9 @@ class Scaled(ParametricKernel):
         """Return the kernel of every row with itself."""
         return self.amplitude**2 * self.kernel.diagonal(A)
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with the inner one fitted."""
-        return replace(self, kernel=self.kernel.fitted_to(X))
+        return replace(self, kernel=self.kernel.fitted_to(X, sample_weight))
 
     def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms | None:
         """Return the terms of the inner kernel with larger factors."""
@@ -460,7 +460,7 @@ class SklearnKernel(ParametricKernel):
         """Return the kernel of every row with itself."""
         return np.asarray(self.kernel.diag(A), dtype=float)
 
-    def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
         return self
 

@@ -78,8 +78,11 @@ class Kernel(ABC):
         """Return the kernel of every row of A with itself."""
 
     @abstractmethod
-    def fitted_to(self, X: Matrix) -> Self:
-        """Return this kernel with parameters that depend on the data replaced by numbers."""
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
+        """Return this kernel with parameters that depend on the data replaced by numbers.
+
+        A row of weight k counts as k equal rows.
+        """
 
     def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms | None:  # noqa: ARG002
         """Return the kernel as a sum of products over features, None where it is no such sum.
@@ -122,7 +125,7 @@ class Linear(Kernel):
         """Return the squared length of every row."""
         return _squared_norms(A)
 
-    def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
         return self
 
@@ -136,7 +139,8 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float or "scale"
-        Inverse squared width; "scale" means 1 / (n_features * variance of X), as in scikit-learn.
+        Inverse squared width; "scale" means 1 / (n_features * variance of X), as in scikit-learn;
+        rows count by their `sample_weight`.
 
     Examples
     --------
@@ -186,9 +190,9 @@ class Gaussian(Kernel):
         """Return the one product of exponentials."""
         return [(1.0, np.exp(-_number(self.gamma) * np.square(rows - row)))]
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
-        return replace(self, gamma=_fit_gamma(self.gamma, X))
+        return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
 @storable
@@ -232,11 +236,11 @@ class Laplacian(Kernel):
         """Return the one product of exponentials."""
         return [(1.0, np.exp(-_number(self.gamma) * np.abs(rows - row)))]
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
         if self.gamma != "scale":
             return self
-        squared = _fit_gamma("scale", X)
+        squared = _fit_gamma("scale", X, sample_weight)
         return replace(self, gamma=float(np.sqrt(squared / X.shape[1])))
 
 
@@ -293,9 +297,9 @@ class Polynomial(Kernel):
         with np.errstate(over="ignore"):  # `finite_kernel` refuses it
             return np.power(products, self.degree, out=products)
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
-        return replace(self, gamma=_fit_gamma(self.gamma, X))
+        return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
 @storable
@@ -333,7 +337,7 @@ class Precomputed(Kernel):
         """Return the diagonal of the square training kernel."""
         return np.diagonal(A).astype(float)
 
-    def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
         return self
 
@@ -362,7 +366,7 @@ class Custom(Kernel):
         """Return the kernel of every row with itself, one row at a time."""
         return np.array([self(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])])
 
-    def fitted_to(self, X: Matrix) -> Self:  # noqa: ARG002
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
         return self
 
@@ -516,10 +520,12 @@ def _check_gamma(gamma: object) -> None:
         check_positive("gamma", gamma, "Use a positive number or 'scale'.")
 
 
-def _fit_gamma(gamma: Gamma, X: Matrix) -> float:
+def _fit_gamma(gamma: Gamma, X: Matrix, sample_weight: FloatArray | None) -> float:
     if gamma != "scale":
         return float(gamma)
-    if sparse.issparse(X):
+    if sample_weight is not None:
+        variance = _weighted_variance(X, sample_weight)
+    elif sparse.issparse(X):
         n_entries = X.shape[0] * X.shape[1]
         mean = float(np.sum(X.data, dtype=float)) / n_entries
         squares = float(np.sum((X.data.astype(float) - mean) ** 2))
@@ -527,6 +533,21 @@ def _fit_gamma(gamma: Gamma, X: Matrix) -> float:
     else:
         variance = float(np.var(X, dtype=float))
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _weighted_variance(X: Matrix, weight: FloatArray) -> float:
+    """Return the variance of all entries, those of a row counted by its weight."""
+    share = weight / (weight.sum() * X.shape[1])
+    sums = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    mean = float(share @ sums)
+    if sparse.issparse(X):
+        rows = sparse.csr_array(X)
+        stored = sparse.csr_array(
+            ((rows.data.astype(float) - mean) ** 2, rows.indices, rows.indptr), shape=rows.shape
+        )
+        n_zeros = rows.shape[1] - np.diff(rows.indptr)
+        return float(share @ (stored.sum(axis=1) + n_zeros * mean**2))
+    return float(share @ ((X - mean) ** 2).sum(axis=1))
 
 
 def _number(gamma: Gamma) -> float:

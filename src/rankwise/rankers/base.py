@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,13 +21,21 @@ from rankwise.core.checks import (
     refuse_huge_rows,
     refuse_unusable_rows,
 )
-from rankwise.core.errors import InvalidInputError, NumericalError, SeenQueriesWarning
+from rankwise.core.errors import (
+    FeatureScaleWarning,
+    InvalidInputError,
+    NumericalError,
+    SeenQueriesWarning,
+)
 from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.storage import save
+
+WIDEST_RATIO = 1e3
+"""Ranges of features that differ by more than this are warned of."""
 
 
 class Ranker(BaseEstimator, ABC):
@@ -240,6 +249,9 @@ class PointRanker(Ranker, ABC):
         if reset:
             refuse_huge_rows(rows)
             self.__dict__.pop("zero_based_", None)
+            is_kernel = self.__sklearn_tags__().input_tags.pairwise
+            if not is_kernel and not sparse.issparse(rows):
+                _warn_of_scales(rows)
         return rows
 
     def _keep(
@@ -295,6 +307,20 @@ class PointRanker(Ranker, ABC):
             if name in vars(self):
                 setattr(other, name, vars(self)[name])
         return other
+
+
+def _warn_of_scales(X: FloatArray) -> None:
+    """Warn when the range of one feature is more than a thousand times that of another."""
+    spans = X.max(axis=0) - X.min(axis=0)
+    spans = spans[spans > 0.0]
+    if len(spans) > 1 and spans.max() > WIDEST_RATIO * spans.min():
+        warnings.warn(
+            f"Features differ in scale: the widest range is {spans.max():.3g}, the narrowest "
+            f"{spans.min():.3g}, and the narrow ones hardly count. Scale them inside queries with "
+            "WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does.",
+            FeatureScaleWarning,
+            stacklevel=4,
+        )
 
 
 @final

@@ -181,3 +181,12 @@ def test_a_measure_that_no_held_out_query_defines_is_refused():
     y = np.where(qid == 0, y, 0.0)
     with pytest.raises(InvalidInputError, match="At least one held-out query"):
         BoostedRanker(measure="NDCG").fit(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_few_items_give_constant_scores_and_equal_rows_are_refused(loss):
+    P = problem(seed=0)  # fewer items than two leaves take
+    ranker = BoostedRanker(loss, n_trees=3, early_stopping=False)
+    assert np.ptp(ranker.fit(P.X, P.y, qid=P.qid).predict(P.X)) == 0.0
+    with pytest.raises(InvalidInputError, match="At least one feature must vary"):
+        ranker.fit(np.ones_like(P.X), P.y, qid=P.qid)

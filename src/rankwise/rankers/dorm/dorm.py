@@ -191,7 +191,7 @@ class DORM(DirectRanker):
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)
         options = self._options(X, preliminary, sources)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         space = function_space(X, self.kernel_, self.basis, rng)
         refuse_indefinite_kernel(space, data.n_items)
         problem = RankingProblem.of(data, space, options)

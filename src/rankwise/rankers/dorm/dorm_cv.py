@@ -359,7 +359,7 @@ class DORMCV(DirectRanker):
     ) -> Problems:
         """Yield every setting with its problem; those of one kernel share a space."""
         for kernel in as_settings(self.kernel, "kernel"):
-            fitted = as_kernel(kernel).fitted_to(X)
+            fitted = as_kernel(kernel).fitted_to(X, data.sample_weight)
             space = function_space(X, fitted, self.basis, rng)
             refuse_indefinite_kernel(space, data.n_items)
             for objective, decay in product(

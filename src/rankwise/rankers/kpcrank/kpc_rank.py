@@ -122,7 +122,7 @@ class KPCRank(ClosedFormRanker):
         alpha = check_alpha(self.alpha)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
             X,

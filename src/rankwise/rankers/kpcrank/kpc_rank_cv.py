@@ -146,7 +146,7 @@ class KPCRankCV(ClosedFormCV):
         refuse_partial_validation(X_val, y_val, qid_val)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
             X,

@@ -254,7 +254,7 @@ class RankRLS(ClosedFormRanker):
         graphs = OutputGraphs.of(
             data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
         )
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
         rank, mapped = graphs.rank, device is None
         return graphs, smallest_space(X, self.kernel_, basis_rows, rank, mapped=mapped)

@@ -197,7 +197,10 @@ class RankRLSCV(ClosedFormCV):
 
     def _settings(self, X: Matrix, data: TrainingData) -> list[Settings]:
         """Return all allowed combinations of kernel, cost and ties."""
-        kernels = [as_kernel(kernel).fitted_to(X) for kernel in as_settings(self.kernel, "kernel")]
+        kernels = [
+            as_kernel(kernel).fitted_to(X, data.sample_weight)
+            for kernel in as_settings(self.kernel, "kernel")
+        ]
         costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
         if not data.is_scored:  # comparisons have no ties
             ties = ties[:1]

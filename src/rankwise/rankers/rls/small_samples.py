@@ -420,4 +420,4 @@ def _check_rows(X: Any) -> Matrix:
 def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:
     """Return the smallest space for items whose queries are joined completely."""
     rank = data.n_items - data.queries.n_queries
-    return smallest_space(X, as_kernel(kernel).fitted_to(X), None, rank)
+    return smallest_space(X, as_kernel(kernel).fitted_to(X, data.sample_weight), None, rank)

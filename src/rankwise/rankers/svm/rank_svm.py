@@ -241,7 +241,7 @@ class RankSVM(PointRanker):
         """Return the pairs to learn from and the features to learn on."""
         check_choice("loss", self.loss, get_args(HingeLoss))
         pairs, n_ignored_queries = _pairs(data, self.cost, self.query_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X)
+        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         space = explicit_space(X, self.kernel_, self.basis, generator(self.random_state))
         return HingeProblem(data, pairs, space, n_ignored_queries)
 

@@ -33,6 +33,9 @@ from rankwise.selection.path import SelectionPath
 from rankwise.solve.iteration import Ending, Step, StoppingRule, deferred_interrupts, wants_to_stop
 from rankwise.solve.progress import StepCallback, steps_shown
 
+BLOCK_ROWS = 1024
+"""Rows that are compared at a time."""
+
 FEW_ENTRIES = 1 << 23
 """Below so many entries of X, one thread is quickest."""
 
@@ -195,6 +198,7 @@ class BoostedRanker(Ranker):
         if X_val is not None:
             rows = self._check_rows(X_val, reset=False)
             validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
+        _refuse_constant_features(X)
         problem = _Problem.of(X, data, self, growth)
         with steps_shown(self.progress, "BoostedRanker", total=growth.n_trees) as on_step:
             found = self._grow(problem, validation, on_step)
@@ -216,6 +220,7 @@ class BoostedRanker(Ranker):
             "min_sum_hessian_in_leaf": 1e-6,
             "lambda_l2": check_positive("alpha", self.alpha, "It is added to each leaf."),
             "feature_fraction": share,
+            "feature_pre_filter": False,
             "metric": "none",
             "verbose": -1,
             "deterministic": True,
@@ -321,6 +326,20 @@ def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArra
 
 def _n_threads(X: Matrix) -> int:
     return 1 if X.shape[0] * X.shape[1] < FEW_ENTRIES else n_threads()
+
+
+def _refuse_constant_features(X: Matrix) -> None:
+    """Refuse rows that are all alike: LightGBM ends with an error of its own."""
+    first = X[:1].toarray() if sparse.issparse(X) else X[:1]
+    width = X.shape[1]
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        rows = X[start : start + BLOCK_ROWS]
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        if not np.array_equal(rows, np.broadcast_to(first, (len(rows), width)), equal_nan=True):
+            return
+    raise InvalidInputError(
+        "At least one feature must vary for trees to be grown: all rows of `X` are the same."
+    )
 
 
 @lru_cache(maxsize=16)
