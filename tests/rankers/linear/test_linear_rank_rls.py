@@ -19,10 +19,13 @@ from rankwise import (
     NothingToLearnError,
     Queries,
     RankRLS,
+    parse_measure,
 )
+from rankwise.core.training_data import TrainingData
 from rankwise.measures.pairwise import Concordance, Disagreement
 from rankwise.rankers.linear import run as run_module
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
+from rankwise.rankers.linear.validation import several_hold_outs
 from rankwise.rankers.storage import load
 
 CONVENTIONS = [
@@ -175,7 +178,9 @@ def test_any_measure_decides_and_lower_may_be_better():
 
 def test_one_query_is_split_by_items_and_weights_reach_the_measure():
     weight = np.random.default_rng(0).random(len(P.y)) + 0.1
-    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0, validation_fraction=0.5)
+    ranker = LinearRankRLS(
+        alphas=ALPHAS, random_state=0, validation_fraction=0.5, early_stopping=True
+    )
     ranker.fit(P.X, P.y, sample_weight=weight)
     drawn = np.random.default_rng(np.random.RandomState(0).randint(2**31)).permutation(len(P.y))
     rows = np.sort(drawn[: round(0.5 * len(P.y))])
@@ -454,3 +459,34 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
     with pytest.warns(RuntimeWarning, match="checkpoint could not be written, and the fit goes on"):
         ranker = LinearRankRLS(checkpoint=tmp_path / "none" / "c").fit(P.X, P.y, P.qid)
     np.testing.assert_array_equal(ranker.coef_, plain.coef_)
+
+
+def rare_positives(n_items=200, seed=0):
+    """Draw a single query in which one item of twenty is relevant."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_items, 30))
+    signal = X[:, :3].sum(axis=1) + rng.normal(size=n_items)
+    return X, (signal > np.quantile(signal, 0.95)).astype(float)
+
+
+def test_alphas_of_a_single_query_are_judged_by_several_hold_outs_of_every_grade():
+    X, y = rare_positives()
+    splits = several_hold_outs(
+        X, TrainingData.of(len(y), y), 0.1, parse_measure("AUC"), np.random.default_rng(0)
+    )
+    held = [np.flatnonzero(split.training.weight == 0) for split in splits]
+    assert [int(y[rows].sum()) for rows in held] == [1] * 5
+    assert [len(rows) for rows in held] == [20] * 5
+    assert len(np.unique(np.concatenate(held))) == 100
+
+
+def test_the_best_alpha_of_several_hold_outs_is_fitted_to_all_items():
+    X, y = rare_positives()
+    alphas = [0.01, 1.0, 100.0]
+    ranker = LinearRankRLS(alphas=alphas, random_state=0).fit(X, y)
+    assert ranker.alpha_ in alphas
+    assert 0.5 < ranker.held_out_value_ <= 1.0
+    again = LinearRankRLS(alpha=ranker.alpha_).fit(X, y)
+    np.testing.assert_allclose(ranker.coef_, again.coef_, rtol=1e-2, atol=1e-4)
+    with pytest.raises(InvalidInputError, match="`validation_fraction` must lie"):
+        LinearRankRLS(alphas=alphas, validation_fraction=2.0).fit(X, y)

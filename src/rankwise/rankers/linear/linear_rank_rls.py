@@ -1,6 +1,7 @@
 """LinearRankRLS: least-squares ranking of large, sparse data by conjugate gradients."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self, final, get_args
 
@@ -32,9 +33,11 @@ from rankwise.rankers.linear.files import (
 from rankwise.rankers.linear.run import Settings, Storage, run
 from rankwise.rankers.linear.statistics import OnePassError
 from rankwise.rankers.linear.validation import (
+    N_HOLD_OUTS,
     ONE_OUTPUT,
     ValidationSplit,
     hold_out,
+    several_hold_outs,
     validate_by_data,
 )
 from rankwise.rankers.randomness import generator
@@ -92,6 +95,8 @@ class LinearRankRLS(PointRanker):
     validation_fraction : float
         Share of the queries (of the items, when there is a single query; of the comparisons) that
         is held out when validation is needed and none is given: with `alphas` or `early_stopping`.
+        On a single query `alphas` are judged by five such draws, each with the same share of every
+        grade, and the best one is fitted to all items.
     n_iter_no_change : int
         Patience of `early_stopping`.
     max_iter : int
@@ -244,6 +249,8 @@ class LinearRankRLS(PointRanker):
         if data.is_scored:
             data.single_output(ONE_OUTPUT)
         validator = self._validator(settings, X_val, y_val, qid_val, has_qid=data.has_qid)
+        if validator is None and self._takes_several_hold_outs(settings, data):
+            return self._fit_by_several_hold_outs(X, data, settings)
         split = self._split(X, data, settings, validator)
         graph = PreferenceGraph.of(split.training, **settings.graph_options)  # [APS10] (3), (9)
         operator = normal_operator(as_rows(X, settings.dtype), graph)
@@ -378,6 +385,39 @@ class LinearRankRLS(PointRanker):
             return ValidationSplit(data, given)
         rng = generator(self.random_state)
         return hold_out(X, data, self.validation_fraction, settings.measure, rng)
+
+    def _takes_several_hold_outs(self, settings: Settings, data: TrainingData) -> bool:
+        """Tell whether an alpha is to be chosen on two or more grades of a single query."""
+        if len(settings.alphas) == 1 or settings.rule.patience is not None:
+            return False
+        if not data.is_scored or data.queries.n_queries > 1 or settings.checkpoint is not None:
+            return False
+        _, counts = np.unique(data.scores, return_counts=True)
+        return int(np.count_nonzero(counts > N_HOLD_OUTS)) > 1
+
+    def _fit_by_several_hold_outs(self, X: Matrix, data: TrainingData, settings: Settings) -> Self:
+        """Choose an alpha by several hold-outs of a single query, then fit to all its items."""
+        rng = generator(self.random_state)
+        splits = several_hold_outs(X, data, self.validation_fraction, settings.measure, rng)
+        rows, values = as_rows(X, settings.dtype), []
+        for split in splits:
+            graph = PreferenceGraph.of(split.training, **settings.graph_options)
+            result = run(normal_operator(rows, graph), settings, split.validator, None)
+            known = ~np.isnan(result.values)
+            last = len(known) - 1 - np.argmax(known[::-1], axis=0)
+            values.append(result.values[last, np.arange(len(settings.alphas))])
+            if result.ending.was_stopped:
+                break
+        mean = np.mean(values, axis=0)
+        signed = mean if settings.measure.greater_is_better else -mean
+        best = np.flatnonzero(signed == np.nanmax(signed))
+        chosen = int(best[np.argmax(settings.alphas[best])])
+        alone = replace(settings, alphas=settings.alphas[[chosen]], precondition=True)
+        graph = PreferenceGraph.of(data, **settings.graph_options)
+        self._keep_result(run(normal_operator(rows, graph), alone, None, None))
+        self.held_out_value_ = float(mean[chosen])
+        self._remember(data)
+        return self._keep_queries(1, graph.n_ignored_queries, has_qid=data.has_qid)
 
     def _keep_features(self, n_features: int, names: list[str] | None) -> None:
         self.n_features_in_ = n_features

@@ -17,6 +17,9 @@ from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
 from rankwise.solve.rows import as_rows
 
+N_HOLD_OUTS = 5
+"""Draws by which an alpha is chosen on a single query."""
+
 SORTING = 60
 """Ranking and rating one item takes as long as so many entries of a product."""
 
@@ -71,6 +74,44 @@ def hold_out(
     queries = data.queries.take(rows)
     validator = validate_by_measure(X[rows], data.scores[rows], queries, measure, weight)
     return ValidationSplit(data.without(rows), validator, n_queries)
+
+
+def several_hold_outs(
+    X: Matrix, data: TrainingData, fraction: float, measure: Measure, rng: np.random.Generator
+) -> list[ValidationSplit]:
+    """Hold out items of a single query several times, the same share of every grade each time.
+
+    A single draw holds few items of a rare grade, too few to choose by. Draws do not overlap as
+    long as there are enough items.
+
+    Parameters
+    ----------
+    X, data, fraction, measure, rng
+        As in `hold_out`, for scores of a single query.
+    """
+    scores = data.scores
+    order = np.lexsort((rng.random(len(scores)), scores))
+    _, starts, counts = np.unique(scores[order], return_index=True, return_counts=True)
+    splits = []
+    for k in range(N_HOLD_OUTS):
+        rows = np.concatenate(
+            [
+                order[start + (k * size + np.arange(size)) % count]
+                for start, count, size in zip(starts, counts, _sizes(counts, fraction), strict=True)
+            ]
+        )
+        weight = None if data.sample_weight is None else data.sample_weight[rows]
+        queries = data.queries.take(rows)
+        validator = validate_by_measure(X[rows], scores[rows], queries, measure, weight)
+        splits.append(ValidationSplit(data.without(rows), validator))
+    return splits
+
+
+def _sizes(counts: IntArray, fraction: float) -> IntArray:
+    """Return how many items of each grade to hold out: some, and never all where there are two."""
+    _draw(1, fraction, np.random.default_rng(0))  # refuses what is not a share
+    wanted = np.maximum(1, np.round(fraction * counts).astype(np.intp))
+    return np.where(counts > 1, np.minimum(wanted, counts - 1), 0)
 
 
 def _draw_items(
