@@ -13,6 +13,7 @@ _HOMES = {
     "rankwise.automatic.auto_ranker": ["AutoRanker", "HonestValue"],
     "rankwise.automatic.leaderboard": ["Leaderboard", "LeaderboardEntry"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
+    "rankwise.core.clicks": ["click_propensities"],
     "rankwise.core.errors": [
         "ConvergenceWarning",
         "DataFileError",

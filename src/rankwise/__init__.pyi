@@ -5,6 +5,7 @@ from rankwise.automatic.auto_ranker import HonestValue as HonestValue
 from rankwise.automatic.leaderboard import Leaderboard as Leaderboard
 from rankwise.automatic.leaderboard import LeaderboardEntry as LeaderboardEntry
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
+from rankwise.core.clicks import click_propensities as click_propensities
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning

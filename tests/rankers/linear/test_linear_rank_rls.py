@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -42,6 +43,7 @@ ALPHAS = 2.0 ** np.arange(-6, 7)
 SIZES = (12, 1, 9, 15, 2, 20, 8, 7, 6, 11)
 P = problem(0, sizes=SIZES, n_features=8)
 V = problem(1, sizes=(9, 14, 1, 6), n_features=8)
+V = replace(V, qid=V.qid + 1000)  # other queries than those of P
 EXACT = {"tol": 1e-13, "max_iter": 1000}
 
 
