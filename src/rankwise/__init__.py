@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "rankwise.automatic.auto_ranker": ["AutoRanker", "HonestValue"],
-    "rankwise.automatic.leaderboard": ["Leaderboard", "LeaderboardEntry"],
+    "rankwise.automatic.leaderboard": ["RankerLeaderboard", "RankerEntry"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],
     "rankwise.core.errors": [

@@ -2,8 +2,8 @@ from rankwise.core.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
 from rankwise.automatic.auto_ranker import HonestValue as HonestValue
-from rankwise.automatic.leaderboard import Leaderboard as Leaderboard
-from rankwise.automatic.leaderboard import LeaderboardEntry as LeaderboardEntry
+from rankwise.automatic.leaderboard import RankerEntry as RankerEntry
+from rankwise.automatic.leaderboard import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.core.clicks import click_propensities as click_propensities
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning

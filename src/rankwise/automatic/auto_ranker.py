@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from rankwise.automatic.families import FAMILIES, Family, Found, Trial
-from rankwise.automatic.leaderboard import Leaderboard, LeaderboardEntry
+from rankwise.automatic.leaderboard import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     added_scores,
@@ -115,7 +115,7 @@ class AutoRanker(SumOfRankers):
 
     Attributes
     ----------
-    leaderboard_ : Leaderboard
+    leaderboard_ : RankerLeaderboard
         What was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
@@ -414,15 +414,15 @@ class _Board:
             value = float(values[best])
         return counts / counts.sum()
 
-    def leaderboard(self, shares: FloatArray) -> Leaderboard:
+    def leaderboard(self, shares: FloatArray) -> RankerLeaderboard:
         """Return the table: the sum first, then the families by value."""
         parts = self._standardised
         per_query = self.measure.values_many(self.data.scores, parts, self.judged)
         of_sum = self.measure.per_query(self.data.scores, shares @ parts, self.judged)
         seconds = sum(entry.seconds for entry in self.tried)
-        first = LeaderboardEntry("sum", *_mean_and_interval(of_sum), 1.0, 0.0, seconds)
+        first = RankerEntry("sum", *_mean_and_interval(of_sum), 1.0, 0.0, seconds)
         entries = [
-            LeaderboardEntry(
+            RankerEntry(
                 entry.family.name,
                 *_mean_and_interval(values),
                 paired_test(of_sum, values).pvalue,
@@ -435,11 +435,11 @@ class _Board:
         entries.sort(key=lambda entry: sign * entry.value)
         nan = float("nan")
         notes = [
-            LeaderboardEntry(e.family.name, nan, nan, nan, nan, 0.0, e.seconds, e.note)
+            RankerEntry(e.family.name, nan, nan, nan, nan, 0.0, e.seconds, e.note)
             for e in self.tried
             if e.note
         ]
-        return Leaderboard(str(self.measure), (first, *entries, *notes))
+        return RankerLeaderboard(str(self.measure), (first, *entries, *notes))
 
     def fitted(
         self, shares: FloatArray, rows: NDArray[Any], data: TrainingData, items: IntArray

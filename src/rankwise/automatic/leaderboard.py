@@ -9,7 +9,7 @@ from rankwise.core.storable import storable
 @storable
 @final
 @dataclass(frozen=True)
-class LeaderboardEntry:
+class RankerEntry:
     """Hold one family that was tried, or the sum that was chosen.
 
     Parameters
@@ -31,8 +31,8 @@ class LeaderboardEntry:
 
     Examples
     --------
-    >>> from rankwise import LeaderboardEntry
-    >>> LeaderboardEntry("linear RankRLS", 0.5, 0.4, 0.6, 0.03, 1.0, 2.5).seconds
+    >>> from rankwise import RankerEntry
+    >>> RankerEntry("linear RankRLS", 0.5, 0.4, 0.6, 0.03, 1.0, 2.5).seconds
     2.5
     """
 
@@ -49,26 +49,26 @@ class LeaderboardEntry:
 @storable
 @final
 @dataclass(frozen=True)
-class Leaderboard:
+class RankerLeaderboard:
     """Hold all that was tried, the best first; printed as a table.
 
     Parameters
     ----------
     measure : str
         What was measured.
-    entries : tuple of LeaderboardEntry
+    entries : tuple of RankerEntry
         The chosen sum, then the families by their values.
 
     Examples
     --------
-    >>> from rankwise import Leaderboard, LeaderboardEntry
-    >>> print(Leaderboard("NDCG @ 10", (LeaderboardEntry("sum", 0.5, 0.4, 0.6, 1.0, 0.0, 2.5),)))
+    >>> from rankwise import RankerLeaderboard, RankerEntry
+    >>> print(RankerLeaderboard("NDCG @ 10", (RankerEntry("sum", 0.5, 0.4, 0.6, 1.0, 0.0, 2.5),)))
     NDCG @ 10, held out   value   95 % interval    p against sum  in sum  seconds
     sum                  0.5000  0.4000 to 0.6000              -       -      2.5
     """
 
     measure: str
-    entries: tuple[LeaderboardEntry, ...]
+    entries: tuple[RankerEntry, ...]
 
     def __str__(self) -> str:
         first = f"{self.measure}, held out"
@@ -83,7 +83,7 @@ class Leaderboard:
         return "\n".join(lines)
 
 
-def _line(entry: LeaderboardEntry, width: int, *, is_sum: bool) -> str:
+def _line(entry: RankerEntry, width: int, *, is_sum: bool) -> str:
     if entry.note:
         return f"{entry.name:<{width}}  {entry.note}"
     test = "-" if is_sum else f"{entry.pvalue:.3g}"
