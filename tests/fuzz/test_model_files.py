@@ -12,6 +12,7 @@ from problems import problem
 from rankwise import (
     DORM,
     DORMCV,
+    BoostedRanker,
     ConvergenceWarning,
     Gaussian,
     KPCRank,
@@ -25,6 +26,7 @@ from rankwise import (
     RankRLS,
     RankRLSCV,
     RankSVM,
+    SearchRanker,
     WithinQueryEncoder,
     WithinQueryImputer,
     WithinQueryRanks,
@@ -46,6 +48,9 @@ RANKERS = {
         [WithinQueryEncoder([0]), WithinQueryImputer(add_indicator=True), WithinQueryRanks(),
          RankRLS(kernel=Gaussian(0.5))]
     ).fit(BLANKS, P.y, P.qid),
+    "SearchRanker": lambda: SearchRanker(basis=8).fit(BLANKS, P.y, P.qid),
+    "BoostedRanker": lambda: BoostedRanker(n_trees=3, early_stopping=False, min_samples_leaf=3)
+    .fit(P.X, P.y, P.qid),
     "LinearRankRLS": lambda: LinearRankRLS().fit(P.X, P.y, P.qid),
     "KPCRank": lambda: KPCRank(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),
     "KPCRankCV": lambda: KPCRankCV(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),

@@ -33,8 +33,9 @@ from rankwise.features.maps import FeatureMap
 from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.trees.model_text import are_trees
 from rankwise.selection.path import SelectionPath
-from rankwise.solve.iteration import CertifiedSolution
+from rankwise.solve.iteration import CertifiedSolution, Ending
 
 PROBE_ROWS = 2
 PROBE_TOLERANCE = 1e-9
@@ -400,8 +401,7 @@ class StateReader:
 
 
 def _is_shape(shape: Any) -> bool:
-    most = np.iinfo(np.intp).max
-    whole = isinstance(shape, list) and all(type(n) is int and 0 <= n <= most for n in shape)
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
     return whole and len(shape) == 2
 
 
@@ -442,6 +442,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
+    if origin is tuple and inner[1:] == (Ellipsis,):
+        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
     kind = annotation if origin is None else origin
     return isinstance(value, kind) if isinstance(kind, type) else True
 
@@ -495,6 +497,8 @@ def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
             yield "item_bias_"
         if _shape(state.get("ratings_")) != (*shape[:1], n_features):
             yield "ratings_"
+    if "model_" in state and not are_trees(state["model_"].tobytes(), n_features):
+        yield "model_"
     yield from _misfits_of_transformers(state, n_features)
 
 
@@ -559,6 +563,10 @@ def _are(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, list) and all(check(value) for value in values)
 
 
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
+
+
 def _is_column(value: Any) -> bool:
     return _is_finite(value) and value.ndim == 1
 
@@ -578,7 +586,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "feature_names_in_": _is_text,
     "predictor_": _is_a(FeatureMap),
     "kernel_": _is_a(Kernel),
-    "path_": _is_a(SelectionPath),
+    "path_": _is_a(SelectionPath, NoneType),
     "search_": _is_a(list),
     "solution_": _is_a(CertifiedSolution),
     "ratings_": sparse.issparse,
@@ -590,6 +598,14 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "codes_": _are(_is_column),
     "fallback_": _is_column,
     "indicated_": _is_positions,
+    "model_": _is_bytes,
+    "feature_importances_": _is_column,
+    "n_trees_": _is_count,
+    "ending_": _is_a(Ending),
+    "ending_reason_": _is_a(str),
+    "preparation_": _are(_is_a(BaseEstimator)),
+    "members_": _are(_is_a(BaseEstimator)),
+    "member_weights_": _is_column,
 }
 """What fitted attributes hold; those not listed here are checked as values only."""
 

@@ -21,6 +21,7 @@ from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.randomness import generator
+from rankwise.rankers.trees.model_text import trees_only
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
     Folds,
@@ -264,7 +265,7 @@ class BoostedRanker(Ranker):
         booster = found.grown.booster
         self.n_trees_ = min(found.n_trees, booster.current_iteration())
         text = booster.model_to_string(num_iteration=self.n_trees_)
-        self.model_ = np.frombuffer(text.encode(), dtype=np.uint8).copy()
+        self.model_ = np.frombuffer(trees_only(text), dtype=np.uint8).copy()
         gain = booster.feature_importance("gain", iteration=self.n_trees_)
         self.feature_importances_ = gain / max(gain.sum(), np.finfo(float).tiny)
         self.path_ = found.path
