@@ -1,7 +1,7 @@
 """A folder with small ranking files, and a way to run commands in it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,9 @@ COLUMNS = ["stars", "price", "age"]
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("files")
-    sets = {name: problem(seed, SIZES) for seed, name in enumerate(["train", "validation", "test"])}
+    names = enumerate(["train", "validation", "test"])
+    drawn = {name: (seed, problem(seed, SIZES)) for seed, name in names}
+    sets = {name: replace(p, qid=p.qid + 100 * seed) for name, (seed, p) in drawn.items()}
     for name, data in sets.items():
         for suffix in ("txt", "txt.gz"):
             write_svmlight(path / f"{name}.{suffix}", data.X, data.y, data.qid)

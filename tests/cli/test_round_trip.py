@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise
-from rankwise import Gaussian, Polynomial, RankRLS, evaluate
+from rankwise import Gaussian, Polynomial, RankerPipeline, RankRLS, WithinQueryScaler, evaluate
 from rankwise.io import read_scores, read_table, write_svmlight, write_table
 
 TABLE = ["--y", "rating", "--qid", "city"]
@@ -86,6 +86,21 @@ def test_table_without_scores_can_be_predicted(succeed, folder, tmp_path):
     write_table(tmp_path / "new.csv", dict(zip(names, folder.test.X.T, strict=True)))
     printed = succeed("predict", tmp_path / "model", tmp_path / "new.csv")
     assert printed == succeed("predict", tmp_path / "model", "test.csv", *TABLE)
+
+
+def test_rankers_that_compare_the_rows_of_a_query_are_given_the_queries(
+    succeed, run, folder, tmp_path
+):
+    train, test = folder.train, folder.test
+    ranker = RankerPipeline([WithinQueryScaler(), RankRLS()]).fit(train.X, train.y, qid=train.qid)
+    ranker.save(tmp_path / "model")
+    printed = succeed("predict", tmp_path / "model", "test.txt")
+    expected = ranker.predict(test.X, qid=test.qid)
+    np.testing.assert_allclose([float(line) for line in printed.split()], expected, atol=1e-12)
+    write_svmlight(tmp_path / "none.txt", test.X, test.y)
+    refused = run("predict", tmp_path / "model", tmp_path / "none.txt")
+    assert refused.exit_code != 0
+    assert "must be given" in refused.output
 
 
 def test_zero_based_features_are_read_as_told(succeed, folder, tmp_path):

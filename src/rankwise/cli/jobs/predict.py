@@ -25,4 +25,4 @@ def predict(command: Predict) -> FloatArray:
     ranker = load_ranker(command.model)
     data = read_items_of(ranker, command.data, command.layout)
     with columns_chosen():
-        return ranker.predict(data.X)
+        return ranker.predict(data.X, qid=data.qid)
