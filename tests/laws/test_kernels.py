@@ -166,7 +166,7 @@ def toy():
         def diagonal(self, A):
             return np.ones(len(A))
 
-        def fitted_to(self, X):
+        def fitted_to(self, X, sample_weight=None):
             return self
 
     yield Case(Cauchy(), ignores_offsets=True)
