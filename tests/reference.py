@@ -522,6 +522,8 @@ def shapley_values(score, x, base):
             values[k] += (after - before) / len(orders)
             before = after
     return values
+
+
 # Features inside queries
 
 

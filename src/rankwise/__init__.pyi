@@ -1,11 +1,11 @@
-from rankwise.core.choice_table import ChoiceTable as ChoiceTable
-from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
 from rankwise.automatic.auto_ranker import HonestValue as HonestValue
 from rankwise.automatic.leaderboard import RankerEntry as RankerEntry
 from rankwise.automatic.leaderboard import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
+from rankwise.core.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.clicks import click_propensities as click_propensities
+from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning
@@ -87,11 +87,11 @@ from rankwise.rankers.rls.small_samples import permutation_test as permutation_t
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
 from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.report.report import Report as Report
 from rankwise.report.report import make_report as make_report
 from rankwise.selection.pair_folds import PairKFold as PairKFold
-from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
 from rankwise.serve.server import make_app as make_app

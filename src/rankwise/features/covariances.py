@@ -555,7 +555,7 @@ class CopiesApart(ParametricKernel):
         """Return the kernel of every row with itself."""
         return self.kernel.diagonal(A[:, :-1])
 
-    def fitted_to(self, X: Matrix) -> Self:
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with the inner one fitted."""
         return replace(self, kernel=self.kernel.fitted_to(X[:, :-1]))
 
