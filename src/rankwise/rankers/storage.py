@@ -31,9 +31,9 @@ from rankwise.core.storable import STORABLE
 from rankwise.features.kernels import Kernel
 from rankwise.features.maps import FeatureMap
 from rankwise.io.model_file import read_model, write_model
+from rankwise.io.tree_text import are_trees
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
-from rankwise.rankers.trees.model_text import are_trees
 from rankwise.selection.path import SelectionPath
 from rankwise.solve.iteration import CertifiedSolution, Ending
 

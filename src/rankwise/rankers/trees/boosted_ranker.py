@@ -17,11 +17,11 @@ from rankwise.core.threads import n_threads
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight
+from rankwise.io.tree_text import trees_only
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.randomness import generator
-from rankwise.rankers.trees.model_text import trees_only
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
     Folds,

@@ -7,7 +7,7 @@ import rankwise
 from problems import problem
 from rankwise import BoostedRanker, ModelFileError
 from rankwise.io.model_file import read_model, write_model
-from rankwise.rankers.trees.model_text import END, are_trees
+from rankwise.io.tree_text import END, are_trees
 
 pytest.importorskip("lightgbm")
 
