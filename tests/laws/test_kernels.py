@@ -14,6 +14,7 @@ from problems import problem
 from rankwise import InvalidInputError, Kernel, RankRLS
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features import kernels as home
+from rankwise.features.covariances import CopiesApart
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.rankers.storage import StateReader, StateWriter
@@ -29,7 +30,8 @@ every_kernel = pytest.mark.parametrize("case", CASES, ids=named)
 
 
 def test_every_kernel_is_asked():
-    assert {type(kernel) for kernel in KERNELS} == implementations(Kernel)
+    adapters = {CopiesApart}  # rows with a column more; tested with the process
+    assert {type(kernel) for kernel in KERNELS} == implementations(Kernel) - adapters
 
 
 @every_kernel

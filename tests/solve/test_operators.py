@@ -30,7 +30,7 @@ OPTIONS = [
 def several_threads(monkeypatch):
     """Cut even small passes into parts, so that the parts are tested."""
     monkeypatch.setattr(threads, "WORK_PER_THREAD", 20)
-    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", 3)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
 
 
 FEW = pytest.mark.parametrize("n_cached", [CACHED_COLUMNS, 2], ids=["given order", "reordered"])

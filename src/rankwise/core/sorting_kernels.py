@@ -1,9 +1,9 @@
 """Compiled sorting of the items of every query."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 RUN = 16
 """Runs of this length are sorted by insertion before they are merged."""

@@ -557,7 +557,7 @@ class CopiesApart(ParametricKernel):
 
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with the inner one fitted."""
-        return replace(self, kernel=self.kernel.fitted_to(X[:, :-1]))
+        return replace(self, kernel=self.kernel.fitted_to(X[:, :-1], sample_weight))
 
     @property
     def theta(self) -> FloatArray:

@@ -7,10 +7,10 @@ their scores afterwards.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.compile import njit
 
 ONE, EIGHT = np.uint64(1), np.uint64(8)
 SIGN = np.uint64(1 << 63)

@@ -1,9 +1,9 @@
 """Compiled sums, extremes and ranks of every feature inside every query; NaN is left out."""
 
 import numpy as np
-from numba import njit
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import njit
 
 
 @njit(cache=True, nogil=True)
