@@ -58,7 +58,9 @@ def test_rankwise_commands_run_on_letor_files(tmp_path, monkeypatch):
     Path("items.csv").write_text("item,size,price\na,1,2\nb,2,1\nc,4,4\n")
     Path("answers.csv").write_text("winner,loser\na,b\nc,a\nc,b\na,c\n")
     given = commands("rankwise")
-    assert [command[0] for command in given] == ["fit", "predict", "evaluate", "fit", "prefer"]
+    Path("battles.csv").write_text("winner,loser\nann,bob\nbob,cat\nann,cat\nann,bob\n")
+    names = ["fit", "predict", "evaluate", "fit", "prefer", "leaderboard"]
+    assert [command[0] for command in given] == names
     for command in given:
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
