@@ -7,6 +7,7 @@ function ``section()``, which returns its part of the results as it stands.
 
 import datetime
 import importlib
+import importlib.util
 import pathlib
 import re
 import sys
@@ -30,8 +31,9 @@ TABLES = {
     "ask": "Asking in a browser",
     "serve": "Serving",
     "growth": "Growth with size",
+    "gpu": "On a GPU",
 }
-SECTIONS = {"growth", "serve"}
+SECTIONS = {"growth", "serve", "gpu"}
 PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
@@ -46,12 +48,20 @@ def main(names: list[str]) -> None:
     unknown = sorted(set(names) - set(TABLES))
     if unknown:
         sys.exit(f"unknown tables {unknown}; there are {sorted(TABLES)}")
-    for name in names or TABLES:
+    for name in names or [name for name in TABLES if _can_run(name)]:
         section = _run(name)
         sections = {**_recorded(), TABLES[name]: section}
         ordered = [sections[title] for title in TABLES.values() if title in sections]
         RESULTS.write_text("\n".join([HEAD, *ordered]))
         print(section)
+
+
+def _can_run(name: str) -> bool:
+    """Tell whether this machine has what a table needs; the others keep what was recorded."""
+    if name != "gpu":
+        return True
+    found = importlib.util.find_spec("torch") is not None
+    return found and importlib.import_module("benchmarks.gpu").available()
 
 
 def _run(name: str) -> str:

@@ -6,6 +6,8 @@ table of Markdown and ends within about five minutes. ``--small`` is for trying 
 """
 
 import argparse
+import contextlib
+import io
 import sys
 import time
 from pathlib import Path
@@ -147,7 +149,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true")
-    chosen = parser.parse_args()
+    chosen, _ = parser.parse_known_args()
     device, divisor = chosen.device, 20 if chosen.small else 1
     deadline = time.monotonic() + (120 if not chosen.small else 20)
     name = torch.cuda.get_device_name() if device.startswith("cuda") else "PyTorch's CPU"
@@ -165,6 +167,19 @@ def main():
     print(f"path: {path / cheaper:.2f} times {len(ALPHAS)} factorisations or one decomposition,")
     print("whichever is cheaper (bar: 1.5)")
     print(f"leave-pair-out: {pairs / factor:.1f} times one factorisation (bar: 8)")
+
+
+def available() -> bool:
+    """Tell whether there is a GPU to measure on."""
+    return torch.cuda.is_available()
+
+
+def section() -> str:
+    """Return what `main` prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main()
+    return printed.getvalue()
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@ from rankwise.automatic.auto_ranker import HonestValue as HonestValue
 from rankwise.automatic.leaderboard import RankerEntry as RankerEntry
 from rankwise.automatic.leaderboard import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
-from rankwise.core.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.clicks import click_propensities as click_propensities
-from rankwise.core.comparison_table import ComparisonTable as ComparisonTable
+from rankwise.core.comparisons.choice_table import ChoiceTable as ChoiceTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable as ComparisonTable
 from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning

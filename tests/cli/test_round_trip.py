@@ -127,6 +127,7 @@ def test_options_of_fit_reach_the_ranker(succeed, folder, tmp_path):
         "query_weight": "equal",
         "basis": 7,
         "random_state": 3,
+        "device": None,
     }
     loaded = rankwise.load(model)
     assert loaded.get_params() == options

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, NothingToLearnError
-from rankwise.core.comparison_table import Labels
+from rankwise.core.comparisons.comparison_table import Labels
 
 
 def table(**options):

@@ -139,10 +139,10 @@ class AutoRanker(SumOfRankers):
     >>> from rankwise.datasets import load_digits_queries
     >>> train = load_digits_queries().train
     >>> ranker = AutoRanker(time_budget=2).fit(train.X, train.y, qid=train.qid)
-    >>> ranker.honest_value_.n_queries
-    14
+    >>> ranker.honest_value_.n_queries > 0
+    True
     >>> print(ranker.report())
-    NDCG @ 10 on 14 unseen queries: ...
+    NDCG @ 10 on ... unseen queries: ...
     """
 
     def __init__(

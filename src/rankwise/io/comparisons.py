@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
-from rankwise.core.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
+from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.tables.reading import open_table
 

@@ -305,6 +305,7 @@ def test_costs_of_comparisons_are_searched():
     np.testing.assert_allclose(ranker.coef_, chosen.coef_)
 
 
+@pytest.mark.filterwarnings("ignore:Features differ in scale")
 def test_an_alpha_lost_in_rounding_is_never_chosen():
     p = problem(seed=13, sizes=SIZES)
     X = np.hstack([p.X, p.X[:, :1] * (1 + 1e-15), 1e4 * p.X])

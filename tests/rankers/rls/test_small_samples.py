@@ -186,7 +186,7 @@ def test_auc_with_items_of_weight_zero_equals_refit(seed, kernel, ties):
     weight = rng.choice([0.0, 1.0, 1.0, 2.0], 9)
     weight[:4] = 1.0
     weight[8] = 0.0
-    fixed = as_kernel(kernel).fitted_to(X)
+    fixed = as_kernel(kernel).fitted_to(X, weight)
     credits = []
     for i in range(9):
         for j in range(i):

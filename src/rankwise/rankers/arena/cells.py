@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit, log_expit
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.core.comparison_table import ComparisonTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 
 MAX_CODES = 4_000_000
 """Number of possible cells up to which they are counted without sorting."""

@@ -11,8 +11,8 @@ from scipy.special import expit, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import check_positive
-from rankwise.core.choice_table import ChoiceTable
-from rankwise.core.comparison_table import ComparisonTable
+from rankwise.core.comparisons.choice_table import ChoiceTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.checks import check_pairs, check_positive, check_weight
-from rankwise.core.comparison_table import ComparisonTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData

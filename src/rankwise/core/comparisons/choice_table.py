@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import check_length, check_weight
-from rankwise.core.comparison_table import Labels
+from rankwise.core.comparisons.comparison_table import Labels
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
 

@@ -1,0 +1,1 @@
+"""Comparisons and choices of named items, as people record them."""
