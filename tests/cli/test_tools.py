@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise
+from rankwise.datasets import load_digits_queries
 from rankwise.io import read_scores, write_svmlight
 
 
@@ -24,6 +25,25 @@ def test_a_model_is_exported_and_scores_the_same(run, folder, model):
     scores = session.run(None, {name: folder.test.X})[0].ravel()
     expected = folder.test.X @ rankwise.load(model).coef_
     np.testing.assert_allclose(scores - scores[0], expected - expected[0], atol=1e-8)
+
+
+def test_the_families_are_tried_in_one_command(run, folder):
+    pytest.importorskip("lightgbm")
+    data = load_digits_queries(n_queries=30, n_items=10).train
+    write_svmlight(folder / "digits.txt", data.X, data.y, data.qid)
+    result = run("fit", "auto", "digits.txt", "-o", "auto.model", "--time-budget", 1)
+    assert result.exit_code == 0, result.output
+    assert "unseen queries" in result.output
+    result = run("predict", "auto.model", "digits.txt", "-o", "auto.scores")
+    assert result.exit_code == 0, result.output
+    assert len(read_scores(folder / "auto.scores")) == data.n_items
+
+
+def test_the_families_need_queries(run, folder):
+    (folder / "bare.txt").write_text("1 1:0.5\n0 1:0.1\n")
+    result = run("fit", "auto", "bare.txt", "-o", "auto.model")
+    assert result.exit_code == 2
+    assert "must name queries" in result.output + result.stderr
 
 
 def test_an_explanation_names_the_features(run, folder, model):

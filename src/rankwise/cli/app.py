@@ -19,6 +19,7 @@ from rankwise.cli.commands import (
     ExplainCommand,
     ExportCommand,
     Fit,
+    FitAuto,
     FitDORM,
     FitKPCRank,
     FitLinear,
@@ -47,6 +48,7 @@ COMMANDS: dict[type, str] = {
     Demo: "demo",
 }
 FAMILIES: dict[type, str] = {
+    FitAuto: "auto",
     FitRLS: "rls",
     FitLinear: "linear",
     FitSVM: "svm",

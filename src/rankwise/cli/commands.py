@@ -87,6 +87,23 @@ class Fit(FitCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class FitAuto(FitCommand):
+    """Try the families on raw features, add up what is better together, and say how good it is.
+
+    The ranker is AutoRanker: scaling, ranks inside queries, linear and kernel
+    rankers and trees; the printed value comes from queries that no choice saw.
+
+    For example: rankwise fit auto train.csv -o model --time-budget 60
+    """
+
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which nothing new is tried; the final fits come on top."),
+    ] = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class FitRLS(KernelCommand):
     """Train RankRLS: least squares on differences of scores, in closed form.
 

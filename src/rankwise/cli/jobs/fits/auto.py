@@ -1,0 +1,41 @@
+"""Try the families and keep the best sum of them."""
+
+import time
+
+import numpy as np
+
+from rankwise.automatic.auto_ranker import AutoRanker
+from rankwise.cli.commands import FitAuto
+from rankwise.cli.jobs.fits.training import FitInput, refuse_if
+from rankwise.cli.output import print_json
+
+
+def run(command: FitAuto) -> None:
+    """Search, save the ranker, and print the leaderboard and the honest value."""
+    refuse_if(
+        command.validate is not None,
+        "--validate must not come with fit auto, which sets queries aside itself. Leave it out.",
+    )
+    problem = FitInput.read(command)
+    refuse_if(
+        not problem.has_qid,
+        f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
+        "or use fit rls for one global ranking.",
+    )
+    start = time.perf_counter()
+    ranker = AutoRanker(command.measure or "NDCG @ 10", time_budget=command.time_budget)
+    ranker.fit(problem.data.X, **problem.preferences)
+    if problem.data.feature_names is not None:
+        ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
+    if problem.data.zero_based is not None:
+        ranker.zero_based_ = problem.data.zero_based
+    ranker.save(command.output)
+    honest = ranker.honest_value_
+    if command.json:
+        values = {"value": honest.value, "low": honest.low, "high": honest.high}
+        found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
+        seconds = time.perf_counter() - start
+        print_json({"model": str(command.output), "honest_value": found, "seconds": seconds})
+    else:
+        print(ranker.report())
+        print(f"Saved as {command.output}.")
