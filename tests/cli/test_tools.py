@@ -37,6 +37,8 @@ def test_the_families_are_tried_in_one_command(run, folder):
     result = run("predict", "auto.model", "digits.txt", "-o", "auto.scores")
     assert result.exit_code == 0, result.output
     assert len(read_scores(folder / "auto.scores")) == data.n_items
+    result = run("report", "auto.model", "digits.txt", "-o", "auto.html")
+    assert result.exit_code == 0, result.output
 
 
 def test_the_families_need_queries(run, folder):

@@ -347,9 +347,9 @@ def _sampled(
     return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
 
 
-def _predict(ranker: Any, rows: FloatArray) -> FloatArray:
+def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:
     """Return scores; refuse several outputs."""
-    scores: FloatArray = np.asarray(predicted(ranker, rows), dtype=float)
+    scores: FloatArray = np.asarray(predicted(ranker, rows, qid), dtype=float)
     if scores.ndim > 1:
         raise InvalidInputError(
             f"`explain` needs a ranker with one output: this one has {scores.shape[1]}. Fit one "
@@ -538,12 +538,13 @@ def feature_importance(
     names = _names(ranker, X, rows.shape[1], feature_names)
     queries, truth = Queries.of(qid, len(rows)), check_scores(y)
     n_repeats, rng = check_count("n_repeats", n_repeats), generator(random_state)
-    value = chosen.overall(truth, _predict(ranker, rows), queries)
+    value = chosen.overall(truth, _predict(ranker, rows, queries.index), queries)
     sign = 1.0 if chosen.greater_is_better else -1.0
     losses = np.empty((n_repeats, rows.shape[1]))
     for k in range(rows.shape[1]):
         shuffles = np.stack(list(_shuffles(queries, n_repeats, rng)))
-        scores = [_predict(ranker, _with_column(rows, k, order)) for order in shuffles]
+        shuffled = (_with_column(rows, k, order) for order in shuffles)
+        scores = [_predict(ranker, one, queries.index) for one in shuffled]
         values = chosen.overall_many(truth, np.stack(scores), queries)
         losses[:, k] = sign * (value - values)
     return FeatureImportance(names, chosen, float(value), losses)

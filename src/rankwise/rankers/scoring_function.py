@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, dense_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.kernels import Kernel
-from rankwise.rankers.base import PointRanker
+from rankwise.rankers.base import PointRanker, Ranker
 from rankwise.rankers.gp.process import ProcessRanker
 
 
@@ -67,8 +67,13 @@ class ScoringFunction:
         return self.kernel(Z, self.rows) @ self.weights
 
 
-def predicted(ranker: Any, rows: FloatArray, **options: Any) -> Any:
-    """Return what `predict` says about rows without column names, whatever it was fitted on."""
+def predicted(ranker: Any, rows: FloatArray, qid: Any = None, **options: Any) -> Any:
+    """Return what `predict` says about rows without column names, whatever it was fitted on.
+
+    Rankers get the queries of the rows; a scikit-learn pipeline does without.
+    """
+    if qid is not None and isinstance(ranker, Ranker):
+        options["qid"] = qid
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return ranker.predict(rows, **options)

@@ -151,7 +151,7 @@ def evaluations_of(judged: JudgedModels) -> dict[str, Evaluation]:
 
 
 def _scores(model: Any, judged: JudgedModels) -> FloatArray:
-    scores: FloatArray = np.asarray(predicted(model, judged.X), dtype=float)
+    scores: FloatArray = np.asarray(predicted(model, judged.X, judged.qid), dtype=float)
     if scores.ndim > 1:
         raise InvalidInputError(
             f"A report needs rankers with one output: {type(model).__name__} has "
@@ -328,15 +328,18 @@ def _first_explanation(judged: JudgedModels, model: Any) -> Explanation | None:
         return None
     scores = _scores(model, judged)[members]
     first, second = members[np.argsort(-scores, kind="stable")[:2]]
-    return explain(
-        model,
-        judged.X,
-        a=int(first),
-        b=int(second),
-        feature_names=judged.names,
-        n_permutations=50,
-        random_state=0,
-    )
+    try:
+        return explain(
+            model,
+            judged.X,
+            a=int(first),
+            b=int(second),
+            feature_names=judged.names,
+            n_permutations=50,
+            random_state=0,
+        )
+    except InvalidInputError:  # scores depend on the other items: no row explains its own
+        return None
 
 
 def _told(explanation: Explanation, judged: JudgedModels) -> str:

@@ -284,7 +284,8 @@ class RankService:
         try:
             request = RankRequest.read(body, self.reader)
             rows = request.rows[0] if len(request.rows) == 1 else np.concatenate(request.rows)
-            scores = np.asarray(predicted(self.ranker, rows))
+            of_row = np.repeat(np.arange(len(request.rows)), [len(part) for part in request.rows])
+            scores = np.asarray(predicted(self.ranker, rows, of_row))
             return 200, json.dumps(request.answer(scores)).encode(), request.n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
@@ -384,7 +385,7 @@ def _service(ranker: Any, max_items: int, max_bytes: int) -> RankService:
             f"The ranker must be fitted to rows of features: got {type(ranker).__name__} without. "
             "Call `fit` first."
         )
-    if np.ndim(predicted(ranker, np.zeros((2, n_features)))) != 1:
+    if np.ndim(predicted(ranker, np.zeros((2, n_features)), np.zeros(2))) != 1:
         raise InvalidInputError(
             "The ranker must have one output to order items by: got several. Serve one for each."
         )
