@@ -132,3 +132,11 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
 )
 def test_bad_files_are_refused(refuse, arguments, message):
     assert message in refuse("prefer", *arguments)
+
+
+def test_columns_that_would_be_ignored_are_refused(run, folder):
+    (folder / "things.csv").write_text("name\na\nb\n")
+    (folder / "votes.csv").write_text("winner,loser,count\na,b,5\nb,a,1\n")
+    result = run("prefer", "things.csv", "votes.csv")
+    assert result.exit_code == 2
+    assert "got count too" in result.output + result.stderr

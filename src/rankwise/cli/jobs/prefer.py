@@ -79,6 +79,13 @@ def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArr
     data, table = read_pairs(path), open_table(path)
     names = data.pairs if data.items is None else data.items[data.pairs]
     column = command.tied or ("tied" if "tied" in table.names else None)
+    unread = [name for name in table.names if name not in ("winner", "loser", column)]
+    if unread:
+        raise DataFileError(
+            f"{path}: expected the columns winner, loser and tied alone, got {', '.join(unread)} "
+            "too, which `prefer` does not read. Leave them out, or use `rankwise leaderboard`, "
+            "which reads counts, weights, judges and dates."
+        )
     tied = np.zeros(len(names), dtype=bool)
     if column is not None:
         require_column(path, table, column, "tied")
