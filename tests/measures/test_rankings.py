@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import precision_sums, swapped_pairs
-from rankwise.measures._sorting_kernels import sort_items
+from rankwise.measures._kernels import precision_sums, sort_items, swapped_pairs
 from rankwise.measures.rankings import Judgements, Rankings, run_cells
 
 

@@ -26,12 +26,11 @@ from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.value import Measure, weighted_mean
+from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
-from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure
-from rankwise.solve.iteration import Step, wants_to_stop
-from rankwise.solve.progress import StepCallback, steps_shown
+from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 
 LEAST_QUERIES = 10
 """Queries that must be there for some of them to be set aside for the final value."""

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 
 N_DIGITS = 10
 BRIGHTEST = 16.0  # pixels are whole numbers from 0 to this

@@ -16,12 +16,12 @@ from rankwise.distributed.shares import SharedProblem, refuse_ordered_weights
 from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS, keep_run
 from rankwise.rankers.linear.run import Settings, Storage, run
 from rankwise.rankers.linear.validation import rate_by_measure
-from rankwise.rankers.randomness import generator
 from rankwise.solve.conjugate_gradients import Validator
-from rankwise.solve.progress import StepCallback
+from rankwise.solve.iteration import StepCallback
 from rankwise.solve.rows import ScorableRows
 
 

@@ -13,8 +13,7 @@ from rankwise.core.checks import check_finite, check_weight
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.measures._kernels import differing_pairs, inner_products, midranks
-from rankwise.measures._sorting_kernels import sort_items
+from rankwise.measures._kernels import differing_pairs, inner_products, midranks, sort_items
 from rankwise.measures.options import TieRule
 
 ROWS_PER_THREAD = 1 << 17

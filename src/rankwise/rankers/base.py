@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
@@ -33,6 +34,12 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.storage import save
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a generator that follows scikit-learn's ``random_state``."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+
 
 WIDEST_RATIO = 1e3
 """Ranges of features that differ by more than this are warned of."""

@@ -16,7 +16,7 @@ from rankwise.core.queries import Queries
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
 
 MOST_ENUMERATED = 10

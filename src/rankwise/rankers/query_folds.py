@@ -11,7 +11,7 @@ from rankwise.core.arrays import IntArray
 from rankwise.core.checks import check_count
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 
 
 @final

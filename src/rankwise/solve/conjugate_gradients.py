@@ -17,12 +17,12 @@ from rankwise.solve.iteration import (
     Interrupts,
     Reason,
     Step,
+    StepCallback,
     StoppingRule,
     deferred_interrupts,
     wants_to_stop,
 )
 from rankwise.solve.operators import NormalOperator
-from rankwise.solve.progress import StepCallback
 from rankwise.solve.rows import ScorableRows
 
 ROUNDING = 1e-15

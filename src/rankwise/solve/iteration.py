@@ -1,15 +1,17 @@
-"""What iterative solvers share: when to stop, where they stand, why they ended, a certificate."""
+"""What iterative solvers share: when to stop, where they stand and ended, how it is shown."""
 
 import signal
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
@@ -291,3 +293,49 @@ def deferred_interrupts() -> Iterator[Interrupts]:
 def wants_to_stop(answer: Any) -> bool:
     """Tell whether a callback answered True; anything else lets the iteration go on."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+T = TypeVar("T")
+StepCallback: TypeAlias = Callable[[Step], object]
+
+
+def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iterator[T]:
+    """Yield the items, with a bar on standard error if ``shown``."""
+    yield from track(items, description=label, total=total, disable=not shown)
+
+
+@contextmanager
+def steps_shown(
+    progress: bool | StepCallback,
+    label: str = "fit",
+    total: int | None = None,
+    describe: Callable[[Step], str] = str,
+) -> Iterator[StepCallback | None]:
+    """Yield what to call after each step: nothing, the caller's function, or a bar on stderr.
+
+    Parameters
+    ----------
+    progress
+        Whether to show a bar; or what to call instead.
+    label
+        The description before the first step.
+    total : int, optional
+        Number of iterations at which the bar ends; without one it only tells the time.
+    describe
+        A step in words.
+    """
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total)
+
+        def show(step: Step) -> None:
+            completed = None if total is None else step.iteration
+            bar.update(task, description=describe(step), completed=completed)
+
+        yield show

@@ -21,7 +21,7 @@ from rankwise import (
     RankRLSCV,
     evaluate,
 )
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 from rankwise.rankers.rls import rank_rls_cv
 from rankwise.selection.holdouts import Folds
 

@@ -26,8 +26,8 @@ from rankwise.rankers.arena.newton import (
     fitted_scores,
 )
 from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.base import generator
 from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
-from rankwise.rankers.randomness import generator
 
 
 @final

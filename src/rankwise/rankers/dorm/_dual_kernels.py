@@ -4,7 +4,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles.plans import Scratch, assign_queries
+from rankwise.rankers.dorm.oracles.assignment import Scratch, assign_queries
 from rankwise.rankers.dorm.planes import OracleTargets, Planes, cut, dot, improve
 
 

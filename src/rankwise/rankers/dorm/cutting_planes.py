@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.plans import Scratch, make_scratch
+from rankwise.rankers.dorm.oracles.assignment import Scratch, make_scratch
 from rankwise.rankers.dorm.plane_spaces import PlaneSpace
 from rankwise.rankers.dorm.planes import OracleTargets
 from rankwise.solve.iteration import (
@@ -18,11 +18,11 @@ from rankwise.solve.iteration import (
     Interrupts,
     Reason,
     Step,
+    StepCallback,
     StoppingRule,
     deferred_interrupts,
     wants_to_stop,
 )
-from rankwise.solve.progress import StepCallback
 
 Part: TypeAlias = Literal["oracle passes", "cached passes", "certificates"]
 

@@ -19,8 +19,9 @@ from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.cutting_planes import REMEDY, solve, solve_path
-from rankwise.rankers.dorm.direct_ranker import (
+from rankwise.rankers.dorm.dorm import (
     DirectRanker,
     passes_shown,
     warn_if_nothing_learned,
@@ -32,7 +33,6 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
-from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import (
     Folds,
     HeldOut,
@@ -48,8 +48,7 @@ from rankwise.selection.path import (
     as_settings,
     best_candidate,
 )
-from rankwise.solve.iteration import CertifiedSolution, StoppingRule
-from rankwise.solve.progress import StepCallback
+from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
 
 WIDEST = 100.0
 """The largest C of a grid of which only the number of values is given, in units of the smallest."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles.assignment import (
+    OraclePlan,
     assign,
     assign_by_value,
     ideal_positions,
@@ -22,7 +23,6 @@ from rankwise.rankers.dorm.oracles.diversity import (
     diverse_positions,
     plan_diverse,
 )
-from rankwise.rankers.dorm.oracles.plans import OraclePlan
 from rankwise.rankers.dorm.planes import OracleTargets
 
 Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]

@@ -10,7 +10,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.rankers.dorm import _dual_kernels as dual_kernels
 from rankwise.rankers.dorm import _primal_kernels as primal_kernels
 from rankwise.rankers.dorm._primal_kernels import PackedRows
-from rankwise.rankers.dorm.oracles.plans import Scratch
+from rankwise.rankers.dorm.oracles.assignment import Scratch
 from rankwise.rankers.dorm.planes import OracleTargets, Planes
 
 _MAX_PLANES = 40  # of a query

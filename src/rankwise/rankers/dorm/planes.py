@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles.plans import OraclePlan
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan
 
 STEPS = 0.5  # pairwise steps in one visit of a query, at most, for each plane it may have
 MAX_IDLE = 10  # visits that a plane without weight survives

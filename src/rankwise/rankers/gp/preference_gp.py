@@ -22,6 +22,7 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import read_items
+from rankwise.rankers.base import generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
     EqualRows,
@@ -44,7 +45,6 @@ from rankwise.rankers.gp.evidence import (
 )
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.process import ProcessRanker
-from rankwise.rankers.randomness import generator
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""

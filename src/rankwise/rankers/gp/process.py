@@ -18,7 +18,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import CopiesApart, ParametricKernel
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import read_items
-from rankwise.rankers.base import Ranker
+from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
     LikelihoodName,
@@ -34,7 +34,6 @@ from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_pairs, suggest_pairs
 from rankwise.rankers.leaderboard import Leaderboard, check_level
-from rankwise.rankers.randomness import generator
 
 MAX_SEQUENTIAL = 500
 """New comparisons up to which their sites are found one after the other."""

@@ -15,9 +15,9 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
-from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import (
     HeldOut,
     ValidationData,

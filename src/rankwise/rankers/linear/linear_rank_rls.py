@@ -20,7 +20,7 @@ from rankwise.graph.query_weights import QueryWeight
 from rankwise.io.streams import open_stream
 from rankwise.io.svmlight.reader import ZeroBased
 from rankwise.measures.value import Measure
-from rankwise.rankers.base import PointRanker
+from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.linear.files import (
     Solver,
     gather,
@@ -40,11 +40,10 @@ from rankwise.rankers.linear.validation import (
     several_hold_outs,
     validate_by_data,
 )
-from rankwise.rankers.randomness import generator
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator
+from rankwise.solve.iteration import StepCallback
 from rankwise.solve.operators import normal_operator
-from rankwise.solve.progress import StepCallback
 from rankwise.solve.rows import as_rows
 
 MOST_LINES = 8

@@ -29,9 +29,8 @@ from rankwise.solve.conjugate_gradients import (
     best_position,
     multishift_cg,
 )
-from rankwise.solve.iteration import Step, StoppingRule
+from rankwise.solve.iteration import Step, StepCallback, StoppingRule, steps_shown
 from rankwise.solve.operators import NormalOperator
-from rankwise.solve.progress import StepCallback, steps_shown
 
 Storage: TypeAlias = Literal["float32", "float64"]
 

@@ -20,11 +20,11 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out as closed_form
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import logit_interval
-from rankwise.solve.progress import followed
+from rankwise.solve.iteration import followed
 
 
 @final

@@ -18,9 +18,8 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import Identity, choose_basis
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.base import RankerPath
+from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
-from rankwise.rankers.randomness import generator
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.iteration import StoppingRule

@@ -20,6 +20,7 @@ from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import (
     ClosedFormCV,
     gather_held_out,
@@ -28,7 +29,6 @@ from rankwise.rankers.closed_form import (
     normal_equations,
     normal_equations_on,
 )
-from rankwise.rankers.randomness import generator
 from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
@@ -42,7 +42,7 @@ from rankwise.selection.path import (
     best_candidate,
     check_alphas,
 )
-from rankwise.solve.progress import followed
+from rankwise.solve.iteration import followed
 
 Settings = Mapping[str, Any]
 """The kernel, cost and ties of a candidate."""

@@ -35,7 +35,7 @@ from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds

@@ -18,11 +18,11 @@ from rankwise.solve.iteration import (
     Interrupts,
     Reason,
     Step,
+    StepCallback,
     StoppingRule,
     deferred_interrupts,
     wants_to_stop,
 )
-from rankwise.solve.progress import StepCallback
 from rankwise.solve.rows import ItemRows, as_rows
 
 FEW_FEATURES = 512

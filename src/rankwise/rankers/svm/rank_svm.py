@@ -17,12 +17,16 @@ from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.base import PointRanker, RankerPath
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import PointRanker, RankerPath, generator
 from rankwise.rankers.svm.losses import HingeLoss
 from rankwise.rankers.svm.newton import minimize_hinge
-from rankwise.solve.iteration import CertifiedSolution, Step, StoppingRule
-from rankwise.solve.progress import StepCallback, steps_shown
+from rankwise.solve.iteration import (
+    CertifiedSolution,
+    Step,
+    StepCallback,
+    StoppingRule,
+    steps_shown,
+)
 
 C_REMEDY = "Choose a positive value; small values regularise much."
 

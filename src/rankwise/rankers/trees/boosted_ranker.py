@@ -20,8 +20,7 @@ from rankwise.graph.query_weights import QueryWeight
 from rankwise.io.tree_text import trees_only
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.randomness import generator
+from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
     Folds,
@@ -31,8 +30,15 @@ from rankwise.selection.holdouts import (
 )
 from rankwise.selection.judging import as_measure
 from rankwise.selection.path import SelectionPath
-from rankwise.solve.iteration import Ending, Step, StoppingRule, deferred_interrupts, wants_to_stop
-from rankwise.solve.progress import StepCallback, steps_shown
+from rankwise.solve.iteration import (
+    Ending,
+    Step,
+    StepCallback,
+    StoppingRule,
+    deferred_interrupts,
+    steps_shown,
+    wants_to_stop,
+)
 
 BLOCK_ROWS = 1024
 """Rows that are compared at a time."""

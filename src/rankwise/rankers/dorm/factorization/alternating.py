@@ -12,7 +12,7 @@ from rankwise.core.threads import in_threads, n_threads
 from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.factorization import _kernels as kernels
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.plans import OraclePlan, Scratch
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, Scratch
 from rankwise.rankers.dorm.plane_spaces import PlaneSpace
 from rankwise.rankers.dorm.planes import OracleTargets
 from rankwise.solve.iteration import (
@@ -20,11 +20,11 @@ from rankwise.solve.iteration import (
     Interrupts,
     Reason,
     Step,
+    StepCallback,
     StoppingRule,
     deferred_interrupts,
     wants_to_stop,
 )
-from rankwise.solve.progress import StepCallback
 
 HALF_STEP_TOL = 1e-2
 """The duality gap at which a half-step counts as solved, as a share of its objective."""

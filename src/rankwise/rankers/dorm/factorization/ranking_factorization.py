@@ -17,6 +17,7 @@ from rankwise.core.queries import Queries
 from rankwise.measures.graded import DiscountedGain
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.factorization.alternating import (
     Factorization,
     Factors,
@@ -34,10 +35,8 @@ from rankwise.rankers.dorm.objective import (
     trainable_measure,
 )
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
-from rankwise.rankers.randomness import generator
 from rankwise.rankers.storage import save
-from rankwise.solve.iteration import StoppingRule
-from rankwise.solve.progress import StepCallback, steps_shown
+from rankwise.solve.iteration import StepCallback, StoppingRule, steps_shown
 
 SCALE = 1.5
 """What ``C="scale"`` is, in units of the C at which factors of users begin to matter."""

@@ -15,7 +15,7 @@ from rankwise.rankers.dorm.oracles._truncated_kernels import (
     find_candidates,
     place_behind_head,
 )
-from rankwise.rankers.dorm.oracles.plans import OraclePlan
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan
 
 HEADS, SOURCES, ASSIGNMENTS = range(3)
 

@@ -19,8 +19,7 @@ from rankwise.rankers.dorm.oracles._diversity_kernels import (
     assign_diverse_heads,
 )
 from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable
-from rankwise.rankers.dorm.oracles.assignment import assign_by_value
-from rankwise.rankers.dorm.oracles.plans import OraclePlan
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, assign_by_value
 
 MAX_STATES = 200_000
 """States in the table of the search: 3.4 MB."""
