@@ -10,6 +10,9 @@ from scipy import sparse
 import rankwise
 from rankwise import InvalidInputError, LinearRankRLS, NothingToLearnError, RankRLS, RankRLSCV
 from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS, DaskRankRLSCV, evaluate
+from rankwise.distributed.partitions import PartitionFile
+from rankwise.distributed.shares import share_of_file, share_of_statistics
+from rankwise.graph.split_queries import GradeCounts, SplitQueries
 
 da = pytest.importorskip("dask.array")
 OPTIONS = [("magnitude", "drop"), ("magnitude", "keep"), ("unit", "drop"), ("relative", "drop")]
@@ -237,6 +240,30 @@ def test_parquet_files(tmp_path, ranker):
     ranker.fit_files(tmp_path / "part-*.parquet", y="score", qid="query")
     close(ranker.coef_, RankRLS().fit(X, y, qid=qid).coef_)
     assert ranker.ranker_.fitted_with_qid_
+
+
+@pytest.mark.parametrize("order", ["query by query", "any"])
+@pytest.mark.parametrize(("cost", "ties"), OPTIONS)
+def test_a_file_is_added_up_part_by_part(tmp_path, cost, ties, order):
+    X, y, qid = data(n_items=400)
+    if order == "query by query":
+        qid = np.sort(qid)
+    path = str(tmp_path / "part.parquet")
+    frame(X, y, qid).to_parquet(path, index=False)
+    file = PartitionFile(path, {"y": "score", "qid": "query", "features": None}, memory=8192)
+    assert len(list(file.chunks())) > 5
+    options = {"cost": cost, "ties": ties, "query_weight": "pairs"}
+    ids = np.array([2, 5])
+    counts = GradeCounts.of(
+        y[np.isin(qid, ids)], qid[np.isin(qid, ids)], np.ones(np.isin(qid, ids).sum()), ties=ties
+    )
+    (share,) = SplitQueries.of([counts.without_items()], **options).shares
+    found, bundles = share_of_file(file, ids, share, options, 5)
+    expected, means = share_of_statistics(file.read(), ids, share, options, 5)
+    close(found.gram, expected.gram)
+    close(found.moment, expected.moment)
+    close(bundles, means)
+    assert (found.n_queries, found.n_ignored) == (expected.n_queries, expected.n_ignored)
 
 
 def test_svmlight_files_agree_on_their_features(tmp_path):

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from typing import Any, NamedTuple, Self, final
@@ -18,6 +18,7 @@ from rankwise.core.queries import Queries
 from rankwise.distributed.engine import Engine
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix
+from rankwise.io.streams import open_stream
 from rankwise.io.svmlight.reader import ZeroBased, scan_svmlight
 from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable
 from rankwise.io.tables.reading import TABLE_SUFFIXES, item_columns
@@ -118,6 +119,42 @@ def join_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(ids)
 
 
+CHUNK_MEMORY = 1 << 26
+"""Bytes that a worker takes for the rows of a file at a time."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PartitionFile:
+    """A Parquet file that a worker reads part by part, in memory that does not grow with it.
+
+    Parameters
+    ----------
+    path : str
+        The file, in a folder that workers see.
+    options : dict
+        Columns, as in `rankwise.io.read_table`.
+    memory : int
+        Bytes that rows may take while they wait to be added up.
+    """
+
+    path: str
+    options: dict[str, Any]
+    memory: int = CHUNK_MEMORY
+
+    def chunks(self) -> Iterator[PartitionRows]:
+        """Read the rows from the beginning of the file; those of a chunk are overwritten."""
+        stream = open_stream(self.path, memory=self.memory, **self.options)
+        for data in stream.chunks(reuse=True):
+            y = np.asarray(data.y, dtype=float)
+            qid = np.zeros(len(y), dtype=np.intp) if data.qid is None else data.qid
+            yield PartitionRows(data.X, y, qid, has_qid=stream.has_qid)
+
+    def read(self) -> PartitionRows:
+        """Read all rows at once."""
+        return _read_block(self.path, self.options)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Partitions:
@@ -140,6 +177,8 @@ class Partitions:
         Their names.
     has_qid : bool
         Whether queries were named.
+    files : list of PartitionFile, optional
+        Where the rows come from, if each partition is a file that can be read part by part.
     """
 
     engine: Engine
@@ -149,6 +188,7 @@ class Partitions:
     n_features: int = 0
     names: list[str] | None = None
     has_qid: bool = False
+    files: list[PartitionFile] | None = None
 
     @classmethod
     def of(cls, engine: Engine, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
@@ -193,7 +233,8 @@ class Partitions:
         if not all(format_suffix(path) in PARQUET_SUFFIXES for path in paths):
             return cls._held(engine, blocks, labels)
         heads = engine.persist(engine.call_each("labels", _read_head, labels, paths, options))
-        return cls(engine, blocks, heads, labels)._of_one_width()
+        files = [PartitionFile(path, one) for path, one in zip(paths, options, strict=True)]
+        return cls(engine, blocks, heads, labels, files=files)._of_one_width()
 
     @classmethod
     def _held(cls, engine: Engine, blocks: list[Any], labels: list[str]) -> Self:
@@ -230,6 +271,7 @@ class Partitions:
             first.n_features,
             first.names,
             first.has_qid,
+            None if self.files is None else [self.files[k] for k in kept],
         )
 
     def each(self, name: str, function: Any, *arguments: Any) -> list[Any]:
@@ -261,6 +303,7 @@ class Partitions:
             blocks=[blocks[k] for k in kept],
             heads=self.engine.persist([heads[k] for k in kept]),
             labels=[self.labels[k] for k in kept],
+            files=None,
         )
 
     def of_whole_queries(self) -> "Partitions":

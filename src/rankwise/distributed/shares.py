@@ -1,7 +1,7 @@
 """What each partition contributes to the normal equations, queries split over others included."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
-from rankwise.distributed.partitions import PartitionRows, Partitions, split_ids, stack_rows
+from rankwise.distributed.partitions import (
+    PartitionFile,
+    PartitionRows,
+    Partitions,
+    are_among,
+    join_blocks,
+    split_ids,
+    stack_rows,
+)
 from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.split_queries import GradeCounts, QueryShare, SplitQueries
-from rankwise.rankers.linear.statistics import Statistics
+from rankwise.rankers.linear.statistics import OnePassError, ScoredRows, Statistics, accumulate
 from rankwise.solve.operators import GraphOperator, NormalOperator, normal_operator
 from rankwise.solve.rows import as_rows
 
@@ -59,14 +67,17 @@ class LocalGraphs:
                 n_queries, n_ignored = graph.queries.n_queries, graph.n_ignored_queries
             except NothingToLearnError:
                 n_queries = n_ignored = Queries.from_qid(whole.qid).n_queries
-        bundles = None
-        if share is not None:
-            split = block.of_queries(ids)
-            grade = _counts(split, options["ties"]).grade
-            graph = share.local_graph(grade, split.y, split.qid, split.weights)
-            graphs.append((split.X, graph))
-            bundles = share.bundles(grade, split.weights).means(split.X)
-        return cls(graphs, bundles, n_queries, n_ignored)
+        if share is None:
+            return cls(graphs, None, n_queries, n_ignored)
+        split = cls.of_split(block.of_queries(ids), share, options["ties"])
+        return cls([*graphs, *split.graphs], split.bundles, n_queries, n_ignored)
+
+    @classmethod
+    def of_split(cls, split: PartitionRows, share: QueryShare, ties: Any) -> Self:
+        """Build from rows of split queries alone."""
+        grade = _counts(split, ties).grade
+        graph = share.local_graph(grade, split.y, split.qid, split.weights)
+        return cls([(split.X, graph)], share.bundles(grade, split.weights).means(split.X), 0, 0)
 
     def statistics(self, n_features: int) -> Statistics:
         """Add up ``X' L X`` and ``X' r``."""
@@ -129,13 +140,12 @@ class SharedProblem:
     def of(cls, partitions: Partitions, options: dict[str, Any]) -> Self:
         """Find the split queries, and what each partition holds of them: labels only."""
         split = split_ids(partitions.ids())
+        if not any(len(ids) for ids in split):
+            return cls(partitions, split, [None] * len(split), None, options)
         counts = partitions.engine.compute(
             partitions.each_head("count", _count, split, options["ties"])
         )
-        known = [c for c in counts if c is not None]
-        if not known:
-            return cls(partitions, split, [None] * len(counts), None, options)
-        found = SplitQueries.of(known, **options)
+        found = SplitQueries.of([c for c in counts if c is not None], **options)
         in_turn = iter(found.shares)
         shares = [None if c is None else next(in_turn) for c in counts]
         n_split = found.graph.queries.n_queries
@@ -150,13 +160,24 @@ class SharedProblem:
 
     def statistics(self) -> Statistics:
         """Return ``X' L X`` and ``X' r`` of everything: one pass, one sum."""
-        engine, n_features = self.partitions.engine, self.partitions.n_features
-        both = self._each("statistics", _share_of_statistics, n_features)
+        engine, partitions = self.partitions.engine, self.partitions
+        function: Callable[..., tuple[Statistics, Matrix | None]] = share_of_statistics
+        rows = partitions.blocks
+        if partitions.files is not None:
+            rows, function = partitions.files, share_of_file
+        both = engine.call_each(
+            "statistics", function, partitions.labels, rows, self.split, self.shares,
+            [self.options] * len(rows), partitions.n_features,
+        )  # fmt: skip
         grams = [engine.call("gram", _first, one, number=k) for k, one in enumerate(both)]
-        bundles = [engine.call("bundles", _second, one, number=k) for k, one in enumerate(both)]
-        total, *rows = engine.compute([engine.add(grams), *bundles])
+        bundles = [
+            engine.call("bundles", _second, one, number=k)
+            for k, (one, share) in enumerate(zip(both, self.shares, strict=True))
+            if share is not None
+        ]
+        total, *means = engine.compute([engine.add(grams), *bundles])
         if self.graph is not None:
-            total = total + _statistics(_stacked(rows), self.graph)
+            total = total + _statistics(stack_rows(means), self.graph)
         return Statistics(
             total.gram,
             total.moment,
@@ -203,15 +224,50 @@ def refuse_ordered_weights(query_weight: Any) -> None:
         )
 
 
-def _share_of_statistics(
+def share_of_statistics(
     block: PartitionRows,
     ids: NDArray[Any],
     share: QueryShare | None,
     options: dict[str, Any],
     n_features: int,
 ) -> tuple[Statistics, Matrix | None]:
+    """Add up a block, and return the mean rows of its bundles of split queries."""
     local = LocalGraphs.of(block, ids, share, options)
     return local.statistics(n_features), local.bundles
+
+
+def share_of_file(
+    file: PartitionFile,
+    ids: NDArray[Any],
+    share: QueryShare | None,
+    options: dict[str, Any],
+    n_features: int,
+) -> tuple[Statistics, Matrix | None]:
+    """Add up a file part by part; as a whole where rows of a query stand in several places."""
+    split: list[PartitionRows] = []
+    try:
+        chunks = _whole_queries(file, ids, split)
+        total = accumulate(chunks, n_features, options, file.memory)
+    except OnePassError:
+        return share_of_statistics(file.read(), ids, share, options, n_features)
+    if share is None:
+        return total, None
+    local = LocalGraphs.of_split(join_blocks(split), share, options["ties"])
+    return total + local.statistics(n_features), local.bundles
+
+
+def _whole_queries(
+    file: PartitionFile, ids: NDArray[Any], split: list[PartitionRows]
+) -> Iterator[ScoredRows]:
+    """Yield the rows of whole queries; rows of split ones are put aside."""
+    for block in file.chunks():
+        is_split = are_among(block.qid, ids) if len(ids) else np.zeros(block.n_items, dtype=bool)
+        if is_split.any():
+            aside = block.take(is_split)
+            split.append(replace(aside, X=aside.X.copy()))
+        rows = block.take(~is_split)
+        if rows.n_items:
+            yield ScoredRows(rows.X, rows.y, rows.qid)
 
 
 def _first(pair: tuple[Any, Any]) -> Any:

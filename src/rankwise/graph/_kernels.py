@@ -36,11 +36,10 @@ def group_means(V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatA
 
 @njit(cache=True)
 def centred_rows(
-    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray
-) -> FloatArray:
-    """Return ``scale * (row - mean of its group)``, and zeros for rows of group -1."""
+    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
+) -> None:
+    """Fill in ``scale * (row - mean of its group)``, and zeros for rows of group -1."""
     n_items, n_columns = V.shape
-    out = np.empty((n_items, n_columns))
     for i in range(n_items):
         g = group[i]
         if g >= 0:
@@ -48,8 +47,8 @@ def centred_rows(
             for j in range(n_columns):
                 out[i, j] = c * (V[i, j] - means[g, j])
         else:
-            out[i] = 0.0
-    return out
+            for j in range(n_columns):
+                out[i, j] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -132,8 +132,10 @@ class CliqueLaplacian(GraphLaplacian):
     def __matmul__(self, V: FloatArray) -> FloatArray:
         columns = V.reshape(self.n_items, -1)
         means = self.means(columns)
+        out = np.empty(columns.shape)
         # [PTA09] eq. (25), [APS10] eq. (4)
-        return centred_rows(columns, means, self.group, self.edge_weight).reshape(V.shape)
+        centred_rows(columns, means, self.group, self.edge_weight, out)
+        return out.reshape(V.shape)
 
     def diagonal(self) -> FloatArray:
         """Return the degree of every item."""
@@ -149,9 +151,11 @@ class CliqueLaplacian(GraphLaplacian):
         n_features = Z.shape[1]
         rows = max(1, BLOCK_BYTES // (8 * n_features))
         G = np.zeros((n_features, n_features), order="F")
+        buffer = np.empty((min(rows, self.n_items), n_features))
         for start in range(0, self.n_items, rows):
             block = slice(start, start + rows)
-            H = centred_rows(Z[block], means, self.group[block], scale[block])
+            H = buffer[: min(rows, self.n_items - start)]
+            centred_rows(Z[block], means, self.group[block], scale[block], H)
             G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
         return np.triu(G) + np.triu(G, 1).T
 
@@ -169,7 +173,8 @@ class CliqueLaplacian(GraphLaplacian):
             for start in range(starts[first], starts[last], rows):
                 block = order[start : min(start + rows, starts[last])]
                 dense = Z[block].toarray()
-                H = centred_rows(dense, means, self.group[block] - first, scale[block])
+                H = np.empty(dense.shape)
+                centred_rows(dense, means, self.group[block] - first, scale[block], H)
                 G += H.T @ H
         return G
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from rankwise.core.arrays import IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, refuse_stream
@@ -51,8 +51,14 @@ class DataStream(ABC):
     zero_based: bool | None = None
 
     @abstractmethod
-    def chunks(self) -> Iterator[RankingData]:
-        """Read the file from its beginning."""
+    def chunks(self, *, reuse: bool = False) -> Iterator[RankingData]:
+        """Read the file from its beginning.
+
+        Parameters
+        ----------
+        reuse : bool
+            Whether the rows of a chunk may be overwritten by those of the next.
+        """
 
 
 @final
@@ -64,8 +70,8 @@ class SvmlightStream(DataStream):
     scan: SvmlightScan
     chunk_bytes: int
 
-    def chunks(self) -> Iterator[RankingData]:
-        """Read the file from its beginning."""
+    def chunks(self, *, reuse: bool = False) -> Iterator[RankingData]:  # noqa: ARG002
+        """Read the file from its beginning; every chunk has memory of its own."""
         return iter_svmlight(self.path, self.scan, comments="skip", chunk_bytes=self.chunk_bytes)
 
 
@@ -80,17 +86,19 @@ class ParquetStream(DataStream):
     qid: str | None
     batch_size: int
 
-    def chunks(self) -> Iterator[RankingData]:
+    def chunks(self, *, reuse: bool = False) -> Iterator[RankingData]:
         """Read the file from its beginning."""
+        buffer = np.empty((min(self.batch_size, self.n_items) if reuse else 0, self.n_features))
         columns = [*self.feature_names, self.y, *if_any(self.qid)]
         first = 0
         with open_parquet(self.table.path) as file:
             for batch in file.iter_batches(batch_size=self.batch_size, columns=columns):
-                yield self._data(batch, first)
+                n_rows = batch.num_rows
+                X = buffer[:n_rows] if reuse else np.empty((n_rows, self.n_features))
+                yield self._data(batch, first, X)
                 first += batch.num_rows
 
-    def _data(self, batch: Any, first: int) -> RankingData:
-        X = np.empty((batch.num_rows, self.n_features))
+    def _data(self, batch: Any, first: int, X: FloatArray) -> RankingData:
         for j, name in enumerate(self.feature_names):
             X[:, j] = self.table.numbers(name, batch.column(name), first)
         y = self.table.numbers(self.y, batch.column(self.y), first)

@@ -206,7 +206,7 @@ def gather(stream: DataStream, graph_options: dict[str, Any], memory: int) -> St
 
 
 def _scored_rows(stream: DataStream) -> Iterator[ScoredRows]:
-    for data in stream.chunks():
+    for data in stream.chunks(reuse=True):
         y = _scores(data)
         qid = np.zeros(len(y), dtype=np.intp) if data.qid is None else data.qid
         yield ScoredRows(data.X, y, qid)
@@ -259,7 +259,7 @@ def stored_operator(
 
 def _store(stream: DataStream, store: RowStore) -> tuple[FloatArray, NDArray[Any] | None]:
     scores, ids = _Vector(stream.n_items), _Vector(stream.n_items)
-    for data in stream.chunks():
+    for data in stream.chunks(reuse=True):
         store.append(data.X)
         scores.append(_scores(data))
         if data.qid is not None:

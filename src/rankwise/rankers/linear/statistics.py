@@ -238,7 +238,7 @@ def accumulate(
     Parameters
     ----------
     chunks : iterable of ScoredRows
-        The rows in order.
+        The rows in order; those of a chunk may be overwritten by the next.
     n_features : int
         Number of columns.
     graph_options : dict
@@ -292,7 +292,7 @@ class _QueryBuffer:
             self._wait(chunk.take(slice(last, None)))
 
     def _wait(self, rows: ScoredRows) -> None:
-        self.waiting.append(rows)
+        self.waiting.append(rows._replace(X=rows.X.copy()))  # the next chunk may overwrite it
         if sum(chunk.n_bytes for chunk in self.waiting) > self.memory:
             ties_kept = self.graph_options["ties"] == "keep"
             (qid,) = rows.qid[:1].tolist()
