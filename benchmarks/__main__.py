@@ -31,9 +31,10 @@ TABLES = {
     "ask": "Asking in a browser",
     "serve": "Serving",
     "growth": "Growth with size",
+    "distributed": "On a cluster",
     "gpu": "On a GPU",
 }
-SECTIONS = {"growth", "serve", "gpu"}
+SECTIONS = {"growth", "serve", "distributed", "gpu"}
 PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
