@@ -2,6 +2,7 @@
 
 import inspect
 import pkgutil
+import re
 import sys
 from importlib import import_module
 from itertools import groupby
@@ -25,18 +26,29 @@ extensions = [
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+}
 html_math_renderer = "mathml"
 html_sidebars = {
-    name: [] for name in ("install", "coming-from", "references", "glossary", "changelog")
+    name: []
+    for name in ("install", "coming-from", "references", "glossary", "changelog", "recorded/*")
 }
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 suppress_warnings = ["myst.header"]
-source_suffix = {".rst": "restructuredtext"}
-exclude_patterns = ["_build"]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
 default_role = None
 language = "en_GB"
 nitpicky = False
@@ -139,6 +151,22 @@ def write_pages(_app):
             path.write_text(text)
 
 
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def write_recorded(_app):
+    """Copy the recorded results of benchmarks and experiments, with their pictures."""
+    RECORDED.mkdir(exist_ok=True)
+    for folder in ("benchmarks", "experiments"):
+        results = Path(__file__).parents[1] / folder / "RESULTS.md"
+        text = results.read_text()
+        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
+            (RECORDED / picture).write_bytes((results.parent / picture).read_bytes())
+        target = RECORDED / f"{folder}.md"
+        if not target.exists() or target.read_text() != text:
+            target.write_text(text)
+
+
 def append_table(_app, docname, source):
     """Append the table of public names to the API page."""
     if docname == "api/index":
@@ -149,5 +177,6 @@ def setup(app):
     """Hook the steps into the build; the API page is read anew, as the names may have changed."""
     app.connect("builder-inited", write_pages)
     app.connect("builder-inited", write_pictures)
+    app.connect("builder-inited", write_recorded)
     app.connect("env-get-outdated", lambda *_: ["api/index"])
     app.connect("source-read", append_table)
