@@ -19,6 +19,7 @@ EXPERIMENTS = {
     "parse_costs": "Ranking of parses ([PTA09] Table 2, [PTAB07] Table 8)",
     "letor": "LETOR and LambdaMART, five folds",
     "auto": "Rankers that choose by themselves, five folds",
+    "search_engine": "A search engine, reranked",
     "training_time": "Training time with a Gaussian kernel ([PTA09] Table 1)",
     "reuters_auc": "AUC from 500 documents ([PTA09] Tables 4-5)",
     "jester_costs": "Costs on joke ratings ([PTA09] Table 6)",

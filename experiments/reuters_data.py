@@ -51,7 +51,7 @@ class Corpus:
 def read_corpus() -> Corpus:
     """Read the 9,603 training and 3,299 test documents, in the order of the files."""
     texts, topics, is_train = [], [], []
-    for split, found, rest in _documents():
+    for split, found, rest in documents():
         text = _TEXT.search(rest)
         texts.append(_TAG.sub(" ", html.unescape(text.group(1))) if text else "")
         topics.append(frozenset(_TOPIC.findall(found)))
@@ -60,7 +60,7 @@ def read_corpus() -> Corpus:
     return Corpus(counts, tuple(topics), np.array(is_train))
 
 
-def _documents() -> list[tuple[str, str, str]]:
+def documents() -> list[tuple[str, str, str]]:
     """Return split, topics and the rest of every document of the split."""
     found: list[tuple[str, str, str]] = []
     with tarfile.open(data_path("reuters21578", "reuters21578_sgm.tar.xz")) as archive:
