@@ -159,3 +159,37 @@ def test_the_report_opens_and_asks_nobody(browser, page):
     assert HOSTILE in text(browser, "table")
     assert browser.get_log("browser") == []
     assert hosts_asked(browser) == {urlsplit(page).netloc}
+
+
+CONTRASTS = """
+const channel = v => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; };
+const light = c => .2126 * channel(c[0]) + .7152 * channel(c[1]) + .0722 * channel(c[2]);
+const rgba = s => s.match(/[\\d.]+/g).map(Number);
+const ground = e => {
+  for (; e; e = e.parentElement) {
+    const c = rgba(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  }
+  return [255, 255, 255];
+};
+return [...document.querySelectorAll('body *')]
+  .filter(e => e.offsetParent !== null && !e.disabled)
+  .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()))
+  .map(e => {
+    const [a, b] = [light(rgba(getComputedStyle(e).color)), light(ground(e))];
+    return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.outerHTML.slice(0, 80)];
+  });
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(browser, page, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    join(browser, page)
+    press(browser, "1")
+    wait_for(lambda: answers(browser) == 1)
+    found = browser.execute_script(CONTRASTS)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    assert len(found) > 10
+    assert [text for ratio, text in found if ratio < 4.5] == []  # WCAG AA
