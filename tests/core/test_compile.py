@@ -1,6 +1,7 @@
 """Kernels compile anywhere, and loading and predicting needs none of them."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -112,3 +113,60 @@ def test_a_cache_that_can_only_be_read_is_read(tmp_path, given):
     out = run_kernels(tmp_path, code, **folder)
     assert out.stdout == "1\n"
     assert "cannot be kept" not in out.stderr
+
+
+FOREIGN = b"crankwise_that_is_gone\nTable\n."
+"""A pickle of a class whose module does not exist: what an upgrade leaves behind."""
+
+
+def stale(path):
+    """Let an index name a module that is gone, as a release that moves a module does."""
+    with path.open("rb") as file:
+        version = pickle.load(file)
+    path.write_bytes(pickle.dumps(version) + FOREIGN)
+
+
+DAMAGES = {
+    "stale": ("*.nbi", stale),
+    "cut off": ("*.nbi", lambda path: path.write_bytes(path.read_bytes()[:50])),
+    "empty": ("*.nbi", lambda path: path.write_bytes(b"")),
+    "stale code": ("*.nbc", lambda path: path.write_bytes(FOREIGN)),
+    "code cut off": ("*.nbc", lambda path: path.write_bytes(path.read_bytes()[:500])),
+    "no code": ("*.nbc", lambda path: path.unlink()),
+}
+HITS = (
+    "from kernels import shifted_square as f; "
+    "print(f(3), sum(f.compiled().stats.cache_hits.values()))"
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_compiled_code_that_cannot_be_read_is_compiled_anew_and_kept(damage, tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run_kernels(tmp_path, HITS, **folder).stdout == "10 0\n"
+    pattern, change = DAMAGES[damage]
+    changed = list((tmp_path / "cache").rglob(pattern))
+    assert changed
+    for path in changed:
+        change(path)
+    assert run_kernels(tmp_path, HITS, **folder).stdout == "10 0\n"
+    assert run_kernels(tmp_path, HITS, **folder).stdout == "10 1\n"
+
+
+def test_a_read_only_cache_that_cannot_be_read_counts_as_none(tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run_kernels(tmp_path, HITS, **folder)
+    for path in (tmp_path / "cache").rglob("*.nbi"):
+        stale(path)
+    out = run_kernels(tmp_path, NOWHERE + HITS, **folder)
+    assert out.stdout == "10 0\n"
+    assert out.stderr.count("Compiled code cannot be kept") == 1
+
+
+def test_a_full_disk_under_the_cache_stops_nothing(tmp_path):
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    ignored = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    out = run_kernels(tmp_path, ignored + code + HITS, **folder)
+    assert out.stdout == "10 0\n"
+    assert out.stderr.count("Compiled code cannot be kept") == 1

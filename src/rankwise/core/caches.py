@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FunctionType
 from typing import Any, final
 
@@ -23,13 +24,37 @@ def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept
         return compiled
     readable = [cache for cache in _read_only_caches(function) if cache is not None]
     try:
-        written: Any = caching.FunctionCache(function)
+        written: Any = WrittenCache(function)
     except RuntimeError:  # no folder that may be written
         written = None
         if not readable:
             _say_once()
     compiled._cache = _layered_cache(readable, written)
     return compiled
+
+
+@final
+class WrittenCache(caching.FunctionCache):
+    """A cache whose unreadable entries are compiled anew, and which need not be writable for ever.
+
+    An entry cannot be read if it was cut off, or if it names a module of another release.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a signature, None if there is none that can be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever unpickling foreign bytes raises
+            with suppress(OSError):
+                self.flush()  # an index that cannot be read could not be added to either
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled code of a signature; a full disk is said once and stops nothing."""
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            _say_once()
 
 
 def _read_only_caches(function: FunctionType) -> Iterator[Any]:
@@ -77,11 +102,12 @@ def _layered_cache(readable: list[Any], written: Any) -> Any:
             return (readable[0] if written is None else written).cache_path
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            for cache in [*readable, last]:
-                found = cache.load_overload(sig, target_context)
-                if found is not None:
-                    return found
-            return None
+            for cache in readable:
+                with suppress(Exception):  # what cannot be read is compiled anew
+                    found = cache.load_overload(sig, target_context)
+                    if found is not None:
+                        return found
+            return last.load_overload(sig, target_context)
 
         def save_overload(self, sig: Any, data: Any) -> None:
             if written is None:
