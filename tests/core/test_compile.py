@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import pty
 import subprocess
 import sys
 
@@ -170,3 +171,69 @@ def test_a_full_disk_under_the_cache_stops_nothing(tmp_path):
     out = run_kernels(tmp_path, ignored + code + HITS, **folder)
     assert out.stdout == "10 0\n"
     assert out.stderr.count("Compiled code cannot be kept") == 1
+
+
+CONSTANTS = """
+from rankwise.core.compile import njit
+
+@njit(cache=True)
+def power(x, n, negated):
+    out = 1
+    for _ in range(n):
+        out *= x
+    return -out if negated else out
+
+@njit(cache=True)
+def both(x, n):
+    return power(x, n, False) + power(x, 2, False) + power(3, 2, True)
+"""
+
+
+def test_constants_are_compiled_as_the_values_they_are(tmp_path):
+    (tmp_path / "constants.py").write_text(CONSTANTS)
+    code = "from constants import both, power; print(both(2, 3), len(power.compiled().overloads))"
+    assert run_kernels(tmp_path, code).stdout == "3 1\n"
+
+
+SLOW = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from numba.core import event
+from rankwise.core import caches
+from kernels import square
+caches.SECONDS_WITHOUT_A_WORD = 0.2
+
+class Delay(event.Listener):
+    def on_start(self, event):
+        time.sleep(0.5)
+    def on_end(self, event):
+        pass
+
+square.compiled()
+event.register("numba:compile", Delay())
+square(3), square(2.5)
+print("done", file=sys.stderr)
+"""
+
+
+def test_a_terminal_is_told_once_of_long_compilations_and_never_of_kept_code(tmp_path):
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", SLOW, str(tmp_path)]
+    assert on_terminal(command, environment) == "compiling, once ...\r\ndone\r\n"
+    assert on_terminal(command, environment) == "done\r\n"
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "other")
+    piped = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert piped.stderr == "done\n"
+
+
+def on_terminal(command, environment):
+    """Run a command whose standard error is a terminal, and return what it shows."""
+    ours, theirs = pty.openpty()
+    try:
+        subprocess.run(command, env=environment, stderr=theirs, check=True)
+        os.set_blocking(ours, False)
+        return os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -4,7 +4,9 @@ Imports numba, and is itself imported when the first kernel is called.
 """
 
 import os
+import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,14 +14,18 @@ from types import FunctionType
 from typing import Any, final
 
 import numba
-from numba.core import caching, config
+from numba.core import caching, config, event, types
 
+_LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
+_WATCHED = threading.Event()
 
 
 def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept: bool) -> Any:
     """Return numba's function, with a cache if wanted."""
-    compiled = numba.njit(**options)(function)
+    compiled = numba.njit(**options, no_cfunc_wrapper=True)(function)
+    _compile_constants_as_values(compiled)
+    _watch_once()
     if not is_kept:
         return compiled
     readable = [cache for cache in _read_only_caches(function) if cache is not None]
@@ -31,6 +37,62 @@ def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept
             _say_once()
     compiled._cache = _layered_cache(readable, written)
     return compiled
+
+
+def _compile_constants_as_values(compiled: Any) -> None:
+    """Let kernels that call this one with 0, 1 or True share one compilation with all others."""
+    template_of = compiled.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        plain = [types.unliteral(arg) for arg in args]
+        return template_of(plain, {name: types.unliteral(arg) for name, arg in kws.items()})
+
+    compiled.get_call_template = get_call_template
+
+
+SECONDS_WITHOUT_A_WORD = 1.0
+"""Compiling may take this long before a terminal says so."""
+
+
+@final
+class CompilationNotice(event.Listener):
+    """Say once on a terminal that the package is compiling, when that takes more than a second."""
+
+    def __init__(self) -> None:
+        self._depth, self._spent, self._begun = 0, 0.0, 0.0
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, _: Any) -> None:
+        """Start the clock as the outermost kernel begins to compile."""
+        self._depth += 1
+        if self._depth == 1 and self._spent < SECONDS_WITHOUT_A_WORD and _on_terminal():
+            self._begun = time.monotonic()
+            self._timer = threading.Timer(SECONDS_WITHOUT_A_WORD - self._spent, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, _: Any) -> None:
+        """Stop the clock."""
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._spent += time.monotonic() - self._begun
+
+    def _say(self) -> None:
+        sys.stderr.write("compiling, once ...\n")
+        sys.stderr.flush()
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _watch_once() -> None:
+    with _LOCK:
+        if not _WATCHED.is_set():
+            _WATCHED.set()
+            event.register("numba:compile", CompilationNotice())
 
 
 @final
