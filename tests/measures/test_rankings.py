@@ -7,7 +7,13 @@ import pytest
 
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import precision_sums, sort_items, swapped_pairs
-from rankwise.measures.rankings import Judgements, Rankings, run_cells
+from rankwise.measures.rankings import (
+    Judgements,
+    Rankings,
+    SortingWork,
+    run_cells,
+    sort_uncompiled,
+)
 
 
 def drawn():
@@ -80,6 +86,15 @@ def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
         same = np.r_[False, sorted_keys[1:] == sorted_keys[:-1]]
         same[starts[:-1][sizes > 0]] = False
         np.testing.assert_array_equal(tied[v], same)
+    uncompiled = sort_uncompiled(keys, base, starts)
+    np.testing.assert_array_equal(uncompiled.order, order)
+    np.testing.assert_array_equal(uncompiled.tied, tied)
+
+
+def test_code_is_compiled_when_there_is_enough_to_sort():
+    work = SortingWork(10_000)
+    assert [work.is_small(1_000) for _ in range(5)] == [True, True, True, False, False]
+    assert not SortingWork(10_000).is_small(20_000)
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3, 50])

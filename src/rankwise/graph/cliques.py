@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
@@ -112,7 +112,7 @@ class CliqueLaplacian(GraphLaplacian):
         """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
         if sparse.issparse(V):
             return self._collect(self.share) @ V
-        return group_means(V, self.group, self.weight, self.mass)
+        return group_means(freeze(V), self.group, self.weight, self.mass)
 
     def totals(self, V: FloatArray) -> FloatArray:
         """Return the plain sum over each group, shape (n_groups, k)."""
@@ -134,7 +134,7 @@ class CliqueLaplacian(GraphLaplacian):
         means = self.means(columns)
         out = np.empty(columns.shape)
         # [PTA09] eq. (25), [APS10] eq. (4)
-        centred_rows(columns, means, self.group, self.edge_weight, out)
+        centred_rows(freeze(columns), means, self.group, self.edge_weight, out)
         return out.reshape(V.shape)
 
     def diagonal(self) -> FloatArray:
@@ -155,7 +155,7 @@ class CliqueLaplacian(GraphLaplacian):
         for start in range(0, self.n_items, rows):
             block = slice(start, start + rows)
             H = buffer[: min(rows, self.n_items - start)]
-            centred_rows(Z[block], means, self.group[block], scale[block], H)
+            centred_rows(freeze(Z[block]), means, self.group[block], scale[block], H)
             G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
         return np.triu(G) + np.triu(G, 1).T
 
@@ -174,7 +174,7 @@ class CliqueLaplacian(GraphLaplacian):
                 block = order[start : min(start + rows, starts[last])]
                 dense = Z[block].toarray()
                 H = np.empty(dense.shape)
-                centred_rows(dense, means, self.group[block] - first, scale[block], H)
+                centred_rows(freeze(dense), means, self.group[block] - first, scale[block], H)
                 G += H.T @ H
         return G
 

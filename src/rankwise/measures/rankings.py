@@ -274,9 +274,44 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
 
+@final
+class SortingWork:
+    """Count what is sorted without compiled code, until compiling that code would have paid."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def is_small(self, n_keys: int) -> bool:
+        """Tell whether so many more keys are still too few to compile for, and count them."""
+        self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
+        return self.left > 0
+
+
+KEYS_PER_CALL = 2_000
+"""What a call costs without compiled code, as a number of keys."""
+
+WORK = SortingWork(1_000_000)
+"""A million keys take a fraction of a second, and compiling takes seconds."""
+
+
 def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
+    if WORK.is_small(keys.size):
+        return sort_uncompiled(keys, base, starts)
     order = np.empty(keys.shape, dtype=np.uint32)
     tied = np.empty(keys.shape, dtype=np.bool_)
     run_cells(sort_items, starts, len(keys), keys, base, order, tied)
     return SortedRanking(order, tied)
+
+
+def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
+    """Return what ``sort_items`` finds, several times slower and at once."""
+    sizes = np.diff(starts)
+    query = np.broadcast_to(np.repeat(np.arange(len(sizes)), sizes), keys.shape)
+    of_base = keys[:, base]
+    found = np.lexsort((-of_base, query), axis=-1)
+    ranked = np.take_along_axis(of_base, found, axis=-1)
+    tied = np.zeros(keys.shape, dtype=np.bool_)
+    tied[:, 1:] = ranked[:, 1:] == ranked[:, :-1]
+    tied[:, starts[:-1][sizes > 0]] = False
+    return SortedRanking(base[found], tied)

@@ -106,8 +106,7 @@ def visit(
         assign_queries(targets.plan, scratch, g, q, q + 1, positions)
         loss = cut(targets, q, positions, beta)
         _combination(rows, first, beta, vector)
-        is_new = n_items > 0  # a literal would be compiled on its own
-        gap += improve(planes, q, targets.C[q], local, vector, vector, loss, is_new, direction)
+        gap += improve(planes, q, targets.C[q], local, vector, vector, loss, True, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 
@@ -126,8 +125,7 @@ def visit_given(
     local = _gather(rows, q, w)
     vector, direction = np.empty(len(local)), np.empty(len(local))
     _combination(rows, targets.plan.starts[q], beta, vector)
-    is_new = len(beta) > 0
-    gap = improve(planes, q, targets.C[q], local, vector, vector, loss, is_new, direction)
+    gap = improve(planes, q, targets.C[q], local, vector, vector, loss, True, direction)
     _add_to(rows, q, 1.0, direction, w)
     return gap
 
@@ -141,8 +139,7 @@ def revisit(
     for q in queries:
         local = _gather(rows, q, w)
         direction = np.empty(len(local))
-        is_new = len(local) < 0
-        gap += improve(planes, q, targets.C[q], local, local, local, 0.0, is_new, direction)
+        gap += improve(planes, q, targets.C[q], local, local, local, 0.0, False, direction)
         _add_to(rows, q, 1.0, direction, w)
     return gap
 

@@ -1,4 +1,4 @@
-"""Compiled loops of the nested Cholesky factorisation."""
+"""The nested Cholesky factorisation: products of panels, and compiled loops inside of one."""
 
 import numpy as np
 
@@ -6,7 +6,6 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.compile import njit
 
 
-@njit(cache=True, nogil=True)
 def eliminate(panels: FloatArray, n_columns: int, floor: FloatArray) -> FloatArray:
     """Turn rows [A; B] into [C; B C^-T] in place, where A = C C' is the leading square part.
 
@@ -23,7 +22,7 @@ def eliminate(panels: FloatArray, n_columns: int, floor: FloatArray) -> FloatArr
         last = min(first + width, n_columns)
         panel = panels[k]
         for j in range(k):
-            panel[first:, : last - first] -= np.dot(panels[j, first:], panels[j, first:last].T)
+            panel[first:, : last - first] -= panels[j, first:] @ panels[j, first:last].T
         _eliminate_panel(panel, first, last - first, floor, pivots)
     return pivots
 

@@ -65,11 +65,13 @@ def _fit_user(
         value, loss = _evaluate(targets, u, given, F, scratch, w, beta, vector)
         if value < least:
             least = value
-            best[:] = w
+            for k in range(len(w)):
+                best[k] = w[k]
         gap = improve(planes, 0, targets.C[u], w, vector, vector, loss, True, direction)
         if gap <= tol * value:
             break
-        w += direction
+        for k in range(len(w)):
+            w[k] += direction[k]
 
 
 @njit(cache=True, nogil=True)
@@ -89,7 +91,8 @@ def _evaluate(
         g[i] += dot(F[i], w)
     assign_queries(targets.plan, scratch, g, u, u + 1, positions)
     loss = cut(targets, u, positions, beta) - dot(beta, given)
-    vector[:] = 0.0
+    for k in range(len(vector)):
+        vector[k] = 0.0
     for i in range(len(beta)):
         if beta[i] != 0.0:
             for k in range(len(vector)):
@@ -114,7 +117,8 @@ def _make_planes(size: int) -> Planes:
 
 @njit(cache=True, nogil=True)
 def _reset(planes: Planes) -> None:
-    planes.weights[0, :] = 0.0
+    for slot in range(planes.weights.shape[1]):
+        planes.weights[0, slot] = 0.0
     planes.weights[0, 0] = 1.0
     planes.counts[0] = 1
 
