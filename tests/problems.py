@@ -25,3 +25,23 @@ def problem(seed=0, sizes=(5, 1, 7, 2, 4), n_features=3, grades=3, shuffle=True)
         y = np.digitize(signal, cuts).astype(float)
     order = rng.permutation(n_items) if shuffle else np.arange(n_items)
     return Problem(X[order], y[order], qid[order])
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    pairs: np.ndarray
+    margin: np.ndarray
+    weight: np.ndarray
+
+
+def comparisons_of(p, seed=0, n_per_query=6):
+    """Draw comparisons inside the queries of a problem, some repeated, some contradicting."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for q in np.unique(p.qid):
+        rows = np.flatnonzero(p.qid == q)
+        if len(rows) > 1:
+            pairs += [rng.choice(rows, 2, replace=False) for _ in range(n_per_query)]
+    drawn = np.array(pairs)
+    drawn = np.vstack([drawn, drawn[:2], drawn[:1, ::-1]])
+    return Comparisons(drawn, rng.normal(size=len(drawn)), rng.uniform(0.5, 2, len(drawn)))

@@ -560,3 +560,30 @@ def ranks_within_queries(X, qid):
             n = len(x)
             out[rows, j] = 0.5 if n == 1 else (below + (equal - 1) / 2) / (n - 1)
     return out
+
+
+# --- comparisons inside queries: pair by pair ---------------------------------------------------
+
+
+def compared_pairs_in_queries(pairs, margin, weight, qid, cost, query_weight):
+    """List (i, j, target, weight) of comparisons inside queries, with the weights of queries."""
+    ids, of_pair = list(qid), [qid[i] for i, _ in pairs]
+    listed = []
+    for q, (i, j, z, w) in zip(of_pair, compared_pairs(pairs, margin, weight, cost), strict=True):
+        if query_weight == "items":
+            omega = 1 / ids.count(q)
+        elif query_weight == "pairs":
+            omega = 1.0
+        elif query_weight == "equal":
+            omega = 1 / sum(v for v, other in zip(weight, of_pair, strict=True) if other == q)
+        else:
+            omega = query_weight[q]
+        listed.append((i, j, z, omega * w))
+    return listed
+
+
+def scores_without_queries(K, listed, qid, out, alpha):
+    """Return the scores of all rows by a fit to the pairs that lie in no query of ``out``."""
+    kept = [pair for pair in listed if qid[pair[0]] not in out]
+    L, r = laplacian(kept, len(K))
+    return K @ fit_dual(K, L, r, alpha)

@@ -22,9 +22,9 @@ from rankwise.core.queries import Queries
 @final
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Hold scored items with their queries, or comparisons of items: one of the two.
+    """Hold scored items, or comparisons of items, with the queries of the items.
 
-    Build it with `of`, which checks everything.
+    Build it with `of`, which checks everything. Both ends of a comparison lie in one query.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class TrainingData:
         pair_weight: ArrayLike | None = None,
     ) -> Self:
         """Check the arguments of ``fit`` beside X, which has ``n_items`` rows."""
-        _refuse_both(y, qid, sample_weight, pairs)
+        _refuse_both(y, sample_weight, pairs)
         if pairs is None:
             _refuse_without_pairs(pair_margin, pair_weight)
             return cls._from_scores(n_items, y, qid, sample_weight)
@@ -73,7 +73,8 @@ class TrainingData:
         weight = check_weight("pair_weight", pair_weight, len(checked), "pair")
         return cls(
             n_items,
-            Queries.single(n_items),
+            _queries_of_pairs(qid, checked, n_items),
+            qid is not None,
             pairs=checked,
             pair_margin=freeze(_margins(pair_margin, len(checked))),
             pair_weight=freeze(weight),
@@ -110,6 +111,11 @@ class TrainingData:
         if self.pairs is None or self.pair_margin is None or self.pair_weight is None:
             raise InvalidInputError("Comparisons (`pairs`) must be given here: got scores `y`.")
         return self.pairs, self.pair_margin, self.pair_weight
+
+    @property
+    def pair_queries(self) -> IntArray:
+        """The number of the query of each comparison; refuses scores."""
+        return self.queries.index[self.comparisons[0][:, 0]]
 
     @property
     def is_multi_output(self) -> bool:
@@ -168,17 +174,32 @@ def _margins(margin: ArrayLike | None, n_pairs: int) -> FloatArray:
     return values
 
 
-def _refuse_both(y: object, qid: object, sample_weight: object, pairs: object) -> None:
+def _queries_of_pairs(qid: Any, pairs: IntArray, n_items: int) -> Queries:
+    """Return the queries of the items; refuse comparisons of items of different queries."""
+    queries = Queries.of(qid, n_items)
+    ends = queries.index[pairs]
+    across = ends[:, 0] != ends[:, 1]
+    if across.any():
+        number = int(np.argmax(across))
+        winner, loser = (queries.ids[end] for end in ends[number])
+        raise InvalidInputError(
+            "Both items of a pair must belong to one query: pair "
+            f"{number} joins rows {pairs[number, 0]} of query {winner!r} and {pairs[number, 1]} of "
+            f"query {loser!r}. Leave such pairs out, or leave out `qid` for one global ranking."
+        )
+    return queries
+
+
+def _refuse_both(y: object, sample_weight: object, pairs: object) -> None:
     """Refuse both scores and comparisons, neither, and weights of items beside comparisons."""
     if y is None and pairs is None:
         raise InvalidInputError(
             "`fit` requires y to be passed, but the target y is None. Give scores `y`, "
             "or comparisons `pairs`."
         )
-    if pairs is not None and (y is not None or qid is not None):
+    if pairs is not None and y is not None:
         raise InvalidInputError(
-            "`fit` takes either scores (`y`, `qid`) or comparisons (`pairs`): got both. "
-            "Comparisons need no queries."
+            "`fit` takes either scores (`y`) or comparisons (`pairs`): got both. Leave one out."
         )
     if pairs is not None and sample_weight is not None:
         raise InvalidInputError(

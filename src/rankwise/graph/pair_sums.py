@@ -15,6 +15,7 @@ from rankwise.graph._pair_kernels import find_band_start, sum_partners
 from rankwise.graph.edges import Incidence
 from rankwise.graph.grades import Grades
 from rankwise.graph.preference_graph import pair_targets
+from rankwise.graph.query_weights import QueryWeight
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""
@@ -352,10 +353,10 @@ class ExplicitPairs(PairSet):
     weight: FloatArray
 
     @classmethod
-    def of(cls, data: TrainingData, cost: HingeCost) -> Self:
+    def of(cls, data: TrainingData, cost: HingeCost, query_weight: QueryWeight = "pairs") -> Self:
         """Build from comparisons; the unit cost takes the sign of their margins."""
-        pairs, margin, weight = data.comparisons
-        return cls(Incidence.of(pairs, data.n_items), *pair_targets(cost, margin, weight))
+        pairs, target, weight = pair_targets(data, cost, query_weight)
+        return cls(Incidence.of(pairs, data.n_items), target, weight)
 
     @property
     def n_items(self) -> int:  # type: ignore[override]

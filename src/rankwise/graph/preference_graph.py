@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeAlias, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, as_columns, freeze
+from rankwise.core.arrays import FloatArray, IntArray, as_columns, freeze
 from rankwise.core.checks import check_choice, check_pairs, check_scores
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
@@ -16,7 +16,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.grades import MIN_GAP, Grades, outputs_by_ties
 from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.query_weights import QueryWeight, comparison_query_weight
 
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
@@ -116,7 +116,9 @@ class PreferenceGraph:
         weight: ArrayLike | None = None,
         n_items: int | None = None,
         *,
+        qid: ArrayLike | None = None,
         cost: Cost = "magnitude",
+        query_weight: QueryWeight = "items",
     ) -> Self:
         """Build from comparisons; the same pair may come often and in both directions.
 
@@ -129,10 +131,16 @@ class PreferenceGraph:
         weight : (n_pairs,), optional
             How much each comparison counts; 1 when left out.
         n_items : int, optional
-            Number of items; one more than the largest index when left out.
+            Number of items; the number of `qid`, or one more than the largest index, when left out.
+        qid : (n_items,), optional
+            The query of each item. Both items of a pair must belong to one query.
         cost : {"magnitude", "unit", "relative"}
             The target and weight of a pair with margin z: (z, 1), (sign z, 1) or (z, 1 / z^2); the
             weight times that given.
+        query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
+            What the comparisons of a query are multiplied by, with `qid` only: 1 / n_q with n_q
+            its items, 1, 1 / the number of its comparisons by weight, or given as in
+            `from_scores`.
 
         Notes
         -----
@@ -141,9 +149,12 @@ class PreferenceGraph:
         relative cost, margins below 1e-6 of the largest count as that.
         """
         checked = check_pairs(pairs, n_items)
-        n_items = int(checked.max()) + 1 if n_items is None else n_items
-        data = TrainingData.of(n_items, pairs=checked, pair_margin=margin, pair_weight=weight)
-        return cls.of(data, cost=cost)
+        if n_items is None:
+            n_items = int(checked.max()) + 1 if qid is None else Queries.from_qid(qid).n_items
+        data = TrainingData.of(
+            n_items, qid=qid, pairs=checked, pair_margin=margin, pair_weight=weight
+        )
+        return cls.of(data, cost=cost, query_weight=query_weight)
 
     @classmethod
     def of(
@@ -156,12 +167,12 @@ class PreferenceGraph:
     ) -> Self:
         """Build from what ``fit`` was given; several outputs must be able to share a graph.
 
-        The options are those of `from_scores`. Comparisons have no queries and no ties, so that
-        only `cost` matters for them.
+        The options are those of `from_scores`. Comparisons have no ties, and `query_weight`
+        matters for them where queries were named.
         """
         check_choice("cost", cost, get_args(Cost))
         if not data.is_scored:
-            return cls._of_comparisons(data, cost)
+            return cls._of_comparisons(data, cost, query_weight)
         check_choice("ties", ties, get_args(Ties))
         if ties == "keep" and cost != "magnitude":
             raise InvalidInputError(
@@ -179,9 +190,8 @@ class PreferenceGraph:
         return cls(laplacian, freeze(rhs), data.queries)
 
     @classmethod
-    def _of_comparisons(cls, data: TrainingData, cost: Cost) -> Self:
-        pairs, margin, given_weight = data.comparisons
-        target, weight = pair_targets(cost, margin, given_weight)
+    def _of_comparisons(cls, data: TrainingData, cost: Cost, query_weight: QueryWeight) -> Self:
+        pairs, target, weight = pair_targets(data, cost, query_weight)
         incidence = Incidence.of(pairs, data.n_items)
         rhs = incidence.adjoint(weight * target)  # [PTA09] eq. (17): M N, with (12) and (13)
         laplacian = EdgeLaplacian.of_pairs(incidence, weight)  # [PTA09] eq. (17): M M'
@@ -261,12 +271,21 @@ class OutputGraphs:
 
 
 def pair_targets(
-    cost: Cost, margin: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the target and the weight of comparisons with these margins and weights.
+    data: TrainingData, cost: Cost, query_weight: QueryWeight
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return comparisons with their targets and weights.
 
-    For the relative cost, margins below 1e-6 of the largest count as that.
+    For the relative cost, margins below 1e-6 of the largest count as that. The weights include
+    those of the queries, where queries were named.
     """
+    pairs, margin, weight = data.comparisons
+    if data.has_qid:
+        index = data.pair_queries
+        weight = weight * comparison_query_weight(query_weight, data.queries, index, weight)[index]
+    return pairs, *_by_cost(cost, margin, weight)
+
+
+def _by_cost(cost: Cost, margin: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     if cost == "magnitude":
         return margin, weight  # [PTA09] eq. (21)
     if cost == "unit":

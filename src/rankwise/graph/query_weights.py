@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import check_choice, check_weight
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -32,12 +32,39 @@ def standard_query_weight(kind: str, mass: ArrayLike, square_mass: ArrayLike) ->
     -----
     "items" is [APS10] (3), "pairs" [PTA09] (21), "equal" the end of its Sect. 2.4.
     """
-    check_choice("query_weight", kind, get_args(StandardWeight))
     total = np.asarray(mass, dtype=float)
+    return _by_name(kind, total, (total**2 - np.asarray(square_mass)) / 2)
+
+
+def _by_name(kind: str, n_items: FloatArray, n_pairs: FloatArray) -> FloatArray:
+    """Return omega of queries by name, from the numbers of their items and pairs by weight."""
+    check_choice("query_weight", kind, get_args(StandardWeight))
     if kind == "pairs":
-        return np.ones_like(total)
-    counted = total if kind == "items" else (total**2 - np.asarray(square_mass)) / 2
-    return np.divide(1.0, counted, out=np.zeros_like(total), where=counted > 0)
+        return np.ones_like(n_items)
+    counted = n_items if kind == "items" else n_pairs
+    return np.divide(1.0, counted, out=np.zeros_like(counted), where=counted > 0)
+
+
+def comparison_query_weight(
+    query_weight: QueryWeight, queries: Queries, pair_queries: IntArray, weight: FloatArray
+) -> FloatArray:
+    """Return omega of each query of comparisons.
+
+    Parameters
+    ----------
+    query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
+        1 / n_q, 1, 1 / number of comparisons by weight, or given.
+    queries : Queries
+        The queries of the items.
+    pair_queries : (n_pairs,)
+        The query of each comparison.
+    weight : (n_pairs,)
+        The weight of each comparison.
+    """
+    if not isinstance(query_weight, str):
+        return given_query_weight(query_weight, queries)
+    n_pairs = sum_by(pair_queries, weight, queries.n_queries)
+    return _by_name(query_weight, queries.sizes.astype(float), n_pairs)
 
 
 def given_query_weight(query_weight: Any, queries: Queries) -> FloatArray:

@@ -13,12 +13,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, sum_by
 from rankwise.core.checks import (
     check_length,
-    check_pairs,
     check_scores,
-    check_weight,
     refuse_huge_rows,
     refuse_unusable_rows,
 )
@@ -145,10 +143,14 @@ class Ranker(BaseEstimator, ABC):
             Comparisons in place of `y`: rows of X, the winner first.
         pair_weight : (n_pairs,), optional
             How often each of them was recorded.
+
+        Notes
+        -----
+        With comparisons `qid` may be left out: the share of all of them is returned then.
         """
         check_is_fitted(self)
         if y is None:
-            return self._score_pairs(X, pairs, pair_weight)
+            return self._score_pairs(X, qid, pairs, pair_weight)
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
                 "`score` must be given `qid`, since this ranker was fitted with it: scores compare "
@@ -170,23 +172,28 @@ class Ranker(BaseEstimator, ABC):
         values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
         return float(np.mean(values))
 
-    def _score_pairs(self, X: Any, pairs: Any, weight: ArrayLike | None) -> float:
+    def _score_pairs(self, X: Any, qid: Any, pairs: Any, weight: ArrayLike | None) -> float:
         if pairs is None:
             raise InvalidInputError(
                 "`score` must be given scores `y`, or comparisons `pairs`: got neither."
             )
-        scores = self.predict(X)
-        winner, loser = check_pairs(pairs, len(scores)).T
-        weights = check_weight("pair_weight", weight, len(winner), "pair")
-        lead = scores[winner] - scores[loser]
-        return float(np.average(0.5 + 0.5 * np.sign(lead), weights=weights))
+        scores = self.predict(X, qid=qid)
+        data = TrainingData.of(len(scores), qid=qid, pairs=pairs, pair_weight=weight)
+        (winner, loser), weights = data.comparisons[0].T, data.comparisons[2]
+        right = 0.5 + 0.5 * np.sign(scores[winner] - scores[loser])
+        of_pair = data.pair_queries
+        total = sum_by(of_pair, weights, data.queries.n_queries)
+        compared = total > 0
+        return float(
+            np.mean(sum_by(of_pair, weights * right, len(total))[compared] / total[compared])
+        )
 
     def _remember(self, data: TrainingData) -> None:
         """Store what later calls need to know of the training queries."""
         self.n_queries_ = data.queries.n_queries
         self.fitted_with_qid_ = data.has_qid
         self.training_queries_ = None
-        if data.has_qid:
+        if data.has_qid and data.is_scored:
             first = as_columns(data.scores)[:, 0]
             self.training_queries_ = QueryFingerprints.of(data.queries, first)
 

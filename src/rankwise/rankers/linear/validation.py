@@ -66,9 +66,9 @@ def hold_out(
     """
     if not data.is_scored:
         pairs, _, pair_weight = data.comparisons
-        drawn = _draw(len(pairs), fraction, rng)
+        drawn, n_queries = _draw_pairs(data, fraction, rng)
         validator = validate_by_pairs(X, pairs[drawn], pair_weight[drawn])
-        return ValidationSplit(data.without_pairs(np.flatnonzero(drawn)), validator)
+        return ValidationSplit(data.without_pairs(np.flatnonzero(drawn)), validator, n_queries)
     rows, n_queries = _draw_items(data, fraction, measure, rng)
     weight = None if data.sample_weight is None else data.sample_weight[rows]
     queries = data.queries.take(rows)
@@ -126,6 +126,19 @@ def _draw_items(
     drawn = np.zeros(queries.n_queries, dtype=bool)
     drawn[candidates[_draw(len(candidates), fraction, rng)]] = True
     return np.flatnonzero(drawn[queries.index]), int(drawn.sum())
+
+
+def _draw_pairs(
+    data: TrainingData, fraction: float, rng: np.random.Generator
+) -> tuple[BoolArray, int]:
+    """Return which comparisons are held out, and the number of whole queries they are."""
+    if not data.has_qid:
+        return _draw(len(data.comparisons[0]), fraction, rng), 0
+    compared, of_pair = np.unique(data.pair_queries, return_inverse=True)
+    if len(compared) < 2:
+        return _draw(len(of_pair), fraction, rng), 0
+    drawn = _draw(len(compared), fraction, rng)
+    return drawn[of_pair], int(drawn.sum())
 
 
 def _draw(count: int, fraction: float, rng: np.random.Generator) -> BoolArray:

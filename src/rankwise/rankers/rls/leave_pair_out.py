@@ -17,7 +17,7 @@ from rankwise.core.threads import in_threads, n_threads
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, pair_targets
-from rankwise.graph.query_weights import standard_query_weight
+from rankwise.graph.query_weights import QueryWeight, standard_query_weight
 from rankwise.rankers.closed_form import normal_equations
 from rankwise.rankers.rls._kernels import complete_pairs, graded_pairs
 from rankwise.selection.holdouts import EdgesHeldOut, PairsHeldOut
@@ -745,7 +745,12 @@ def _unweighted(
 
 
 def leave_edge_out(
-    space: FunctionSpace, data: TrainingData, alphas: FloatArray, *, cost: Cost = "magnitude"
+    space: FunctionSpace,
+    data: TrainingData,
+    alphas: FloatArray,
+    *,
+    cost: Cost = "magnitude",
+    query_weight: QueryWeight = "items",
 ) -> EdgesHeldOut:
     r"""Predict each comparison from all the others.
 
@@ -763,10 +768,11 @@ def leave_edge_out(
         The values of alpha.
     cost : {"magnitude", "unit", "relative"}
         As in `PreferenceGraph.from_pairs`.
+    query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
+        As there; the weight of a query stays that of all its comparisons.
     """
-    pairs, margin, weight = data.comparisons
-    margin, weight = pair_targets(cost, margin, weight)
-    graph = PreferenceGraph.of(data, cost=cost)
+    pairs, margin, weight = pair_targets(data, cost, query_weight)
+    graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
     if not space.is_explicit:
         system = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
         return _in_coordinates(system, pairs, margin, weight, alphas)

@@ -282,7 +282,8 @@ def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tu
     """Return the pairs to learn from, and the number of queries that hold none."""
     _check_cost(cost)
     if not data.is_scored:
-        return ExplicitPairs.of(data, cost), 0
+        graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
+        return ExplicitPairs.of(data, cost, query_weight), graph.n_ignored_queries
     y = data.single_output("Fit one RankSVM per output.")
     graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
     grades = Grades.of(data.queries, y, data.weight, keep_ties=False)

@@ -438,8 +438,10 @@ class _Problem:
     def parts(self, cv: Any, measure: Measure, rng: np.random.Generator) -> list[_Part]:
         """Return the folds: of queries, of the items of one query, or of comparisons."""
         if not self.data.is_scored:
-            n_pairs = len(self.data.comparisons[0])
-            folds = Folds.random(check_count("cv", cv), np.arange(n_pairs), rng)
+            groups = np.arange(len(self.data.comparisons[0]))
+            if self.data.has_qid:
+                groups = np.unique(self.data.pair_queries, return_inverse=True)[1]
+            folds = Folds.random(check_count("cv", cv), groups, rng)
             out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
             return [self._part_of_pairs(rows) for rows in out]
         folds = resolve_folds(cv, self.X_given, self.data_given, rng)

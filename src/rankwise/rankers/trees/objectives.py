@@ -85,7 +85,7 @@ class SquaredHinge(TreeObjective):
         graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
         factor = _by_mean_degree(graph.laplacian.diagonal(), data)
         if not data.is_scored:
-            return cls(ExplicitPairs.of(data, cost), factor)
+            return cls(ExplicitPairs.of(data, cost, query_weight), factor)
         y = data.single_output("Grow trees for one output at a time.")
         grades = Grades.of(data.queries, y, data.weight, keep_ties=False)
         omega = grades.query_weights(query_weight)
