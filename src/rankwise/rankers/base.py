@@ -183,10 +183,8 @@ class Ranker(BaseEstimator, ABC):
         right = 0.5 + 0.5 * np.sign(scores[winner] - scores[loser])
         of_pair = data.pair_queries
         total = sum_by(of_pair, weights, data.queries.n_queries)
-        compared = total > 0
-        return float(
-            np.mean(sum_by(of_pair, weights * right, len(total))[compared] / total[compared])
-        )
+        in_order = sum_by(of_pair, weights * right, len(total))
+        return float(np.mean(in_order[total > 0] / total[total > 0]))
 
     def _remember(self, data: TrainingData) -> None:
         """Store what later calls need to know of the training queries."""

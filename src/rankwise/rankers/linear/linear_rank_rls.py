@@ -108,7 +108,8 @@ class LinearRankRLS(PointRanker):
         Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
         values of X are used as they are when left out.
     cost, ties, query_weight
-        As in `RankRLS`. With comparisons `cost` applies to their margins, and the other two do not.
+        As in `RankRLS`. With comparisons `cost` applies to their margins, `query_weight` to those
+        inside queries (`qid`), and `ties` not at all.
     measure : str or Measure
         What decides on validation data given as scores.
     progress : bool or callable
@@ -236,7 +237,8 @@ class LinearRankRLS(PointRanker):
         X_val, y_val, qid_val : optional
             Validation data, in place of a part of the training data.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first.
+            Comparisons in place of `y`: row numbers, winner first. With `qid`, both items of a
+            pair belong to one query.
         pair_margin : (n_pairs,), optional
             By how much each winner leads; 1 when left out.
         pair_weight : (n_pairs,), optional

@@ -63,7 +63,8 @@ class RankRLS(ClosedFormRanker):
     ties : {"drop", "keep"}
         Whether items of equal score form a pair of target 0; kept only with cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-        :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given.
+        :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons it needs
+        `qid`.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, chosen rows of X, or rows themselves.
@@ -165,7 +166,8 @@ class RankRLS(ClosedFormRanker):
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first, repeated and contradicting
-            ones welcome.
+            ones welcome. With `qid`, both items of a pair belong to one query, and
+            `query_weight` applies; without, comparisons have the weights given.
         pair_margin : (n_pairs,), optional
             By how much each winner leads; 1 when left out.
         pair_weight : (n_pairs,), optional

@@ -180,7 +180,7 @@ class RankSVM(PointRanker):
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first; they may repeat and contradict
-            each other.
+            each other. With `qid`, both items of a pair belong to one query.
         pair_margin : (n_pairs,), optional
             By how much each winner should lead, with ``cost="magnitude"``; 1 when left out.
         pair_weight : (n_pairs,), optional
