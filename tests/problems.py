@@ -44,4 +44,5 @@ def comparisons_of(p, seed=0, n_per_query=6):
             pairs += [rng.choice(rows, 2, replace=False) for _ in range(n_per_query)]
     drawn = np.array(pairs)
     drawn = np.vstack([drawn, drawn[:2], drawn[:1, ::-1]])
-    return Comparisons(drawn, rng.normal(size=len(drawn)), rng.uniform(0.5, 2, len(drawn)))
+    margin = rng.uniform(0.3, 2, len(drawn)) * rng.choice([-1, 1, 1], len(drawn))
+    return Comparisons(drawn, margin, rng.uniform(0.5, 2, len(drawn)))

@@ -586,4 +586,6 @@ def scores_without_queries(K, listed, qid, out, alpha):
     """Return the scores of all rows by a fit to the pairs that lie in no query of ``out``."""
     kept = [pair for pair in listed if qid[pair[0]] not in out]
     L, r = laplacian(kept, len(K))
-    return K @ fit_dual(K, L, r, alpha)
+    values, vectors = np.linalg.eigh(K)
+    Z = vectors * np.sqrt(np.maximum(values, 0.0))  # symmetric: accurate for small alpha too
+    return Z @ fit_primal(Z, L, r, alpha)

@@ -2,15 +2,16 @@
 
 from abc import ABC
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
-from rankwise.core.errors import NothingToLearnError
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
@@ -20,8 +21,14 @@ from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
-from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.judging import judge_scores
+from rankwise.selection.holdouts import (
+    EdgesHeldOut,
+    Folds,
+    HeldOut,
+    ValidationData,
+    refuse_partial_validation,
+)
+from rankwise.selection.judging import judge_comparisons, judge_scores
 from rankwise.selection.path import ChoiceRule, SelectionPath, Simplest
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
@@ -81,6 +88,101 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         self.held_out_value_ = float(path.values[position])
         self.held_out_scores_ = scores
         return path.grid[position]
+
+    def _validation(
+        self,
+        X: Matrix,
+        data: TrainingData,
+        X_val: Any,
+        y_val: ArrayLike | None,
+        qid_val: ArrayLike | None,
+        pairs_val: ArrayLike | None,
+        pair_weight_val: ArrayLike | None,
+    ) -> "Validation | None":
+        """Return what decides in place of hold-outs, where `fit` was given something.
+
+        Comparisons are of rows of ``X_val``, or of the training rows X without it.
+        """
+        if pairs_val is None:
+            return self._scored_validation(data, X_val, y_val, qid_val, pair_weight_val)
+        if y_val is not None:
+            raise InvalidInputError(
+                "Validation data must have scores `y_val` or comparisons `pairs_val`: got both. "
+                "Leave one out."
+            )
+        rows: Matrix = X
+        qid: Any = qid_val
+        if X_val is not None:
+            rows = self._check_rows(X_val, reset=False)
+        elif data.has_qid and qid_val is None:
+            qid = data.queries
+        n_rows = rows.shape[0]
+        return Validation(
+            rows, TrainingData.of(n_rows, qid=qid, pairs=pairs_val, pair_weight=pair_weight_val)
+        )
+
+    def _scored_validation(
+        self, data: TrainingData, X_val: Any, y_val: Any, qid_val: Any, pair_weight_val: Any
+    ) -> "Validation | None":
+        if pair_weight_val is not None:
+            raise InvalidInputError(
+                "`pair_weight_val` must come with `pairs_val`: got none. Give both, or leave both "
+                "out."
+            )
+        refuse_partial_validation(X_val, y_val, qid_val)
+        if X_val is None:
+            return None
+        rows = self._check_rows(X_val, reset=False)
+        checked = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
+        n_outputs = as_columns(data.scores).shape[1] if data.is_scored else 1
+        if as_columns(checked.y).shape[1] != n_outputs:
+            raise InvalidInputError(
+                f"`y_val` must have the {n_outputs} outputs of `y`: got "
+                f"{as_columns(checked.y).shape[1]}."
+            )
+        return Validation(rows, TrainingData.of(rows.shape[0], checked.y, checked.queries))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Rows that decide and are not learned from, with their scores or comparisons.
+
+    Parameters
+    ----------
+    X : (n_rows, n_features)
+        The rows.
+    data : TrainingData
+        Their scores and queries, or comparisons of them.
+    """
+
+    X: Matrix
+    data: TrainingData
+
+    def judge(
+        self,
+        held_out: HeldOut,
+        measure: Measure,
+        grid: NDArray[Any],
+        parameter: str,
+        simplest: Simplest,
+        output: int | None = None,
+    ) -> SelectionPath:
+        """Measure the scores of the rows for every value of a parameter.
+
+        Several outputs are averaged, or one of them is measured.
+        """
+        if not self.data.is_scored:
+            leads = leads_of(held_out, self.data)
+            error = held_out.error
+            return judge_comparisons(leads, self.data, error, measure, grid, parameter, simplest)
+        Y = as_columns(self.data.scores)
+        if output is not None:
+            held_out, Y = held_out.output(output), Y[:, output : output + 1]
+        rows = np.arange(len(Y))
+        return judge_scores(
+            held_out, Y, self.data.queries, rows, measure, grid, parameter, simplest
+        )
 
 
 def normal_equations(
@@ -180,6 +282,41 @@ def leave_items_out(
     return HeldOut(scores, error)
 
 
+def leave_comparisons_out(
+    data: TrainingData,
+    folds: Folds,
+    n_values: int,
+    refit: Callable[[IntArray, IntArray, PreferenceGraph], HeldOut],
+    **options: Any,
+) -> EdgesHeldOut:
+    """Leave out folds of comparisons; all items stay.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Comparisons of one global ranking.
+    folds : Folds
+        Which comparisons are held out together.
+    n_values : int
+        Number of values of the parameter to choose.
+    refit, **options
+        As in `leave_items_out`.
+    """
+    pairs, every = data.comparisons[0], np.arange(data.n_items)
+    leads, error = np.full((n_values, len(pairs)), np.nan), np.zeros(n_values)
+    for fold in range(folds.n_folds):
+        out = np.flatnonzero(folds.fold == fold)
+        rest = data.without_pairs(out)
+        rows, ends = np.unique(pairs[out], return_inverse=True)
+        leads[:, out] = 0.0
+        if len(out) and rest.comparisons[2].any():
+            found = refit(every, rows, PreferenceGraph.of(rest, **options))
+            winner, loser = ends.reshape(-1, 2).T
+            leads[:, out] = found.scores[:, winner, 0] - found.scores[:, loser, 0]
+            error = np.maximum(error, found.error)
+    return EdgesHeldOut(leads, error)
+
+
 def judge_folds(
     held_out: HeldOut,
     data: TrainingData,
@@ -188,16 +325,29 @@ def judge_folds(
     grid: NDArray[Any],
     parameter: str,
     simplest: Simplest,
+    output: int | None = None,
 ) -> SelectionPath:
     """Measure held-out scores by query, or by fold where folds hold items of one global ranking.
 
-    Items of weight 0 are not judged. The other parameters are those of `judge_scores`.
+    Items of weight 0 are not judged. The other parameters are those of `judge_scores`; of
+    comparisons those are judged whose items are held out. Several outputs are averaged, or one of
+    them is measured.
     """
+    if not data.is_scored:
+        leads = leads_of(held_out, data)
+        return judge_comparisons(leads, data, held_out.error, measure, grid, parameter, simplest)
+    Y = as_columns(data.scores)
+    if output is not None:
+        held_out, Y = held_out.output(output), Y[:, output : output + 1]
     queries = data.queries if data.has_qid else _folds_as_queries(folds)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
-    return judge_scores(
-        held_out, as_columns(data.scores), queries, rows, measure, grid, parameter, simplest
-    )
+    return judge_scores(held_out, Y, queries, rows, measure, grid, parameter, simplest)
+
+
+def leads_of(held_out: HeldOut, data: TrainingData) -> FloatArray:
+    """Return by how much the winner of each comparison leads, (n_values, n_pairs)."""
+    winner, loser = data.comparisons[0].T
+    return held_out.scores[:, winner, 0] - held_out.scores[:, loser, 0]
 
 
 def _folds_as_queries(folds: Folds) -> Queries:

@@ -172,6 +172,10 @@ class PairsHeldOut:
         right, total, error = zip(*parts, strict=True)
         return cls(np.stack(right), np.stack(total), np.array(error))
 
+    def output(self, k: int) -> Self:
+        """Return the counts of one output."""
+        return type(self)(self.right[:, :, k : k + 1], self.total[:, :, k : k + 1], self.error)
+
     @property
     def concordance(self) -> FloatArray:
         """Share of pairs in the right order, (n_alphas, n_outputs)."""
@@ -265,7 +269,7 @@ def resolve_folds(
     X : (n_items, n_features)
         The rows.
     data : TrainingData
-        Scored items.
+        Scored items, or comparisons inside queries.
     rng : Generator
         Deals random folds.
     n_item_folds : int
@@ -286,7 +290,8 @@ def resolve_folds(
         n_folds = min(n_item_folds, data.n_items)
         return Folds(np.arange(data.n_items) % n_folds, n_folds)
     if callable(getattr(cv, "split", None)):
-        cv = cv.split(X, as_columns(data.scores)[:, 0], None if by_item else groups)
+        y = as_columns(data.scores)[:, 0] if data.is_scored else np.zeros(data.n_items)
+        cv = cv.split(X, y, None if by_item else groups)
     elif not isinstance(cv, Iterable):
         raise InvalidInputError(
             "`cv` must be 'auto', 'leave_query_out', a number of folds, a splitter or a list of "

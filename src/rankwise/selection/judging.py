@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure, weighted_mean
-from rankwise.selection.holdouts import EdgesHeldOut, HeldOut, PairsHeldOut
+from rankwise.selection.holdouts import HeldOut, PairsHeldOut
 from rankwise.selection.path import TRUSTED, SelectionPath, Simplest
 
 PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
@@ -124,7 +125,6 @@ def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) ->
     The standard error is that of a mean over pairs of items, which share items: the spread of the
     items' own shares, as DeLong's for the AUC. It does not know that models overlap.
     """
-    refuse_listwise(measure, "leave_pair_out")
     values = held_out.concordance.mean(axis=1)
     n_pairs = held_out.total.sum(axis=1) / 2
     lean = held_out.right - held_out.concordance[:, None] * held_out.total
@@ -132,16 +132,46 @@ def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) ->
     return _pair_path(values, errors.mean(axis=1), held_out.error, measure, alphas)
 
 
-def judge_edges(
-    held_out: EdgesHeldOut, weight: FloatArray, measure: Measure, alphas: FloatArray
+def judge_comparisons(
+    leads: FloatArray,
+    data: TrainingData,
+    error: FloatArray,
+    measure: Measure,
+    grid: NDArray[Any],
+    parameter: str = "alpha",
+    simplest: Simplest = "largest",
 ) -> SelectionPath:
-    """Turn left-out comparisons into the weighted share of them that come out right."""
-    refuse_listwise(measure, "leave_edge_out")
-    right = (np.sign(held_out.differences) + 1) / 2
-    share = weight / weight.sum()
-    values = right @ share
-    errors = np.sqrt((right - values[:, None]) ** 2 @ share**2)
-    return _pair_path(values, errors, held_out.error, measure, alphas)
+    """Measure the share of held-out comparisons in the right order, by query where there are some.
+
+    Parameters
+    ----------
+    leads : (n_values, n_pairs)
+        By how much each winner leads; a tie counts one half, NaN is not judged.
+    data : TrainingData
+        The comparisons, with their weights and queries.
+    error : (n_values,)
+        The relative rounding error of the leads.
+    measure : Measure
+        The share of pairs in the right order, or in the wrong one.
+    grid, parameter, simplest
+        As in `judge_scores`.
+    """
+    weight, n_queries = data.comparisons[2], data.queries.n_queries
+    right = (np.sign(leads) + 1) / 2
+    counted = np.where(np.isnan(right), 0.0, weight)
+    right = np.nan_to_num(right)
+    if data.has_qid:
+        of_pair = data.pair_queries
+        total = np.stack([sum_by(of_pair, w, n_queries) for w in counted])
+        known = np.stack([sum_by(of_pair, w, n_queries) for w in counted * right])
+        shares = np.divide(known, total, out=np.full_like(total, np.nan), where=total > 0)
+        shown = shares if measure.greater_is_better else 1.0 - shares
+        ones = np.ones(n_queries)
+        return path_of_queries(shown, ones, error, measure, grid, parameter, simplest)
+    share = counted / counted.sum(axis=1, keepdims=True)
+    values = (right * share).sum(axis=1)
+    spread = np.sqrt(((right - values[:, None]) ** 2 * share**2).sum(axis=1))
+    return _pair_path(values, spread, error, measure, grid, parameter, simplest)
 
 
 def _pair_path(
@@ -149,26 +179,29 @@ def _pair_path(
     errors: FloatArray,
     rounding: FloatArray,
     measure: Measure,
-    alphas: FloatArray,
+    grid: NDArray[Any],
+    parameter: str = "alpha",
+    simplest: Simplest = "largest",
 ) -> SelectionPath:
     shown = values if measure.greater_is_better else 1.0 - values
     good = rounding <= TRUSTED
     return SelectionPath(
-        "alpha",
-        alphas,
+        parameter,
+        grid,
         measure,
         np.where(good, shown, np.nan),
         np.where(good, errors, np.nan),
         None,
         rounding,
+        simplest,
     )
 
 
-def refuse_listwise(measure: Measure, cv: str) -> None:
+def refuse_listwise(measure: Measure, judge: str) -> None:
     """Refuse measures that need whole rankings where only pairs are held out."""
     if measure not in PAIR_MEASURES:
         known = ", ".join(repr(m) for m in PAIR_MEASURES)
         raise InvalidInputError(
-            f"cv={cv!r} judges pairs, so the measure must be one of {known}: got {measure!r}. "
-            "Leave out queries for other measures."
+            f"{judge} judges pairs, so the measure must be one of {known}: got {measure!r}. "
+            "Other measures need scores `y` and whole queries."
         )

@@ -1,6 +1,6 @@
 """Folds of comparisons for cross-validation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import IntArray
 from rankwise.core.checks import check_count
 from rankwise.core.errors import InvalidInputError
+from rankwise.selection.holdouts import Folds
 
 
 @final
@@ -83,3 +84,28 @@ class PairKFold:
         _, ends = np.unique(values, return_inverse=True)
         ends = np.sort(ends.reshape(-1, 2), axis=1)
         return np.unique(ends[:, 0] * (ends.max() + 1) + ends[:, 1], return_inverse=True)[1]
+
+
+def resolve_pair_folds(cv: Any, pairs: IntArray, rng: np.random.Generator) -> Folds:
+    """Return the folds of comparisons that ``cv`` asks for.
+
+    Parameters
+    ----------
+    cv : int, splitter or list of folds
+        A number of random folds, in which repeats stay together; a splitter such as `PairKFold`,
+        which is given the pairs; lists of numbers of comparisons.
+    pairs : (n_pairs, 2)
+        The comparisons.
+    rng : Generator
+        Deals random folds.
+    """
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        cv = PairKFold(int(cv), random_state=int(rng.integers(2**31)))
+    if callable(getattr(cv, "split", None)):
+        cv = cv.split(pairs)
+    elif isinstance(cv, str) or not isinstance(cv, Iterable):
+        raise InvalidInputError(
+            "`cv` for comparisons without `qid` must be a number of folds, a splitter of "
+            f"comparisons such as PairKFold, or a list of folds of comparisons: got {cv!r}."
+        )
+    return Folds.from_lists(cv, len(pairs))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from problems import problem
+import reference
+from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import ExplicitSpace, KernelSpace, smallest_space
 from rankwise.features.maps import Identity
@@ -224,3 +225,32 @@ def test_what_lies_elsewhere_counts_as_if_it_were_here(form):
         elsewhere=others,
     )
     np.testing.assert_allclose(found.scores, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
+@pytest.mark.parametrize("cost", ["magnitude", "unit", "relative"])
+@pytest.mark.parametrize("form", ["refit", "update"])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.01)], ids=repr)
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_queries_of_comparisons_left_out_equal_refits(n_features, kernel, form, cost, query_weight):
+    p = problem(seed=5, sizes=SIZES, n_features=n_features)
+    c = comparisons_of(p)
+    options = {"cost": cost, "query_weight": query_weight}
+    graph = PreferenceGraph.from_pairs(c.pairs, c.margin, c.weight, qid=p.qid, **options)
+    listed = reference.compared_pairs_in_queries(c.pairs, c.margin, c.weight, p.qid, **options)
+    space = smallest_space(p.X, kernel, None, graph.laplacian.rank())
+    names = np.unique(p.qid)
+    folds = [names[:1], names[1:3], names[3:]]  # one query, then several together
+    fold_of = np.array([next(k for k, f in enumerate(folds) if q in f) for q in p.qid])
+    found = leave_query_out(space, graph, Folds(fold_of, 3), ALPHAS, form=form)
+    K = kernel(p.X, p.X)
+    for fold, out in enumerate(folds):
+        rows = np.flatnonzero(fold_of == fold)
+        for a, alpha in enumerate(ALPHAS):
+            expected = reference.scores_without_queries(K, listed, p.qid, out, alpha)[rows]
+            scores, scale = found.scores[a, rows, 0], np.abs(expected).max()
+            for q in out:
+                inside = p.qid[rows] == q
+                lead = scores[inside] - scores[inside][0]
+                wanted = expected[inside] - expected[inside][0]
+                np.testing.assert_allclose(lead, wanted, atol=1e-7 * scale)

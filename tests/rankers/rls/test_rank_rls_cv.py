@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.model_selection import GroupKFold, KFold
 
-from problems import problem
+from problems import comparisons_of, problem
 from rankwise import (
     AP,
     NDCG,
@@ -16,13 +16,14 @@ from rankwise import (
     InvalidInputError,
     Linear,
     NumericalError,
+    PairKFold,
     Queries,
     RankRLS,
     RankRLSCV,
     evaluate,
 )
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls import rank_rls_cv
+from rankwise.rankers.rls import hold_outs
 from rankwise.selection.holdouts import Folds
 
 ALPHAS = [0.01, 1.0, 100.0]
@@ -197,8 +198,8 @@ def test_an_interrupted_search_keeps_what_is_done(monkeypatch):
             raise KeyboardInterrupt
         return leave_query_out(*args, **options)
 
-    leave_query_out = rank_rls_cv.leave_query_out
-    monkeypatch.setattr(rank_rls_cv, "leave_query_out", interrupted)
+    leave_query_out = hold_outs.leave_query_out
+    monkeypatch.setattr(hold_outs, "leave_query_out", interrupted)
     ranker = RankRLSCV(ALPHAS, kernel=[Gaussian(g) for g in (0.1, 0.2, 0.4, 0.8)])
     with pytest.warns(ConvergenceWarning, match="after 2 of 4 settings"):
         ranker.fit(p.X, p.y, p.qid)
@@ -343,7 +344,6 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, pairs=PAIRS), "left out one by one"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "without `qid`"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y, np.zeros(26)), "at least two folds"),
-        (lambda: RankRLSCV(cv=5).fit(P.X, pairs=PAIRS), "left out one by one"),
         (lambda: RankRLSCV(cv=1).fit(P.X, P.y, P.qid), "at least 2"),
         (lambda: RankRLSCV(cv=2.5).fit(P.X, P.y, P.qid), "a number of folds"),
         (lambda: RankRLSCV(measure="NDCG").fit(P.X, P.y), "judges pairs"),
@@ -360,7 +360,7 @@ def test_bad_input_is_refused(call, message):
 
 
 def test_many_sparse_features_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(rank_rls_cv, "MOST_UNKNOWNS", 2)
+    monkeypatch.setattr(hold_outs, "MOST_UNKNOWNS", 2)
     p = problem(seed=3, sizes=SIZES)
     with pytest.raises(InvalidInputError, match=r"at most 2 unknowns.*got 3 .*LinearRankRLS"):
         RankRLSCV(ALPHAS).fit(csr_array(p.X), p.y, p.qid)
@@ -396,3 +396,230 @@ def test_an_empty_search_is_refused(parameter):
     p = problem(seed=31)
     with pytest.raises(InvalidInputError, match=f"`{parameter}` must name at least one setting"):
         RankRLSCV(**{parameter: []}).fit(p.X, p.y, p.qid)
+
+
+# --- comparisons inside queries, folds of comparisons -------------------------------------------
+
+
+def share_of_pairs(scores, pairs, weight, qid=None):
+    """Return the share of pairs in the right order, averaged over queries where there are some."""
+    right = (np.sign(np.subtract(*scores[pairs.T])) + 1) / 2
+    of_pair = np.zeros(len(pairs)) if qid is None else qid[pairs[:, 0]]
+    queries = np.unique(of_pair)
+    inside = [of_pair == q for q in queries]
+    return np.mean([np.average(right[i], weights=weight[i]) for i in inside])
+
+
+@pytest.mark.parametrize("query_weight", ["items", "equal"])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("cv", ["auto", "leave_query_out", GroupKFold(3), "lists"], ids=str)
+def test_queries_of_comparisons_are_left_out(cv, kernel, query_weight):
+    p = problem(seed=1, sizes=SIZES)
+    c = comparisons_of(p)
+    folds = queries_of(p)
+    if not isinstance(cv, str):
+        folds = [test for _, test in cv.split(p.X, groups=p.qid)]
+    options = {"kernel": kernel, "query_weight": query_weight}
+    given = {"pair_margin": c.margin, "pair_weight": c.weight}
+    ranker = RankRLSCV(ALPHAS, cv=folds if cv == "lists" else cv, **options)
+    ranker.fit(p.X, qid=p.qid, pairs=c.pairs, **given)
+    expected = []
+    for alpha in ALPHAS:
+        scores = np.empty(len(p.y))
+        for fold in folds:
+            rest = ~np.isin(c.pairs[:, 0], fold)
+            fit = RankRLS(alpha, **options)
+            fit.fit(p.X, qid=p.qid, pairs=c.pairs[rest], **{k: v[rest] for k, v in given.items()})
+            scores[fold] = fit.predict(p.X[fold])
+        expected.append(share_of_pairs(scores, c.pairs, c.weight, p.qid))
+    np.testing.assert_allclose(ranker.path_.values, expected, atol=1e-12)
+    plain = RankRLS(ranker.alpha_, **options).fit(p.X, qid=p.qid, pairs=c.pairs, **given)
+    np.testing.assert_allclose(ranker.predict(p.X), plain.predict(p.X), atol=1e-8)
+    found = share_of_pairs(ranker.held_out_scores_, c.pairs, c.weight, p.qid)
+    assert found == pytest.approx(ranker.held_out_value_)
+
+
+def test_the_disagreement_of_held_out_comparisons_is_what_is_left_of_one():
+    p = problem(seed=1, sizes=SIZES)
+    c = comparisons_of(p)
+    right = RankRLSCV(ALPHAS).fit(p.X, qid=p.qid, pairs=c.pairs)
+    wrong = RankRLSCV(ALPHAS, measure=Disagreement(ties="half")).fit(p.X, qid=p.qid, pairs=c.pairs)
+    np.testing.assert_allclose(wrong.path_.values, 1 - right.path_.values)
+    assert wrong.alpha_ == right.alpha_
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("cv", [4, PairKFold(4, random_state=1), "lists"], ids=str)
+def test_folds_of_comparisons_equal_brute_force(cv, kernel):
+    p = problem(seed=1, sizes=(20,))
+    c = comparisons_of(p, n_per_query=40)
+    if cv == 4:
+        seed = int(generator(0).integers(2**31))
+        folds = [test for _, test in PairKFold(4, random_state=seed).split(c.pairs)]
+    else:
+        folds = [test for _, test in PairKFold(4, random_state=1).split(c.pairs)]
+    ranker = RankRLSCV(ALPHAS, cv=folds if cv == "lists" else cv, kernel=kernel, random_state=0)
+    ranker.fit(p.X, pairs=c.pairs, pair_weight=c.weight)
+    expected = np.empty((len(ALPHAS), len(c.pairs)))
+    for a, alpha in enumerate(ALPHAS):
+        for fold in folds:
+            rest = np.setdiff1d(np.arange(len(c.pairs)), fold)
+            fit = RankRLS(alpha, kernel=kernel)
+            fit.fit(p.X, pairs=c.pairs[rest], pair_weight=c.weight[rest])
+            expected[a, fold] = np.subtract(*fit.predict(p.X)[c.pairs[fold].T])
+    values = np.average(expected > 0, axis=1, weights=c.weight)
+    np.testing.assert_allclose(ranker.path_.values, values, atol=1e-12)
+    chosen = expected[ALPHAS.index(ranker.alpha_)]
+    np.testing.assert_allclose(ranker.held_out_scores_, chosen, atol=1e-8 * np.abs(chosen).max())
+
+
+def test_a_fold_of_all_comparisons_leaves_ties():
+    ranker = RankRLSCV(ALPHAS, cv=[[0, 1, 2]]).fit(P.X, pairs=PAIRS)
+    np.testing.assert_array_equal(ranker.path_.values, 0.5)
+
+
+def test_comparisons_in_queries_may_be_left_out_one_by_one():
+    p = problem(seed=1, sizes=SIZES)
+    c = comparisons_of(p)
+    ranker = RankRLSCV(ALPHAS, cv="leave_edge_out", query_weight="items")
+    ranker.fit(p.X, qid=p.qid, pairs=c.pairs)
+    leads = []
+    for e in range(len(c.pairs)):
+        fit = RankRLS(ranker.alpha_).fit(p.X, qid=p.qid, pairs=np.delete(c.pairs, e, axis=0))
+        leads.append(np.subtract(*fit.predict(p.X[c.pairs[e]])))
+    np.testing.assert_allclose(ranker.held_out_scores_, leads, atol=1e-9)
+
+
+# --- validation data ----------------------------------------------------------------------------
+
+V = problem(seed=8, sizes=(7, 4, 8))
+
+
+@pytest.mark.parametrize("measure", [NDCG @ 3, Concordance])
+def test_validation_data_choose_alpha_kernel_cost_and_ties(measure):
+    options = {
+        "kernel": [Linear(), Gaussian(0.2)],
+        "cost": ["magnitude", "unit"],
+        "ties": ["drop", "keep"],
+    }
+    ranker = RankRLSCV(ALPHAS, measure=measure, **options)
+    ranker.fit(P.X, P.y, P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid)
+    assert len(ranker.search_) == 6
+    for candidate in ranker.search_:
+        for alpha, value in zip(ALPHAS, candidate.path.values, strict=True):
+            fit = RankRLS(alpha, **candidate.settings).fit(P.X, P.y, P.qid)
+            assert value == pytest.approx(
+                evaluate(V.y, fit.predict(V.X), V.qid, [measure])[measure]
+            )
+    assert ranker.held_out_value_ == max(c.path.values.max() for c in ranker.search_)
+    settings = {"kernel": ranker.kernel_, "cost": ranker.cost_, "ties": ranker.ties_}
+    plain = RankRLS(ranker.alpha_, **settings).fit(P.X, P.y, P.qid)
+    lead = plain.predict(V.X)
+    np.testing.assert_allclose(ranker.predict(V.X), lead, atol=1e-8 * np.abs(lead).max())
+    np.testing.assert_allclose(ranker.held_out_scores_, lead, atol=1e-8 * np.abs(lead).max())
+
+
+@pytest.mark.parametrize("basis", [None, [0, 3, 5]])
+def test_validation_scores_of_several_outputs(basis):
+    basis = None if basis is None else P.X[basis]
+    Y, Y_val = np.column_stack([P.y, -(P.y**2)]), np.column_stack([V.y, -(V.y**2)])
+    ranker = RankRLSCV(ALPHAS, kernel=Gaussian(0.2), basis=basis)
+    ranker.fit(P.X, Y, P.qid, X_val=V.X, y_val=Y_val, qid_val=V.qid)
+    assert ranker.held_out_scores_.shape == Y_val.shape
+    for a, alpha in enumerate(ALPHAS):
+        fit = RankRLS(alpha, kernel=Gaussian(0.2), basis=basis).fit(P.X, Y, P.qid)
+        scores = fit.predict(V.X).T
+        values = [
+            evaluate(t, s, V.qid, [Concordance])[Concordance]
+            for t, s in zip(Y_val.T, scores, strict=True)
+        ]
+        assert ranker.path_.values[a] == pytest.approx(np.mean(values))
+
+
+def test_validation_comparisons_of_other_rows_and_of_the_same():
+    c, d = comparisons_of(P), comparisons_of(V)
+    given = {"pairs_val": d.pairs, "pair_weight_val": d.weight}
+    others = RankRLSCV(ALPHAS).fit(P.X, qid=P.qid, pairs=c.pairs, X_val=V.X, **given)
+    by_query = RankRLSCV(ALPHAS).fit(P.X, P.y, P.qid, X_val=V.X, qid_val=V.qid, **given)
+    half = len(c.pairs) // 2
+    same = RankRLSCV(ALPHAS).fit(
+        P.X,
+        qid=P.qid,
+        pairs=c.pairs[:half],
+        pairs_val=c.pairs[half:],
+        pair_weight_val=c.weight[half:],
+    )
+    for a, alpha in enumerate(ALPHAS):
+        scores = RankRLS(alpha).fit(P.X, qid=P.qid, pairs=c.pairs).predict(V.X)
+        assert others.path_.values[a] == pytest.approx(share_of_pairs(scores, d.pairs, d.weight))
+        scores = RankRLS(alpha).fit(P.X, P.y, P.qid).predict(V.X)
+        expected = share_of_pairs(scores, d.pairs, d.weight, V.qid)
+        assert by_query.path_.values[a] == pytest.approx(expected)
+        scores = RankRLS(alpha).fit(P.X, qid=P.qid, pairs=c.pairs[:half]).predict(P.X)
+        expected = share_of_pairs(scores, c.pairs[half:], c.weight[half:], P.qid)
+        assert same.path_.values[a] == pytest.approx(expected)
+
+
+def test_scores_may_judge_what_comparisons_teach():
+    c = comparisons_of(P)
+    ranker = RankRLSCV(ALPHAS).fit(P.X, pairs=c.pairs, X_val=V.X, y_val=V.y)
+    fit = RankRLS(ranker.alpha_).fit(P.X, pairs=c.pairs)
+    assert ranker.held_out_value_ == pytest.approx(fit.score(V.X, V.y))
+
+
+# --- an alpha for each output -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cv"), [(SIZES, "auto"), ((16,), "auto"), ((16,), 4), (SIZES, "validation")]
+)
+def test_an_alpha_for_each_output_is_that_of_each_alone(sizes, cv):
+    p = problem(seed=10, sizes=sizes)
+    rng = np.random.default_rng(0)
+    Y = np.column_stack([p.y, rng.permutation(p.y), p.X[:, 0]])
+    given = {"qid": p.qid} if len(sizes) > 1 else {}
+    options = {"cv": 4 if cv == 4 else "auto", "random_state": 0}
+    validation = [{} for _ in range(4)]
+    if cv == "validation":
+        Y_val = np.column_stack([V.y, V.X[:, 1], V.X[:, 0]])
+        validation = [{"X_val": V.X, "qid_val": V.qid, "y_val": y} for y in [*Y_val.T, Y_val]]
+    together = RankRLSCV(alpha_per_output=True, **options).fit(p.X, Y, **given, **validation[3])
+    alone = [RankRLSCV(**options).fit(p.X, y, **given, **validation[k]) for k, y in enumerate(Y.T)]
+    np.testing.assert_array_equal(together.alpha_, [ranker.alpha_ for ranker in alone])
+    assert len(set(together.alpha_)) > 1
+    assert together.held_out_value_ == pytest.approx(np.mean([r.held_out_value_ for r in alone]))
+    for k, ranker in enumerate(alone):
+        np.testing.assert_allclose(together.coef_[k], ranker.coef_, atol=1e-8)
+        np.testing.assert_allclose(together.paths_[k].values, ranker.path_.values)
+        if ranker.held_out_scores_ is not None:
+            np.testing.assert_allclose(together.held_out_scores_[:, k], ranker.held_out_scores_)
+
+
+def test_an_alpha_for_each_output_of_one_is_one_alpha():
+    ranker = RankRLSCV(ALPHAS, alpha_per_output=True).fit(P.X, P.y, P.qid)
+    assert ranker.alpha_ == RankRLSCV(ALPHAS).fit(P.X, P.y, P.qid).alpha_
+    assert ranker.paths_ == [ranker.path_]
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "message"),
+    [
+        ({"cv": "leave_pair_out"}, {"qid": P.qid}, "must be left out one by one"),
+        ({"cv": 1}, {}, "`n_splits` must lie between 2"),
+        ({"cv": 2.5}, {}, "without `qid` must be a number of folds"),
+        ({"cv": [[0], [0]]}, {}, "must not overlap"),
+        ({"measure": NDCG}, {}, "with comparisons judges pairs"),
+        ({"measure": NDCG}, {"pairs_val": PAIRS}, "`pairs_val` judges pairs"),
+        ({}, {"pairs_val": [[0, 99]]}, "rows 0 to 25"),
+        ({}, {"pairs_val": PAIRS, "y_val": V.y}, "`y_val` or comparisons `pairs_val`: got both"),
+        ({}, {"pair_weight_val": [1.0]}, "`pair_weight_val` must come with"),
+        ({}, {"y_val": V.y}, "got no `X_val`"),
+        ({}, {"X_val": V.X, "y_val": np.c_[V.y, V.y]}, "the 1 outputs of `y`: got 2"),
+        ({}, {"X_val": V.X}, "must have `X_val` and `y_val`"),
+    ],
+)
+def test_bad_comparisons_and_validation_data_are_refused(options, given, message):
+    same = np.flatnonzero(P.qid == np.unique(P.qid)[0])
+    pairs = [[same[0], same[1]], [same[1], same[2]], [same[2], same[0]]]
+    with pytest.raises(InvalidInputError, match=message):
+        RankRLSCV(ALPHAS, **options).fit(P.X, pairs=pairs, **given)

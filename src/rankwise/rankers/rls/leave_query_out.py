@@ -382,8 +382,9 @@ def _dual(
     device: Device | None,
 ) -> HeldOut:
     """Take each fold out of the dual solution."""
-    unpaired = np.flatnonzero((graph.laplacian.component < 0) & (folds.fold >= 0))
-    dual = _DualSolution.of(space, graph, unpaired, alphas, device)
+    component = graph.laplacian.component
+    alone = _scored_by_kernel(graph, folds)
+    dual = _DualSolution.of(space, graph, alone, alphas, device)
     order, starts = folds.order(of_component[dual.root.component])
     held_out = np.zeros((len(alphas), *dual.C0.shape))
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
@@ -392,17 +393,39 @@ def _dual(
     def leave_out(q: int) -> None:
         U = order[starts[q] : starts[q + 1]]
         held_out[:, U], pivots[q] = dual.predict(U)
-        members = np.flatnonzero(folds.fold[unpaired] == q)
+        members = np.flatnonzero(folds.fold[alone] == q)
         if len(members):
-            out[:, unpaired[members]] = dual.predict_unpaired(U, held_out[:, U], members)
+            out[:, alone[members]] = dual.predict_alone(U, held_out[:, U], members)
 
     with serial_blas():
         in_threads(leave_out, folds.n_folds)
     error = _error(np.minimum(dual.spectrum.rcond(alphas), pivots.min(axis=0, initial=1.0)))
-    active = (graph.laplacian.component >= 0) & (folds.fold >= 0)
+    active = (component >= 0) & (folds.fold >= 0)
+    anchors = alone[component[alone] >= 0]
     for a in range(len(alphas)):
-        out[a, active] = dual.root.to_scores(held_out[a])[active]
+        scores = dual.root.to_scores(held_out[a])
+        if len(anchors):
+            shift = np.zeros((int(component.max()) + 1, scores.shape[1]))
+            shift[component[anchors]] = out[a, anchors] - scores[anchors]
+            scores += shift[component]
+        out[a, active] = scores[active]
     return HeldOut(out, error, dual.solve)
+
+
+def _scored_by_kernel(graph: PreferenceGraph, folds: Folds) -> IntArray:
+    """Return the held-out items whose scores the coordinates do not tell: those in no pair.
+
+    Coordinates know scores up to a constant for each component. Where comparisons leave a query in
+    several components, one item of each is scored too, so that the scores of a query compare.
+    """
+    component, held_out = graph.laplacian.component, folds.fold >= 0
+    alone = np.flatnonzero((component < 0) & held_out)
+    active = np.flatnonzero((component >= 0) & held_out)
+    anchors = active[np.unique(component[active], return_index=True)[1]]
+    parts = np.bincount(graph.queries.index[anchors], minlength=graph.queries.n_queries)
+    parts += np.bincount(graph.queries.index[alone], minlength=graph.queries.n_queries)
+    torn = parts[graph.queries.index[anchors]] > 1
+    return np.concatenate([alone, anchors[torn]])
 
 
 @final
@@ -419,29 +442,29 @@ class _DualSolution:
     root: Root
     C0: FloatArray
     alphas: FloatArray
-    unpaired: FloatArray
-    """Kernel of the items without preferences, turned into the eigenbasis."""
+    alone: FloatArray
+    """Kernel of the items that are scored by it, turned into the eigenbasis."""
 
     @classmethod
     def of(
         cls,
         space: FunctionSpace,
         graph: PreferenceGraph,
-        unpaired: IntArray,
+        alone: IntArray,
         alphas: FloatArray,
         device: Device | None,
     ) -> Self:
-        """Decompose; ``unpaired`` names items without preferences that are to be scored too."""
+        """Decompose; ``alone`` names items that are to be scored by their kernel."""
         if device is None:
             K = space.kernel_matrix()
-            of_unpaired = np.ascontiguousarray(K[:, unpaired])
+            of_alone = np.ascontiguousarray(K[:, alone])
             system: System = Dual.of(graph, K, trusted=space.kernel_is_trusted)
         else:
             K = space.kernel_matrix_on(device)
-            of_unpaired = device.host(device.take(K, unpaired)).T.copy()
+            of_alone = device.host(device.take(K, alone)).T.copy()
             system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
         spectrum, root = system.spectrum(), graph.laplacian.root()
-        turned = spectrum.vectors.T @ root.to_coordinates(of_unpaired)
+        turned = spectrum.vectors.T @ root.to_coordinates(of_alone)
         return cls(spectrum, root, system.rhs, alphas, turned)
 
     @property
@@ -478,12 +501,12 @@ class _DualSolution:
         solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
         return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
 
-    def predict_unpaired(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
-        """Return the scores of unpaired items by the model without the coordinates U."""
+    def predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
+        """Return the scores of items by their kernel, in the model without the coordinates U."""
         gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
         kept = self._projected - gone
         inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
-        return self.unpaired[:, members].T @ (inverse.T[:, :, None] * kept)
+        return self.alone[:, members].T @ (inverse.T[:, :, None] * kept)
 
 
 def _weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:

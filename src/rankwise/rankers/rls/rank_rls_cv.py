@@ -1,58 +1,43 @@
 """RankRLS that chooses its regularisation by exact cross-validation."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.devices import Device, as_device
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.devices import as_device
+from rankwise.core.errors import ConvergenceWarning
 from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.features.maps import choose_basis
-from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.closed_form import (
-    ClosedFormCV,
-    gather_held_out,
-    judge_folds,
-    leave_items_out,
-    normal_equations,
-    normal_equations_on,
+from rankwise.rankers.closed_form import ClosedFormCV
+from rankwise.rankers.rls.hold_outs import (
+    HoldOut,
+    Judged,
+    SearchProblem,
+    SettingProblem,
+    resolve_hold_out,
 )
-from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
-from rankwise.rankers.rls.leave_query_out import leave_query_out
-from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
-from rankwise.selection.holdouts import Folds, HeldOut, resolve_folds
-from rankwise.selection.judging import as_measure, judge_edges, judge_pairs
+from rankwise.selection.judging import as_measure
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
     as_settings,
-    best_candidate,
     check_alphas,
 )
 from rankwise.solve.iteration import followed
 
-Settings = Mapping[str, Any]
-"""The kernel, cost and ties of a candidate."""
-
 ALPHAS = tuple(2.0**k for k in range(-15, 16))
 SEARCHED = ("kernel", "cost", "ties")
-MOST_UNKNOWNS = 8192
-"""Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""
-
-NAMED_CV = ("auto", "leave_query_out", "leave_pair_out", "leave_edge_out")
 
 
 @final
@@ -72,10 +57,12 @@ class RankRLSCV(ClosedFormCV):
         "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
         such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that fits the data.
         Folds hold whole queries; for one global ranking they hold items, and each is judged by
-        itself after a fit to the others.
+        itself after a fit to the others; of comparisons without `qid` they hold comparisons
+        (`PairKFold`).
     measure : Measure or str, optional
         What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out. Pairs and comparisons are judged by that share only.
+        when left out. Pairs and comparisons are judged by that share only, inside queries and
+        averaged over them where there are some.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
     kernel : kernel, str or list of these
@@ -88,6 +75,9 @@ class RankRLSCV(ClosedFormCV):
     device : str, optional
         As in `RankRLS`: for the kernel matrices, factorisations and decompositions, and the pairs
         left out of a complete graph.
+    alpha_per_output : bool
+        Whether every output (column of `y`) has an alpha of its own; kernel, cost and ties are
+        shared, and chosen by the mean of what the outputs reach.
     progress : bool
         Show a progress bar over the settings.
     random_state : int, RandomState or None
@@ -95,20 +85,24 @@ class RankRLSCV(ClosedFormCV):
 
     Attributes
     ----------
-    alpha_ : float
-        The chosen alpha.
+    alpha_ : float or (n_outputs,)
+        The chosen alpha; one for each output with `alpha_per_output`.
     kernel_ : Kernel
         The chosen kernel.
     cost_, ties_ : str
         The chosen cost and treatment of ties.
     path_ : SelectionPath
-        The values for every alpha, with standard errors and the value of each query.
+        The values for every alpha, with standard errors and the value of each query; the average
+        of several outputs.
+    paths_ : list of SelectionPath
+        The paths on which alphas were chosen: `path_`, or with `alpha_per_output` one per output.
     held_out_value_ : float
         The held-out value of the chosen setting.
     held_out_scores_ : (n_items,), (n_items, n_outputs) or None
         The held-out score of every item for the chosen setting, meaningful inside a query or a
-        fold of items only. For comparisons, the held-out lead of each winner. None where pairs are
-        left out.
+        fold of items only; of the validation rows where these decide. For comparisons that are left
+        out one by one or in folds, the held-out lead of each winner. None where pairs of scored
+        items are left out: see `leave_pair_out`.
     search_ : list of Candidate
         All settings (kernel, cost, ties), with their paths.
     coef_, dual_coef_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
@@ -150,6 +144,7 @@ class RankRLSCV(ClosedFormCV):
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
         device: str | None = None,
+        alpha_per_output: bool = False,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -163,6 +158,7 @@ class RankRLSCV(ClosedFormCV):
         self.query_weight = query_weight
         self.basis = basis
         self.device = device
+        self.alpha_per_output = alpha_per_output
         self.progress = progress
         self.random_state = random_state
 
@@ -176,59 +172,73 @@ class RankRLSCV(ClosedFormCV):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+        pairs_val: ArrayLike | None = None,
+        pair_weight_val: ArrayLike | None = None,
     ) -> Self:
-        """Judge every setting by its hold-outs, then fit the best one to all data.
+        """Judge every setting by its hold-outs or by validation data, then fit the best one.
 
         Parameters
         ----------
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
-            As in `RankRLS`. Items of weight 0 are not judged.
+            As in `RankRLS`. Items of weight 0 are not judged. All of it is learned from.
+        X_val, y_val, qid_val : optional
+            Validation data that decide in place of `cv`. `qid_val` may be given without `qid`.
+        pairs_val : (n_pairs, 2), optional
+            Comparisons in place of `y_val`: rows of `X_val`, or of X without it.
+        pair_weight_val : (n_pairs,), optional
+            How much each of them counts.
         """
         alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, X, rng)
-        folds = _resolve_cv(self.cv, X, data, self.query_weight, rng)
         device = as_device(self.device)
-        hold_out = _HoldOut(X, data, self.query_weight, basis_rows, folds, alphas, measure, device)
-        best, weights = self._search(hold_out)
-        return self._keep_solution(best.space, weights, best.graphs, data)
+        problem = SearchProblem(X, data, self.query_weight, basis_rows, alphas, measure, device)
+        hold_out = resolve_hold_out(self.cv, problem, validation, rng)
+        best = self._search(problem, hold_out)
+        self._keep_best(best)
+        return self._keep_solution(best.problem.space, best.weights, best.problem.graphs, data)
 
-    def _settings(self, X: Matrix, data: TrainingData) -> list[Settings]:
+    def _settings(self, problem: SearchProblem) -> list[Mapping[str, Any]]:
         """Return all allowed combinations of kernel, cost and ties."""
         kernels = [
-            as_kernel(kernel).fitted_to(X, data.sample_weight)
+            as_kernel(kernel).fitted_to(problem.X, problem.data.sample_weight)
             for kernel in as_settings(self.kernel, "kernel")
         ]
         costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
-        if not data.is_scored:  # comparisons have no ties
+        if not problem.data.is_scored:  # comparisons have no ties
             ties = ties[:1]
-        every: list[Settings] = [
+        every: list[Mapping[str, Any]] = [
             dict(zip(SEARCHED, values, strict=True)) for values in product(kernels, costs, ties)
         ]
         allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
         return allowed or every
 
-    def _search(self, hold_out: "_HoldOut") -> tuple["_Judged", FloatArray]:
-        """Judge all settings; store the best, return it with its weights for all data.
+    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> "_Choice":
+        """Judge all settings; store all paths, return the best choice.
 
         An interrupt keeps what is done. Weights are found as soon as a setting is the best so far,
         so that no decomposition outlives its setting.
         """
-        settings = self._settings(hold_out.X, hold_out.data)
+        settings = self._settings(problem)
         self.search_: list[Candidate] = []
+        best: _Choice | None = None
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
-                judged = hold_out.judge(setting)
-                candidates = [*self.search_, Candidate(setting, judged.path)]
-                if best_candidate(candidates, self.rule) == len(self.search_):
-                    position = judged.path.best(self.rule)
-                    weights = hold_out.weights(judged, float(judged.path.grid[position]))
-                    best = judged.at(position)
-                self.search_ = candidates
+                judged = hold_out.judge(problem.at(setting))
+                path = judged.path_of(None)
+                chosen = self._paths(judged, path, problem.n_outputs)
+                goodness = float(np.mean([p.goodness(p.best(self.rule)) for p in chosen]))
+                if best is None or goodness > best.goodness:
+                    best = _Choice.of(setting, judged, path, chosen, self.rule)
+                self.search_ = [*self.search_, Candidate(setting, path)]
         except KeyboardInterrupt:
-            if not self.search_:
+            if best is None or not self.search_:
                 raise
             warnings.warn(
                 f"Interrupted after {len(self.search_)} of {len(settings)} settings: the best of "
@@ -236,166 +246,60 @@ class RankRLSCV(ClosedFormCV):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.alpha_ = float(self._keep_choice(best.path, best.scores))
-        chosen = self.search_[best_candidate(self.search_, self.rule)].settings
-        self.kernel_, self.cost_, self.ties_ = (chosen[k] for k in SEARCHED)
-        return best, weights
+        assert best is not None
+        return best
 
+    def _paths(
+        self, judged: Judged, average: SelectionPath, n_outputs: int
+    ) -> tuple[SelectionPath, ...]:
+        """Return the paths that decide: one for all outputs, or one for each."""
+        if not self.alpha_per_output or n_outputs == 1:
+            return (average,)
+        return tuple(judged.path_of(k) for k in range(n_outputs))
 
-def _resolve_cv(
-    cv: Any, X: Matrix, data: TrainingData, query_weight: QueryWeight, rng: np.random.Generator
-) -> Folds | None:
-    """Return the folds that ``cv`` asks for; None where pairs or comparisons are left out."""
-    name = cv if isinstance(cv, str) else ""
-    if name and name not in NAMED_CV:
-        raise InvalidInputError(
-            f"`cv` must be {', '.join(map(repr, NAMED_CV))}, a number of folds, a splitter or a "
-            f"list of folds: got {cv!r}."
-        )
-    if not data.is_scored:
-        if name not in ("auto", "leave_edge_out"):
-            raise InvalidInputError(
-                "Comparisons must be left out one by one: use cv='leave_edge_out' or 'auto', "
-                f"got {cv!r}."
-            )
-        return None
-    if name == "leave_edge_out":
-        raise InvalidInputError(
-            "cv='leave_edge_out' is for comparisons: got scores. Use cv='auto'."
-        )
-    if name == "leave_pair_out" or (name == "auto" and not data.has_qid):
-        _refuse_pairs(data, query_weight)
-        return None
-    return resolve_folds(cv, X, data, rng)
-
-
-def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
-    """Refuse what pairs of items cannot be left out of."""
-    if data.has_qid:
-        raise InvalidInputError(
-            "cv='leave_pair_out' is for scores of one global ranking: got `qid`. Use cv='auto'."
-        )
-    if not isinstance(query_weight, str):
-        raise InvalidInputError(
-            "cv='leave_pair_out' must have a named `query_weight`: got "
-            f"{query_weight!r}. A single query needs no weight of its own."
-        )
+    def _keep_best(self, best: "_Choice") -> None:
+        self.kernel_, self.cost_, self.ties_ = (best.settings[k] for k in SEARCHED)
+        self.path_, self.held_out_scores_ = best.path, best.scores
+        self.paths_ = list(best.paths)
+        self.held_out_value_ = best.value
+        self.alpha_: Any = float(best.alphas[0]) if len(best.alphas) == 1 else best.alphas
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _HoldOut:
-    """What all settings of a search share: the data, what is left out of them, what decides."""
+class _Choice:
+    """The best alphas of a setting, and the fit to all data with them."""
 
-    X: Matrix
-    data: TrainingData
-    query_weight: Any
-    basis_rows: Matrix | None
-    folds: Folds | None
-    alphas: FloatArray
-    measure: Measure
-    device: Device | None
-
-    def judge(self, settings: Settings) -> "_Judged":
-        """Return the values of all alphas for some settings, and what the final fit needs."""
-        graphs = OutputGraphs.of(self.data, **self._options(settings))
-        kernel, rank = settings["kernel"], graphs.rank
-        _refuse_dense(self.X, unknowns_of_sparse_rows(self.X, kernel, self.basis_rows, rank))
-        space = smallest_space(self.X, kernel, self.basis_rows, rank)
-        if self.folds is not None:
-            return self._judge_folds(self.folds, graphs, space, settings)
-        if self.data.is_scored:
-            options = self._options(settings)
-            pairs = leave_pair_out(space, self.data, self.alphas, device=self.device, **options)
-            path = judge_pairs(pairs, self.measure, self.alphas)
-            return _Judged(graphs, space, path, solve=_looked_up(pairs.weights, self.alphas))
-        edges = leave_edge_out(space, self.data, self.alphas, cost=settings["cost"])
-        weight = self.data.comparisons[2]
-        path = judge_edges(edges, weight, self.measure, self.alphas)
-        return _Judged(graphs, space, path, edges.differences)
-
-    def weights(self, judged: "_Judged", alpha: float) -> FloatArray:
-        """Return the weights of a setting fitted to all data for an alpha."""
-        if judged.solve is not None:
-            return judged.solve(alpha)
-        device, space, X = self.device, judged.space, self.X
-        return judged.graphs.gather(
-            lambda graph: normal_equations_on(device, space, graph, X).solve(alpha)
-        )
-
-    def _options(self, settings: Settings) -> dict[str, Any]:
-        cost, ties = settings["cost"], settings["ties"]
-        return {"cost": cost, "ties": ties, "query_weight": self.query_weight}
-
-    def _judge_folds(
-        self, folds: Folds, graphs: OutputGraphs, space: FunctionSpace, settings: Settings
-    ) -> "_Judged":
-        """Leave out whole queries, or items of one global ranking."""
-        alphas = self.alphas
-        if self.data.has_qid:
-            held_out = gather_held_out(
-                graphs,
-                lambda graph: leave_query_out(space, graph, folds, alphas, device=self.device),
-            )
-        else:
-            refit = partial(_refitted_scores, space, alphas)
-            options = self._options(settings)
-            held_out = leave_items_out(self.data, folds, len(alphas), refit, **options)
-        path = judge_folds(held_out, self.data, folds, self.measure, alphas, "alpha", "largest")
-        scores = held_out.scores if graphs.is_multi_output else held_out.scores[:, :, 0]
-        return _Judged(graphs, space, path, scores, held_out.solve)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """A setting that was judged: its problem, its path, and what the hold-outs found on the way."""
-
-    graphs: OutputGraphs
-    space: FunctionSpace
+    settings: Mapping[str, Any]
+    problem: SettingProblem
     path: SelectionPath
-    scores: FloatArray | None = None
-    """Held-out scores for every alpha."""
-    solve: Callable[[float], FloatArray] | None = None
-    """Gives the weights fitted to all data, where the hold-outs know them."""
+    paths: tuple[SelectionPath, ...]
+    goodness: float
+    value: float
+    alphas: FloatArray
+    weights: FloatArray
+    scores: FloatArray | None
 
-    def at(self, position: int) -> Self:
-        """Keep the scores of one alpha, and no decomposition."""
-        scores = None if self.scores is None else self.scores[position].copy()
-        return replace(self, scores=scores, solve=None)
-
-
-def _refuse_dense(X: Matrix, n_unknowns: int) -> None:
-    """Refuse to decompose a large dense matrix for sparse rows, which iterations do not need."""
-    if n_unknowns > MOST_UNKNOWNS:
-        raise InvalidInputError(
-            f"Exact hold-outs of sparse rows must have at most {MOST_UNKNOWNS:,} unknowns, "
-            f"features or preferences: got {n_unknowns:,} from X of shape {X.shape}, whose dense "
-            f"matrix takes {8e-9 * n_unknowns**2:.1f} GB and many minutes. Use "
-            "LinearRankRLS(alphas=...), which iterates and chooses by validation, or give `basis`."
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any],
+        judged: Judged,
+        path: SelectionPath,
+        paths: tuple[SelectionPath, ...],
+        rule: ChoiceRule,
+    ) -> Self:
+        """Choose an alpha on every path, and fit with these to all data."""
+        at: IntArray = np.array([p.best(rule) for p in paths])
+        alphas = path.grid[at]
+        return cls(
+            settings,
+            judged.problem,
+            path,
+            paths,
+            float(np.mean([p.goodness(k) for p, k in zip(paths, at, strict=True)])),
+            float(np.mean([p.values[k] for p, k in zip(paths, at, strict=True)])),
+            alphas,
+            judged.weights(alphas),
+            judged.held_out_scores(at),
         )
-
-
-def _looked_up(
-    weights: FloatArray | None, alphas: FloatArray
-) -> Callable[[float], FloatArray] | None:
-    """Return a function that gives the weights of an alpha of the grid, where these are known."""
-    if weights is None:
-        return None
-    known = weights
-    return lambda alpha: known[int(np.flatnonzero(alphas == alpha)[0])]
-
-
-def _refitted_scores(
-    space: FunctionSpace,
-    alphas: FloatArray,
-    kept: IntArray,
-    out: IntArray,
-    graph: PreferenceGraph,
-) -> HeldOut:
-    """Return the scores of some rows by a fit to the graph of others, for every alpha."""
-    system = normal_equations(space, graph, kept)
-    spectrum = system.spectrum()
-    solutions = [system.lift(C) for C in spectrum.path(system.rhs, alphas)]  # [PTA09] (31)
-    scores = [space.scores(W.T, kept, out).T for W in solutions]
-    return HeldOut(np.stack(scores), np.finfo(float).eps / spectrum.rcond(alphas))

@@ -333,7 +333,7 @@ def permutation_test(
     scores = data.single_output("Test one output at a time.")
     _refuse_equal_labels(scores, data.queries)
     if not data.has_qid:
-        refuse_listwise(judged, "leave_pair_out")
+        refuse_listwise(judged, "Leaving out pairs")
     space = _space(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
     values = np.concatenate(
