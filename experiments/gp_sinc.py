@@ -10,7 +10,6 @@ error is also taken on 6,000 pairs of the same test items.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +18,18 @@ from numpy.typing import NDArray
 from experiments.harness import HERE, markdown_table
 from rankwise import (
     Gaussian,
+    KPCRankCV,
     PreferenceGP,
     RankRLSCV,
     SquaredExponential,
     average_over_length_scales,
 )
-from rankwise.rankers.kpcrank.kpc_rank import KPCRank
 
 N_SEEDS = 20
 N_PAIRS, N_TEST, N_MANY = 379, 48, 6000
 FLIPS = (0.0, 0.05)
 WIDTHS = (0.5, 0.7, 1.0)
-COMPONENTS = (12, 24, 48)
+MAX_COMPONENTS = 60
 KERNELS = [Gaussian(0.5 / width**2) for width in WIDTHS]
 
 
@@ -109,20 +108,9 @@ def rankrls(data: Data):
 def kpcrank(data: Data):
     """Choose width and number of components by three folds of comparisons."""
     items, pairs = np.unique(data.pairs, return_inverse=True)
-    X, pairs = data.X[items], pairs.reshape(-1, 2)
-    fold = np.arange(N_PAIRS) % 3
-
-    def fit(setting, rows):
-        kernel, n_components = setting
-        ranker = KPCRank(n_components, kernel)
-        return ranker.fit(X, pairs=pairs[rows], pair_margin=data.margin[rows])
-
-    def held_out(setting):
-        parts = [(fit(setting, fold != k), pairs[fold == k]) for k in range(3)]
-        return sum(error(ranker.predict(X), own) for ranker, own in parts)
-
-    best = min(product(KERNELS, COMPONENTS), key=held_out)
-    return fit(best, fold >= 0).predict
+    ranker = KPCRankCV(MAX_COMPONENTS, KERNELS, cv=3, random_state=0)
+    ranker.fit(data.X[items], pairs=pairs.reshape(-1, 2), pair_margin=data.margin)
+    return ranker.predict
 
 
 def error(scores, pairs) -> float:

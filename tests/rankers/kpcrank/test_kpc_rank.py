@@ -9,9 +9,19 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
 import reference
-from problems import problem
-from rankwise import NDCG, Concordance, Disagreement, Gaussian, Linear, Queries, RankRLS
+from problems import comparisons_of, problem
+from rankwise import (
+    NDCG,
+    Concordance,
+    Disagreement,
+    Gaussian,
+    Linear,
+    PairKFold,
+    Queries,
+    RankRLS,
+)
 from rankwise.features.components import find_components
+from rankwise.rankers.base import generator
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank
 from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV
 
@@ -286,6 +296,12 @@ VAL = {"X_val": P.X, "y_val": P.y}
         (lambda: KPCRank().fit(P.X), "requires y to be passed"),
         (lambda: KPCRank().fit(P.X, np.ones(19)), "at least one preference"),
         (lambda: KPCRank().fit(P.X, P.y, pairs=[[0, 1]]), "got both"),
+        (lambda: KPCRankCV(measure=NDCG).fit(P.X, pairs=[[0, 1]]), "with comparisons judges pairs"),
+        (
+            lambda: KPCRankCV(measure=NDCG).fit(P.X, P.y, pairs_val=[[0, 1]]),
+            "`pairs_val` judges pairs",
+        ),
+        (lambda: KPCRankCV(kernel=[]).fit(P.X, P.y), "`kernel` must name at least one setting"),
         (lambda: KPCRankCV(0).fit(P.X, P.y), "`max_components` must be"),
         (lambda: KPCRankCV(alpha=-1).fit(P.X, P.y), "`alpha` must be"),
         (lambda: KPCRankCV(measure="nope").fit(P.X, P.y), "nope"),
@@ -310,3 +326,79 @@ VAL = {"X_val": P.X, "y_val": P.y}
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def held_out_components(p, c, listed, folds_of_pairs, alpha):
+    """Return the leads of held-out comparisons for every number of components, fit by fit."""
+    _, Z = find_components(Gaussian(0.2), p.X, 8, "full", np.ones(len(p.X)))
+    leads = np.empty((8, len(c.pairs)))
+    for out in folds_of_pairs:
+        kept = [pair for e, pair in enumerate(listed) if e not in set(out)]
+        L, r = reference.laplacian(kept, len(p.X))
+        for k in range(8):
+            scores = Z[:, : k + 1] @ reference.fit_primal(Z[:, : k + 1], L, r, alpha)
+            leads[k, out] = np.subtract(*scores[c.pairs[out].T])
+    return leads
+
+
+@pytest.mark.parametrize("cv", ["auto", 3, PairKFold(3, random_state=1)], ids=str)
+def test_folds_of_comparisons_are_left_out_for_every_number(cv):
+    p = problem(seed=3, sizes=(20,))
+    c = comparisons_of(p, n_per_query=40)
+    listed = reference.compared_pairs(c.pairs, c.margin, c.weight, "magnitude")
+    if cv == "auto":
+        splitter = PairKFold(5, random_state=0)
+    else:
+        seed = int(generator(0).integers(2**31)) if cv == 3 else 1
+        splitter = PairKFold(3, random_state=seed)
+    folds = [out for _, out in splitter.split(c.pairs)]
+    expected = held_out_components(p, c, listed, folds, 0.1)
+    ranker = KPCRankCV(8, Gaussian(0.2), alpha=0.1, cv=cv, random_state=0)
+    ranker.fit(p.X, pairs=c.pairs, pair_margin=c.margin, pair_weight=c.weight)
+    values = np.average(expected > 0, axis=1, weights=c.weight)
+    np.testing.assert_allclose(ranker.path_.values, values, atol=1e-12)
+    np.testing.assert_allclose(ranker.held_out_scores_, expected[ranker.n_components_ - 1])
+    plain = KPCRank(ranker.n_components_, Gaussian(0.2), alpha=0.1)
+    plain.fit(p.X, pairs=c.pairs, pair_margin=c.margin, pair_weight=c.weight)
+    assert_same_ranking(ranker.predict(p.X), plain.predict(p.X))
+
+
+@pytest.mark.parametrize("query_weight", ["items", "equal"])
+def test_queries_of_comparisons_are_left_out_for_every_number(query_weight):
+    p = problem(seed=3, sizes=(7, 1, 6, 8))
+    c = comparisons_of(p)
+    listed = reference.compared_pairs_in_queries(
+        c.pairs, c.margin, c.weight, p.qid, "magnitude", query_weight
+    )
+    of_pair = p.qid[c.pairs[:, 0]]
+    folds = [np.flatnonzero(of_pair == q) for q in np.unique(of_pair)]
+    expected = held_out_components(p, c, listed, folds, 0.1)
+    ranker = KPCRankCV(8, Gaussian(0.2), alpha=0.1, query_weight=query_weight)
+    ranker.fit(p.X, qid=p.qid, pairs=c.pairs, pair_margin=c.margin, pair_weight=c.weight)
+    shares = [np.average(expected[:, f] > 0, axis=1, weights=c.weight[f]) for f in folds]
+    np.testing.assert_allclose(ranker.path_.values, np.mean(shares, axis=0), atol=1e-12)
+    leads = np.subtract(*ranker.held_out_scores_[c.pairs.T])
+    np.testing.assert_allclose(leads, expected[ranker.n_components_ - 1], atol=1e-9)
+
+
+def test_validation_comparisons_decide():
+    p = problem(seed=3, sizes=(20,))
+    c = comparisons_of(p, n_per_query=40)
+    ranker = KPCRankCV(6, Gaussian(0.2)).fit(p.X, pairs=c.pairs[:25], pairs_val=c.pairs[25:])
+    for k in range(6):
+        fit = KPCRank(k + 1, Gaussian(0.2)).fit(p.X, pairs=c.pairs[:25])
+        assert ranker.path_.values[k] == pytest.approx(fit.score(p.X, pairs=c.pairs[25:]))
+
+
+def test_of_several_kernels_the_best_is_taken():
+    p = problem(seed=5, sizes=(9, 8, 7))
+    kernels = [Gaussian(5.0), Linear(), Gaussian(0.1)]
+    ranker = KPCRankCV(6, kernels).fit(p.X, p.y, p.qid)
+    alone = [KPCRankCV(6, kernel).fit(p.X, p.y, p.qid) for kernel in kernels]
+    values = [other.held_out_value_ for other in alone]
+    best = int(np.argmax(values))
+    assert ranker.kernel_ == kernels[best]
+    assert ranker.n_components_ == alone[best].n_components_
+    assert ranker.held_out_value_ == values[best]
+    assert [candidate.settings["kernel"] for candidate in ranker.search_] == kernels
+    np.testing.assert_allclose(ranker.predict(p.X), alone[best].predict(p.X))

@@ -14,9 +14,13 @@ from rankwise.features.components import Components, Solver, find_components
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
 from rankwise.features.kernels import Kernel
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
-from rankwise.rankers.closed_form import gather_held_out, leave_items_out
+from rankwise.rankers.closed_form import (
+    gather_held_out,
+    leave_comparisons_out,
+    leave_items_out,
+)
 from rankwise.rankers.kpcrank._kernels import eliminate
-from rankwise.selection.holdouts import Folds, HeldOut
+from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut
 from rankwise.solve.normal_equations import Primal
 
 PANEL_WIDTH = 32
@@ -321,11 +325,17 @@ class ComponentFit:
                 self.graphs,
                 lambda graph: leave_query_out_components(self.Z, graph, folds, self.alpha),
             )
+        n_numbers = len(self.numbers)
+        return leave_items_out(self.data, folds, n_numbers, self._refit, **self.options)
 
-        def refit(kept: IntArray, out: IntArray, graph: PreferenceGraph) -> HeldOut:
-            return self._score(graph, self.Z[kept], self.Z[out])
+    def leave_comparisons_out(self, folds: Folds) -> EdgesHeldOut:
+        """Leave out folds of comparisons of one global ranking."""
+        n_numbers = len(self.numbers)
+        return leave_comparisons_out(self.data, folds, n_numbers, self._refit, **self.options)
 
-        return leave_items_out(self.data, folds, len(self.numbers), refit, **self.options)
+    def _refit(self, kept: IntArray, out: IntArray, graph: PreferenceGraph) -> HeldOut:
+        """Return the scores of some rows by a fit to the graph of others."""
+        return self._score(graph, self.Z[kept], self.Z[out])
 
     def _score(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> HeldOut:
         solutions = NestedSolutions.fit(graph, Z, rows, self.alpha)

@@ -1,14 +1,13 @@
 """KPCRank that chooses its number of components by exact hold-outs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self, final
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import Matrix, as_columns
+from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
-from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
@@ -16,16 +15,21 @@ from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.closed_form import ClosedFormCV, judge_folds
+from rankwise.rankers.closed_form import ClosedFormCV, Validation, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
-from rankwise.selection.holdouts import (
-    HeldOut,
-    ValidationData,
-    refuse_partial_validation,
-    resolve_folds,
+from rankwise.selection.holdouts import resolve_folds
+from rankwise.selection.judging import as_measure, judge_comparisons, refuse_listwise
+from rankwise.selection.pair_folds import PairKFold, resolve_pair_folds
+from rankwise.selection.path import (
+    Candidate,
+    ChoiceRule,
+    SelectionPath,
+    as_settings,
+    best_candidate,
 )
-from rankwise.selection.judging import as_measure, judge_scores
-from rankwise.selection.path import ChoiceRule, SelectionPath
+
+N_PAIR_FOLDS = 5
+"""Folds of comparisons without `qid`, for ``cv="auto"``."""
 
 
 @final
@@ -40,16 +44,20 @@ class KPCRankCV(ClosedFormCV):
     ----------
     max_components : int
         The largest number of components; there are fewer where the items span fewer.
-    kernel, alpha, cost, ties, query_weight, solver
+    kernel : kernel, str or list of these
+        As in `KPCRank`; of a list, the best is taken.
+    alpha, cost, ties, query_weight, solver
         As in `KPCRank`.
     cv : str, int, splitter or list of folds
         What is left out when `fit` is given no validation data: "leave_query_out", a number of
         random folds, a scikit-learn splitter of groups such as ``GroupKFold(5)``, or lists of rows.
         Folds hold whole queries; for one global ranking they hold items, and each is judged by
-        itself. "auto" leaves out one query at a time, and for one global ranking every fifth item.
+        itself; of comparisons without `qid` they hold comparisons (`PairKFold`). "auto" leaves out
+        one query at a time, and for one global ranking every fifth item or five folds of
+        comparisons.
     measure : Measure or str, optional
         What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out.
+        when left out. Comparisons are judged by that share only.
     rule : {"best", "one_standard_error"}
         Take the best number, or the smallest one within a standard error of it.
     random_state : int, RandomState or None
@@ -65,7 +73,10 @@ class KPCRankCV(ClosedFormCV):
         The held-out value of the chosen number.
     held_out_scores_ : (n_items,) or (n_items, n_outputs)
         The held-out score of every item for the chosen number; of the validation items where
-        validation data were given. Meaningful inside a query, or a fold of items, only.
+        validation data were given. Meaningful inside a query, or a fold of items, only. For
+        comparisons left out in folds, the lead of each winner.
+    search_ : list of Candidate
+        All kernels tried, with their paths.
     variances_ : (n_components,)
         The eigenvalues of the centred kernel that belong to the chosen components.
     coef_, dual_coef_, kernel_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
@@ -76,7 +87,8 @@ class KPCRankCV(ClosedFormCV):
     [TH10] Sect. 4.2 chooses by setting eigenvalues of a matrix to zero, which gives a different
     model than projecting on fewer components; here every number of components gives exactly the
     ranking function that `KPCRank` would. The components are those of all training items: they
-    depend on the features, not the scores, of what is held out.
+    depend on the features, not the scores, of what is held out. Comparisons are those of its
+    Sect. 6.2.
 
     Examples
     --------
@@ -95,7 +107,10 @@ class KPCRankCV(ClosedFormCV):
     def __init__(
         self,
         max_components: int = 100,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "gaussian",
+        kernel: str
+        | Kernel
+        | Callable[[Any, Any], Any]
+        | list[str | Kernel | Callable[[Any, Any], Any]] = "gaussian",
         *,
         alpha: float = 0.0,
         cv: Any = "auto",
@@ -126,74 +141,98 @@ class KPCRankCV(ClosedFormCV):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        pairs: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
+        pairs_val: ArrayLike | None = None,
+        pair_weight_val: ArrayLike | None = None,
     ) -> Self:
         """Judge every number of components, then keep the best one, fitted to all data.
 
         Parameters
         ----------
-        X, y, qid, sample_weight
+        X, y, qid, sample_weight, pairs, pair_margin, pair_weight
             As in `RankRLS`. Items of weight 0 are not judged.
         X_val, y_val, qid_val
             Validation data that decide in place of `cv`; `qid_val` may be given without `qid`, to
             judge one global ranking query by query.
+        pairs_val : (n_pairs, 2), optional
+            Comparisons in place of `y_val`: rows of `X_val`, or of X without it.
+        pair_weight_val : (n_pairs,), optional
+            How much each of them counts.
         """
         max_components = check_count("max_components", self.max_components)
         alpha = check_alpha(self.alpha)
-        measure = as_measure(self.measure)
-        refuse_partial_validation(X_val, y_val, qid_val)
         X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
-        fit = ComponentFit.of(
-            self.kernel_,
-            X,
-            data,
-            max_components,
-            self.solver,
-            alpha,
-            cost=self.cost,
-            ties=self.ties,
-            query_weight=self.query_weight,
-        )
-        if X_val is None:
-            path, held_out = self._cross_validate(X, fit, measure)
-        else:
-            rows = self._check_rows(X_val, reset=False)
-            validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
-            path, held_out = _validate(validation, fit, measure)
-        scores = held_out.scores[path.best(self.rule)]
-        self.n_components_ = int(
-            self._keep_choice(path, scores if data.is_multi_output else scores[:, 0])
-        )
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
+        options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
+        self.search_: list[Candidate] = []
+        best: _ChosenComponents | None = None
+        for given in as_settings(self.kernel, "kernel"):
+            kernel = as_kernel(given).fitted_to(X, data.sample_weight)
+            fit = ComponentFit.of(kernel, X, data, max_components, self.solver, alpha, **options)
+            path, scores = self._judge(X, fit, validation)
+            self.search_.append(Candidate({"kernel": kernel}, path))
+            if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
+                best = _ChosenComponents(kernel, fit, path, scores[path.best(self.rule)])
+        assert best is not None
+        return self._keep_best(best)
+
+    def _keep_best(self, best: "_ChosenComponents") -> Self:
+        fit, data, scores = best.fit, best.fit.data, best.scores
+        self.kernel_ = best.kernel
+        if scores.ndim == 2 and not data.is_multi_output:
+            scores = scores[:, 0]
+        self.n_components_ = int(self._keep_choice(best.path, scores))
         self.variances_ = fit.components.variances[: self.n_components_]
         return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
 
-    def _cross_validate(
-        self, X: Matrix, fit: ComponentFit, measure: Measure
-    ) -> tuple[SelectionPath, HeldOut]:
-        """Hold out queries, or items of one global ranking."""
-        folds = resolve_folds(self.cv, X, fit.data, generator(self.random_state))
-        held_out = fit.leave_out(folds)
-        path = judge_folds(
-            held_out, fit.data, folds, measure, fit.numbers, "n_components", "smallest"
+    def _judge(
+        self, X: Matrix, fit: ComponentFit, validation: Validation | None
+    ) -> tuple[SelectionPath, FloatArray]:
+        """Return the values of all numbers of components, and the held-out scores or leads."""
+        measure, data = as_measure(self.measure), fit.data
+        rng = generator(self.random_state)
+        if validation is not None:
+            if not validation.data.is_scored:
+                refuse_listwise(measure, "`pairs_val`")
+            held_out = fit.scores(validation.X)
+            path = validation.judge(held_out, measure, fit.numbers, "n_components", "smallest")
+            return path, held_out.scores
+        if not data.is_scored:
+            refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
+        if data.is_scored or data.has_qid:
+            folds = resolve_folds(self.cv, X, data, rng)
+            held_out = fit.leave_out(folds)
+            path = judge_folds(
+                held_out, data, folds, measure, fit.numbers, "n_components", "smallest"
+            )
+            return path, held_out.scores
+        is_auto = isinstance(self.cv, str) and self.cv == "auto"
+        cv = PairKFold(N_PAIR_FOLDS, random_state=0) if is_auto else self.cv
+        found = fit.leave_comparisons_out(resolve_pair_folds(cv, data.comparisons[0], rng))
+        path = judge_comparisons(
+            found.differences,
+            data,
+            found.error,
+            measure,
+            fit.numbers,
+            "n_components",
+            "smallest",
         )
-        return path, held_out
+        return path, found.differences
 
 
-def _validate(
-    validation: ValidationData, fit: ComponentFit, measure: Measure
-) -> tuple[SelectionPath, HeldOut]:
-    """Score validation data by every number of components."""
-    Y, n_outputs = as_columns(validation.y), as_columns(fit.data.scores).shape[1]
-    if Y.shape[1] != n_outputs:
-        raise InvalidInputError(
-            f"`y_val` must have the {n_outputs} outputs of `y`: got {Y.shape[1]}."
-        )
-    held_out, rows = fit.scores(validation.X), np.arange(len(Y))
-    path = judge_scores(
-        held_out, Y, validation.queries, rows, measure, fit.numbers, "n_components", "smallest"
-    )
-    return path, held_out
+@final
+@dataclass(frozen=True, eq=False)
+class _ChosenComponents:
+    """The best kernel so far: its fits, its path, and what it said about what was held out."""
+
+    kernel: Kernel
+    fit: ComponentFit
+    path: SelectionPath
+    scores: FloatArray
