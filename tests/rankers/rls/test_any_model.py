@@ -8,6 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from problems import problem
 from rankwise import Gaussian, InvalidInputError, RankRLS, leave_pair_out, leave_pair_out_auc
 
 
@@ -158,3 +159,44 @@ def test_classifiers_of_more_classes_are_refused():
     X, _ = drawn(12)
     with pytest.raises(InvalidInputError, match="two classes here"):
         leave_pair_out(LogisticRegression(), X, np.arange(12) % 3)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1e6])
+@pytest.mark.parametrize(
+    ("grades", "options"),
+    [
+        (None, {}),
+        (None, {"kernel": Gaussian(0.3)}),
+        (3, {"ties": "keep", "query_weight": "pairs"}),
+        (3, {"ties": "drop"}),
+        (3, {"ties": "drop", "cost": "unit", "kernel": Gaussian(0.3)}),
+        (4, {"cost": "relative"}),
+    ],
+    ids=str,
+)
+def test_leads_are_those_of_models_without_the_pair(grades, options, alpha):
+    p = problem(seed=7, sizes=(14,), grades=grades)
+    ranker = RankRLS(alpha, **options)
+    found = leave_pair_out(ranker, p.X, p.y, keep_leads=True)
+    assert found.n_fits == 0
+    assert len(found.pairs) == found.n_pairs
+    assert (p.y[found.pairs[:, 0]] > p.y[found.pairs[:, 1]]).all()
+    expected = []
+    for pair in found.pairs:
+        rest = np.setdiff1d(np.arange(len(p.y)), pair)
+        fit = RankRLS(alpha, **options).fit(p.X[rest], p.y[rest])
+        expected.append(np.subtract(*fit.predict(p.X[pair])))
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found.leads, expected, atol=1e-7 * scale)
+    assert found.value == pytest.approx(np.mean((np.sign(found.leads) + 1) / 2))
+
+
+def test_leads_of_any_model_and_groups():
+    p = problem(seed=7, sizes=(12,), grades=3)
+    groups = np.arange(12) // 2
+    found = leave_pair_out(Ridge(), p.X, p.y, groups, keep_leads=True)
+    for pair, lead in zip(found.pairs, found.leads, strict=True):
+        rest = ~np.isin(groups, groups[pair])
+        fit = Ridge().fit(p.X[rest], p.y[rest])
+        assert lead == pytest.approx(np.subtract(*fit.predict(p.X[pair])))
+    assert leave_pair_out(Ridge(), p.X, p.y, groups).leads is None

@@ -7,7 +7,7 @@ import reference
 from rankwise import Gaussian, Linear, PreferenceGraph
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import smallest_space
-from rankwise.rankers.rls.leave_pair_out import leave_edge_out
+from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 
 ALPHAS = np.array([1e-4, 1.0, 1e5])
 

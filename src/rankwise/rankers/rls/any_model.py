@@ -22,6 +22,7 @@ from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out as closed_form
+from rankwise.rankers.rls.leave_pair_out import pair_leads
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import logit_interval
 from rankwise.solve.iteration import followed
@@ -52,6 +53,11 @@ class PairEstimate:
         Of a permutation test; NaN without permutations.
     right, total : (n_groups,)
         The pairs of each group in the right order, and all of its pairs.
+    pairs : (n_pairs, 2), optional
+        With ``keep_leads``, the rows of every pair that was judged, the one of higher `y` first.
+    leads : (n_pairs,), optional
+        By how much the first row leads by the model without the pair: the held-out scores. Only
+        differences are there, since each pair has a model of its own.
 
     Examples
     --------
@@ -75,6 +81,8 @@ class PairEstimate:
     pvalue: float
     right: FloatArray
     total: FloatArray
+    pairs: IntArray | None = None
+    leads: FloatArray | None = None
 
     def minus(self, other: "PairEstimate") -> "PairDifference":
         """Compare with another model on the same pairs.
@@ -148,6 +156,7 @@ def leave_pair_out(
     confidence: float = 0.95,
     n_fits: int | None = None,
     n_permutations: int = 0,
+    keep_leads: bool = False,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: Any = None,
@@ -185,6 +194,8 @@ def leave_pair_out(
     n_permutations : int
         Shuffles of `y` for a permutation test, each of which takes as many fits again. Labels that
         are the same within every group are shuffled between groups.
+    keep_leads : bool
+        Keep the held-out lead of every pair, O(n_items^2) numbers.
     n_jobs : int, optional
         Fits at a time, as in joblib.
     progress : bool
@@ -224,7 +235,7 @@ def leave_pair_out(
     rng = generator(random_state)
     batches = problem.group_pairs(rng, n_fits)
     if type(estimator) is RankRLS and groups is None and n_fits is None:
-        counts, fits = _closed_form_counts(estimator, problem), 0
+        counts, fits = _closed_form_counts(estimator, problem, keep_leads=keep_leads), 0
     else:
         counts, fits = problem.counts(problem.y, batches, n_jobs, progress=progress), len(batches)
     pvalue = float("nan")
@@ -236,7 +247,7 @@ def leave_pair_out(
         ]
         as_good = int(np.count_nonzero(np.array(null) >= counts.value))
         pvalue = (1 + as_good) / (1 + n_permutations)
-    return counts.estimate(confidence, fits, pvalue)
+    return counts.estimate(confidence, fits, pvalue, keep_leads=keep_leads)
 
 
 Batch: TypeAlias = tuple[int, int]
@@ -251,12 +262,16 @@ class _Counts:
     right: FloatArray
     total: FloatArray
     n_skipped: int
+    pairs: IntArray
+    leads: FloatArray
 
     @property
     def value(self) -> float:
         return float(self.right.sum() / self.total.sum())
 
-    def estimate(self, confidence: float, n_fits: int, pvalue: float) -> PairEstimate:
+    def estimate(
+        self, confidence: float, n_fits: int, pvalue: float, *, keep_leads: bool
+    ) -> PairEstimate:
         n_pairs = round(self.total.sum() / 2)
         lean = self.right - self.value * self.total
         error = float(np.sqrt((lean**2).sum()) / n_pairs)
@@ -274,6 +289,8 @@ class _Counts:
             pvalue,
             self.right,
             self.total,
+            self.pairs if keep_leads else None,
+            self.leads if keep_leads else None,
         )
 
 
@@ -330,34 +347,37 @@ class _PairProblem:
         answers: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
         right, total = np.zeros((2, self.groups.n_queries))
         n_skipped = 0
-        for (g, h), (good, judged, skipped) in zip(
+        pairs, leads = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
+        for (g, h), (some, lead, skipped) in zip(
             batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
         ):
-            right[[g, h]] += good
-            total[[g, h]] += judged
+            right[[g, h]] += float(((np.sign(lead) + 1.0) / 2.0).sum())
+            total[[g, h]] += len(lead)
             n_skipped += skipped
+            pairs.append(some)
+            leads.append(lead)
         if not total.any():
             raise InvalidInputError(
                 "At least one pair must leave enough to learn from: without any of them the model "
                 "cannot be fitted, since a single class remains. Give more items of each class."
             )
-        return _Counts(right, total, n_skipped)
+        return _Counts(right, total, n_skipped, np.concatenate(pairs), np.concatenate(leads))
 
-    def judged(self, y: NDArray[Any], g: int, h: int) -> tuple[float, float, int]:
-        """Return the pairs of two groups in the right order, their number, and those skipped."""
+    def judged(self, y: NDArray[Any], g: int, h: int) -> tuple[IntArray, FloatArray, int]:
+        """Return the pairs of two groups, better row first, their leads, and the number skipped."""
         first, second = self.groups.rows(g), self.groups.rows(h)
         ranks = self.rank_of(y)
         sign = np.sign(ranks[first][:, None] - ranks[second][None, :])
-        n_pairs = float(np.count_nonzero(sign))
-        if n_pairs == 0:
-            return 0.0, 0.0, 0
+        at = np.nonzero(sign)
+        pairs = np.column_stack([first[at[0]], second[at[1]]])
+        turned = sign[at] < 0
+        pairs[turned] = pairs[turned, ::-1]
         kept = np.setdiff1d(np.arange(len(y)), np.concatenate([first, second]))
-        if len(np.unique(ranks[kept])) < 2:
-            return 0.0, 0.0, int(n_pairs)
+        if len(pairs) == 0 or len(np.unique(ranks[kept])) < 2:
+            return pairs[:0], np.zeros(0), len(pairs)
         model = clone(self.estimator).fit(_safe_indexing(self.X, kept), y[kept])
         lead = self.scores(model, first)[:, None] - self.scores(model, second)[None, :]
-        right = (np.sign(lead) * sign + 1.0) / 2.0
-        return float(right[sign != 0].sum()), n_pairs, 0
+        return pairs, lead[at] * sign[at], 0
 
     def scores(self, model: Any, rows: IntArray) -> FloatArray:
         """Return one score per row that rises with the positive class."""
@@ -411,7 +431,7 @@ def _ranking_of(
     return lambda y: (np.asarray(y) == chosen).astype(float), chosen
 
 
-def _closed_form_counts(ranker: RankRLS, problem: _PairProblem) -> _Counts:
+def _closed_form_counts(ranker: RankRLS, problem: _PairProblem, *, keep_leads: bool) -> _Counts:
     """Leave out all pairs of a RankRLS without fitting it again."""
     X = check_array(problem.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     data = TrainingData.of(X.shape[0], problem.rank_of(problem.y))
@@ -422,7 +442,12 @@ def _closed_form_counts(ranker: RankRLS, problem: _PairProblem) -> _Counts:
     held_out = closed_form(space, data, np.array([ranker.alpha]), **options)  # type: ignore[arg-type]
     right, total = held_out.right[0, :, 0], held_out.total[0, :, 0]
     every = _partners(data.scores).sum()
-    return _Counts(right, total, round((every - total.sum()) / 2))
+    pairs, leads = np.zeros((0, 2), dtype=np.intp), np.zeros(0)
+    if keep_leads:
+        found = pair_leads(space, data, ranker.alpha, **options)  # type: ignore[arg-type]
+        pairs = np.argwhere((data.scores[:, None] > data.scores) & ~np.isnan(found))
+        leads = found[tuple(pairs.T)]
+    return _Counts(right, total, round((every - total.sum()) / 2), pairs, leads)
 
 
 def _partners(y: FloatArray) -> FloatArray:

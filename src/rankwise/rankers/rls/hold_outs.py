@@ -25,7 +25,8 @@ from rankwise.rankers.closed_form import (
     normal_equations,
     normal_equations_on,
 )
-from rankwise.rankers.rls.leave_pair_out import leave_edge_out, leave_pair_out
+from rankwise.rankers.rls.leave_edge_out import leave_edge_out
+from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
 from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut, resolve_folds
