@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 from sklearn.model_selection import GroupKFold, KFold
 
 from problems import comparisons_of, problem
@@ -359,13 +359,15 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-def test_many_sparse_features_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(hold_outs, "MOST_UNKNOWNS", 2)
+def test_many_sparse_features_are_refused_at_once():
+    X, qid = eye_array(8300, format="csr"), np.arange(8300) // 100
+    message = r"at most 8,192 unknowns.*got 8,217 .*LinearRankRLS"
+    with pytest.raises(InvalidInputError, match=message):
+        RankRLSCV(ALPHAS).fit(X, np.arange(8300) % 7, qid)
     p = problem(seed=3, sizes=SIZES)
-    with pytest.raises(InvalidInputError, match=r"at most 2 unknowns.*got 3 .*LinearRankRLS"):
-        RankRLSCV(ALPHAS).fit(csr_array(p.X), p.y, p.qid)
-    RankRLSCV(ALPHAS).fit(p.X, p.y, p.qid)
-    RankRLSCV(ALPHAS, kernel=Gaussian(0.3)).fit(csr_array(p.X), p.y, p.qid)
+    sparse = RankRLSCV(ALPHAS).fit(csr_array(p.X), p.y, p.qid)
+    dense = RankRLSCV(ALPHAS).fit(p.X, p.y, p.qid)
+    np.testing.assert_allclose(sparse.path_.values, dense.path_.values)
 
 
 def test_only_a_list_means_several_settings():

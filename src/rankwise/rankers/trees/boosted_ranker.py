@@ -481,7 +481,7 @@ class _Problem:
         weight = 1.0
         with deferred_interrupts() as interrupts:
             for number in range(n_trees):
-                _add_tree(booster, objective)
+                objective.add_tree(booster)
                 if held is not None:
                     total, weight = held.rate(_held_out_scores(booster))
                     sums.append(total)
@@ -537,13 +537,6 @@ def _held_out_scores(booster: Any) -> FloatArray:
 
     booster.eval_valid(look)
     return seen[0]
-
-
-def _add_tree(booster: Any, objective: TreeObjective) -> None:
-    if objective.name != "none":
-        booster.update()
-        return
-    booster.update(fobj=lambda scores, _: objective.derivatives(np.asarray(scores, dtype=float)))
 
 
 def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:

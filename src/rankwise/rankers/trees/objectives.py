@@ -28,17 +28,31 @@ class TreeObjective(ABC):
     """What LightGBM calls it; "none" where gradients are given."""
 
     @abstractmethod
-    def derivatives(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the gradient by the scores, and the diagonal of the second derivative."""
+    def add_tree(self, booster: Any) -> None:
+        """Grow the next tree of a LightGBM booster."""
 
     @abstractmethod
     def labels(self) -> tuple[FloatArray, dict[str, Any]]:
         """Return one label per item, and the options of LightGBM that explain them."""
 
 
+class GivenDerivatives(TreeObjective, ABC):
+    """A loss of our own, whose derivatives LightGBM is given."""
+
+    name = "none"
+
+    @abstractmethod
+    def derivatives(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the gradient by the scores, and the diagonal of the second derivative."""
+
+    def add_tree(self, booster: Any) -> None:
+        """Grow the next tree for the derivatives at the scores so far."""
+        booster.update(fobj=lambda scores, _: self.derivatives(np.asarray(scores, dtype=float)))
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class LeastSquares(TreeObjective):
+class LeastSquares(GivenDerivatives):
     r"""The RankRLS loss: gradient :math:`Lf - r`, curvature the degrees. O(n) per call.
 
     Both are divided by the mean degree, so that regularisation means the same for every cost and
@@ -48,7 +62,6 @@ class LeastSquares(TreeObjective):
     graph: PreferenceGraph
     degree: FloatArray
     factor: float
-    name = "none"
 
     @classmethod
     def of(cls, data: TrainingData, cost: Cost, ties: Ties, query_weight: QueryWeight) -> Self:
@@ -68,12 +81,11 @@ class LeastSquares(TreeObjective):
 
 @final
 @dataclass(frozen=True, eq=False)
-class SquaredHinge(TreeObjective):
+class SquaredHinge(GivenDerivatives):
     """Half the sum of squared positive slacks over all pairs: O(n log n) per call."""
 
     pairs: PairSet
     factor: float
-    name = "none"
 
     @classmethod
     def of(cls, data: TrainingData, cost: Cost, query_weight: QueryWeight) -> Self:
@@ -120,9 +132,9 @@ class LambdaRank(TreeObjective):
             )
         return cls(data.single_output("Grow trees for one output at a time."))
 
-    def derivatives(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Refuse: LightGBM has its own."""
-        raise NotImplementedError
+    def add_tree(self, booster: Any) -> None:
+        """Grow the next tree for LightGBM's own derivatives."""
+        booster.update()
 
     def labels(self) -> tuple[FloatArray, dict[str, Any]]:
         """Return the number of each item's grade, and the gains of the grades."""
