@@ -589,3 +589,13 @@ def scores_without_queries(K, listed, qid, out, alpha):
     values, vectors = np.linalg.eigh(K)
     Z = vectors * np.sqrt(np.maximum(values, 0.0))  # symmetric: accurate for small alpha too
     return Z @ fit_primal(Z, L, r, alpha)
+
+
+def greatest_with_first_relevant(scores, hits, decay, discounts):
+    """Return the greatest score less the worth of the first relevant item, over all rankings."""
+    best = -np.inf
+    for ranking in permutations(range(len(scores))):
+        first = next(j for j, item in enumerate(ranking) if hits[item])
+        value = sum(decay[j] * scores[item] for j, item in enumerate(ranking))
+        best = max(best, value - discounts[first])
+    return best

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -166,6 +167,28 @@ def test_the_reciprocal_rank_puts_the_likeliest_relevant_item_first():
     first = objective.take(np.arange(4))
     assert first.chosen_gains(preliminary[:4], np.array([0, 4])).tolist() == [0, 0, 0, 1]
     assert first.discounts.tolist() == [1, 0.5, 0, 0]
+
+
+def test_the_problem_of_the_reciprocal_rank_is_that_of_all_rankings():
+    """Of several relevant items the first counts, whichever the target has first."""
+    preliminary = np.random.default_rng(5).normal(size=len(SORTED.y))
+    ranker = DORM("RR", C=0.7, decay=1.0, tol=1e-8, max_iter=20_000)
+    ranker.fit(SORTED.X, SORTED.y, qid=SORTED.qid, preliminary=preliminary)
+    blocks = []
+    for rows in Queries.from_qid(SORTED.qid):
+        hits = SORTED.y[rows] >= 1
+        if 0 < hits.sum() < len(hits):
+            a, c = 1.0 / np.arange(1.0, len(rows) + 1), 1.0 / np.arange(2.0, len(rows) + 2)
+            order = np.lexsort((-preliminary[rows], ~hits))
+            rest = sorted(order[1:], key=lambda item: -preliminary[rows][item])
+            target = np.argsort([order[0], *rest])
+            planes = []
+            for ranking in permutations(range(len(rows))):
+                positions = np.argsort(ranking)
+                planes.append((c[target] - c[positions], 1.0 - a[positions[hits].min()]))
+            blocks.append((SORTED.X[rows], 1.0, planes))
+    best = reference.structured_optimum(0.7, blocks, np.zeros(2))
+    np.testing.assert_allclose(ranker.solution_.objective, best, rtol=1e-6)
 
 
 # --- the order that is aimed at -------------------------------------------------------------------

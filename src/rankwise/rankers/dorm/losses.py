@@ -7,12 +7,13 @@ from typing import Self, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles.assignment import (
     OraclePlan,
     assign,
     assign_by_value,
+    assign_first_relevant,
     ideal_positions,
     plan_assignments,
     sort_open_positions,
@@ -86,6 +87,41 @@ class RankingLoss:
         scores = _given_or_zeros(preliminary, len(plan.gains))
         positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
         return cls._towards(plan, positions, weights, None)
+
+    @classmethod
+    def from_first_relevant(
+        cls,
+        plan: OraclePlan,
+        hits: BoolArray,
+        preliminary: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the loss of the reciprocal rank: what the first relevant item falls short of 1.
+
+        Parameters
+        ----------
+        plan
+            From ``plan_assignments``: the gain is 1 for the relevant item that the target has
+            first, 0 for all others; the discounts are the reciprocals of the positions.
+        hits : (n_items,)
+            Which items are relevant; in every query some are and some are not.
+        preliminary, weights
+            As for ``from_gains``.
+
+        Notes
+        -----
+        [LS08] eq. (10), which has a single relevant item. Of several the first in the ranking
+        counts, so that this is no sum over items; the maximum over all rankings is still exact.
+        """
+        loss, starts = cls.from_gains(plan, preliminary, weights), plan.starts
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            rows = slice(starts[q], starts[q + 1])
+            a = plan.discounts[rows]
+            found = assign_first_relevant(g, hits[rows], plan.decay[rows], a)
+            return found, float(loss.ideal[q] - a[found[hits[rows]].min()])  # [LS08] eq. (10)
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
     @classmethod
     def from_sources(

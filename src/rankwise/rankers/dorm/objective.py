@@ -44,8 +44,8 @@ class PositionObjective:
     has_preference : (n_queries,)
         Which queries have rankings of different worth.
     candidates : (n_items,), optional
-        For the reciprocal rank, the items of which one is to come first; it has the gain 1, and
-        preliminary scores say which it is.
+        For the reciprocal rank, the relevant items. The one that the target has first has the gain
+        1, and preliminary scores say which it is.
     costs : list of (n_items, n_items), optional
         The cost of each item at each position, in place of gains and discounts.
 
@@ -85,10 +85,7 @@ class PositionObjective:
 
     @classmethod
     def _first_relevant(cls, measure: RRMeasure, judgements: Judgements) -> Self:
-        """Let one relevant item gain what its position is worth, as [LS08] eq. (10) has but one.
-
-        The position of any relevant item bounds that of the first, and so does the loss.
-        """
+        """Mark the relevant items, and give positions their reciprocals."""
         hits, _ = measure.hits(judgements)
         positions = _positions(judgements.queries)
         is_counted = positions < measure.limit(judgements)

@@ -281,6 +281,8 @@ def _loss(
     gains = objective.chosen_gains(preliminary, queries.starts)
     plan = plan_assignments(gains, objective.discounts, decay, queries.starts)
     if sources is None or n_diverse is None:
+        if objective.candidates is not None:
+            return RankingLoss.from_first_relevant(plan, objective.candidates, preliminary, weights)
         return RankingLoss.from_gains(plan, preliminary, weights)
     make = RankingLoss.from_sources if sources.ndim == 1 else RankingLoss.from_conditions
     return make(plan, sources, n_diverse, preliminary, weights)

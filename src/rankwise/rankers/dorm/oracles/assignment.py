@@ -10,6 +10,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.compile import njit
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads
+from rankwise.rankers.dorm.oracles._first_relevant_kernels import place_first_relevant
 from rankwise.rankers.dorm.oracles._general_kernels import complete, find_thresholds
 from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending, lists_by_grade
 from rankwise.rankers.dorm.oracles._truncated_kernels import (
@@ -277,6 +278,29 @@ def assign_by_value(V: FloatArray) -> IntArray:
     items, columns = linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
     positions = np.full(len(V), -1, dtype=np.intp)
     positions[items] = columns
+    return positions
+
+
+def assign_first_relevant(
+    scores: FloatArray, hits: BoolArray, decay: FloatArray, discounts: FloatArray
+) -> IntArray:
+    """Return the positions of the greatest score less the worth of the first relevant item.
+
+    Parameters
+    ----------
+    scores : (n_items,)
+        g of the items of one query.
+    hits : (n_items,)
+        Which of them are relevant; at least one.
+    decay, discounts : (n_items,)
+        c and a of each position; neither increases.
+
+    Notes
+    -----
+    [LS08] eq. (10) with several relevant items, of which the first counts.
+    """
+    positions = np.empty(len(scores), dtype=np.intp)
+    place_first_relevant(scores, hits, decay, discounts, positions)
     return positions
 
 
