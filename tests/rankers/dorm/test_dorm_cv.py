@@ -65,6 +65,46 @@ def test_validation_data_decide_in_place_of_folds(basis):
     assert (search.path_.errors <= 1e-8).all()
 
 
+@pytest.mark.parametrize("shares", [False, True], ids=["sources", "conditions"])
+def test_diverse_rankings_are_judged_as_they_are_shown(shares):
+    names = np.arange(len(P.y)) % 3
+    sources = 0.5 * np.eye(3)[names] if shares else names
+    search = DORMCV(CS[:2], objective="NDCG @ 3", cv=folds(), **EXACT)
+    search.fit(P.X, P.y, qid=P.qid, sources=sources)
+    for C, value in zip(CS, search.path_.values, strict=False):
+        scores = np.empty(len(P.y))
+        for rest, out in folds():
+            ranker = DORM("NDCG @ 3", C, **EXACT)
+            ranker.fit(P.X[rest], P.y[rest], qid=P.qid[rest], sources=sources[rest])
+            order = out[ranker.predict_diverse(P.X[out], sources[out], n=3, qid=P.qid[out])]
+            scores[order] = -np.arange(len(out))
+        queries = Queries.from_qid(P.qid)
+        expected = (NDCG @ 3).overall(P.y, scores, queries)
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_validation_data_are_judged_as_they_are_shown():
+    names, of_v = np.arange(len(P.y)) % 3, np.arange(len(V.y)) % 3
+    validation = {"X_val": V.X, "y_val": V.y, "qid_val": V.qid, "sources_val": of_v}
+    search = DORMCV(CS, objective="NDCG", n_diverse=2, **EXACT)
+    search.fit(P.X, P.y, qid=P.qid, sources=names, **validation)
+    scores = np.empty(len(V.y))
+    scores[search.predict_diverse(V.X, of_v, n=2, qid=V.qid)] = -np.arange(len(V.y))
+    expected = NDCG.overall(V.y, scores, Queries.from_qid(V.qid))
+    assert search.held_out_value_ == pytest.approx(expected, abs=1e-12)
+
+
+def test_sources_of_half_the_rows_are_refused():
+    validation = {"X_val": V.X, "y_val": V.y, "qid_val": V.qid}
+    ranker, names = DORMCV(CS, objective="NDCG @ 2"), np.arange(len(P.y))
+    with pytest.raises(InvalidInputError, match="both or neither"):
+        ranker.fit(P.X, P.y, qid=P.qid, sources=names, **validation)
+    with pytest.raises(InvalidInputError, match="must come with `X_val`"):
+        ranker.fit(P.X, P.y, qid=P.qid, sources=names, sources_val=names)
+    with pytest.raises(InvalidInputError, match="`sources_val` must have one entry"):
+        ranker.fit(P.X, P.y, qid=P.qid, sources=names, sources_val=[1], **validation)
+
+
 def test_the_best_of_several_settings_is_taken():
     search = DORMCV(
         4, objective=["NDCG", "NDCG @ 2"], decay=[0.5, "log", (2.0, 1.0)], cv=3, random_state=0
@@ -78,6 +118,17 @@ def test_the_best_of_several_settings_is_taken():
     assert search.decay_ == best.settings["decay"]
     assert all(candidate.path.measure == NDCG for candidate in search.search_)
     assert best.path.grid[-1] == pytest.approx(100 * best.path.grid[0])
+
+
+def test_every_fold_learns_its_own_decay():
+    search = DORMCV([0.5], decay="learned", cv=folds(), **EXACT).fit(P.X, P.y, qid=P.qid)
+    scores = np.empty(len(P.y))
+    for rest, out in folds():
+        ranker = DORM(C=0.5, decay="learned", **EXACT).fit(P.X[rest], P.y[rest], qid=P.qid[rest])
+        scores[out] = ranker.predict(P.X[out])
+    value = NDCG.overall(P.y, scores, Queries.from_qid(P.qid))
+    assert search.held_out_value_ == pytest.approx(value, abs=1e-9)
+    assert len(search.decay_) == 8
 
 
 def test_what_decides_follows_what_is_trained():

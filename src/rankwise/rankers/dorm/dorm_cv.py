@@ -9,9 +9,10 @@ from math import prod
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.checks import check_length
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData, one_output
@@ -23,6 +24,7 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.cutting_planes import REMEDY, solve, solve_path
 from rankwise.rankers.dorm.dorm import (
     DirectRanker,
+    diverse_places,
     passes_shown,
     warn_if_nothing_learned,
 )
@@ -106,6 +108,7 @@ Problems: TypeAlias = Iterator[tuple[dict[str, Any], RankingProblem]]
 
 def judge_by_validation(
     validation: ValidationData,
+    sources: NDArray[Any] | None,
     problem: RankingProblem,
     Cs: FloatArray,
     measure: Measure,
@@ -117,6 +120,7 @@ def judge_by_validation(
     scores = problem.space.predictor.product(validation.X, W).T
     gaps = np.array([solution.gap for solution in solutions])
     rows = np.arange(len(validation.y))
+    scores = _as_shown(scores, sources, problem.options, validation.queries, rows)
     path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, solutions, _unconverged(solutions))
 
@@ -138,8 +142,25 @@ def judge_by_folds(
         n_unconverged += _unconverged(solutions)
     queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
+    scores = _as_shown(scores, problem.options.sources, problem.options, queries, rows)
     path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, [], n_unconverged)
+
+
+def _as_shown(
+    scores: FloatArray,
+    sources: NDArray[Any] | None,
+    options: LossOptions,
+    queries: Queries,
+    rows: IntArray,
+) -> FloatArray:
+    """Return scores in the order in which items are shown: diverse, where there are sources."""
+    if sources is None or options.n_diverse is None:
+        return scores
+    shown, some = np.full_like(scores, np.nan), queries.take(rows)
+    for k, of_c in enumerate(scores):
+        shown[k, rows] = -diverse_places(of_c[rows], sources[rows], some, options.n_diverse)
+    return shown
 
 
 def _path(
@@ -190,8 +211,9 @@ class DORMCV(DirectRanker):
         Take the best C, or the smallest one within a standard error of it.
     kernel, decay
         As in `DORM`; of a list of kernels or decays, the best is taken. An array of values is one
-        decay, and so is a tuple.
-    basis, tol, max_iter
+        decay, and so is a tuple. ``decay=[0.5, "learned"]`` tells whether learning it pays: every
+        fold learns its own.
+    basis, n_diverse, tol, max_iter
         As in `DORM`.
     progress : bool
         Show settings, passes and gaps.
@@ -203,7 +225,7 @@ class DORMCV(DirectRanker):
     C_ : float
         The chosen C.
     objective_, kernel_, decay_
-        The chosen objective, kernel and decay.
+        The chosen objective, kernel and decay; the values of a decay that was learned.
     path_ : SelectionPath
         The values for every C, with standard errors and the value of each query; its errors are the
         largest duality gaps behind each value.
@@ -241,6 +263,7 @@ class DORMCV(DirectRanker):
         kernel: Any = "linear",
         decay: Any = 0.5,
         basis: int | ArrayLike | None = None,
+        n_diverse: int | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
         progress: bool = False,
@@ -254,6 +277,7 @@ class DORMCV(DirectRanker):
         self.kernel = kernel
         self.decay = decay
         self.basis = basis
+        self.n_diverse = n_diverse
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
@@ -266,10 +290,12 @@ class DORMCV(DirectRanker):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        sources: ArrayLike | None = None,
         preliminary: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
+        sources_val: ArrayLike | None = None,
     ) -> Self:
         """Judge every setting on held-out queries, then keep the best one, fitted to all data.
 
@@ -277,18 +303,22 @@ class DORMCV(DirectRanker):
         ----------
         X, y, qid, sample_weight, preliminary
             As in `DORM`. Items of weight 0 are not judged.
-        X_val, y_val, qid_val
+        sources : (n_items,) or (n_items, n_conditions), optional
+            As in `DORM`. What is measured is the ranking of `predict_diverse`.
+        X_val, y_val, qid_val, sources_val
             Validation data that decide in place of `cv`.
         """
         refuse_partial_validation(X_val, y_val, qid_val)
         rng = generator(self.random_state)
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)
-        judge = self._judge(X, data, rng, X_val, y_val, qid_val)
+        _refuse_sources_of_one(sources, X_val, sources_val)
+        judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
         rule = StoppingRule.of(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORMCV") as on_step:
             solver = GridSolver(rule, on_step, rng)
-            chosen = self._search(self._problems(X, data, preliminary, rng), judge, solver)
+            problems = self._problems(X, data, preliminary, sources, rng)
+            chosen = self._search(problems, judge, solver)
             solution = self._solution(chosen, solver)
         _warn_unconverged(chosen.n_unconverged + (not solution.converged), rule)
         self._keep_solution(chosen.problem, solution)
@@ -310,13 +340,17 @@ class DORMCV(DirectRanker):
         X_val: Any,
         y_val: ArrayLike | None,
         qid_val: ArrayLike | None,
+        sources_val: ArrayLike | None,
     ) -> Judge:
         """Return how settings are judged: by validation data where there are any, or by folds."""
         if X_val is not None:
             X_val = self._check_rows(X_val, reset=False)
             validation = ValidationData.of(X_val, y_val, qid_val, has_qid=data.has_qid)
             one_output(validation.y, "y_val", ONE_OUTPUT)
-            return partial(judge_by_validation, validation)
+            named = None if sources_val is None else np.asarray(sources_val)
+            if named is not None:
+                check_length("sources_val", named, len(validation.y))
+            return partial(judge_by_validation, validation, named)
         folds = resolve_folds(self.cv, X, data, rng)
         if data.has_qid:
             folds.of_components(data.queries.index)  # refuses folds that cut queries
@@ -344,7 +378,7 @@ class DORMCV(DirectRanker):
         best = best_candidate(self.search_, self.rule)
         chosen = self.search_[best]
         self.objective_ = chosen.settings["objective"]
-        self.kernel_, self.decay_ = chosen.settings["kernel"], chosen.settings["decay"]
+        self.kernel_ = chosen.settings["kernel"]
         self.path_ = chosen.path
         self.held_out_value_ = float(self.path_.values[self.path_.best(self.rule)])
         return judged[best]
@@ -354,6 +388,7 @@ class DORMCV(DirectRanker):
         X: Matrix,
         data: TrainingData,
         preliminary: ArrayLike | None,
+        sources: ArrayLike | None,
         rng: np.random.Generator,
     ) -> Problems:
         """Yield every setting with its problem; those of one kernel share a space."""
@@ -364,7 +399,9 @@ class DORMCV(DirectRanker):
             for objective, decay in product(
                 as_settings(self.objective, "objective"), as_settings(self.decay, "decay")
             ):
-                options = LossOptions.of(data.n_items, objective, decay, preliminary)
+                options = LossOptions.of(
+                    data.n_items, objective, decay, preliminary, sources, self.n_diverse
+                )
                 settings = {"objective": objective, "kernel": fitted, "decay": decay}
                 yield settings, RankingProblem.of(data, space, options)
 
@@ -396,6 +433,19 @@ def resolve_grid(Cs: Any, problem: RankingProblem) -> FloatArray:
             f"`Cs` must be a number of values, or a list of finite numbers above 0: got {Cs!r}."
         )
     return grid
+
+
+def _refuse_sources_of_one(sources: object, X_val: object, sources_val: object) -> None:
+    """Refuse sources of the validation rows alone, or of the training rows alone."""
+    if X_val is None and sources_val is not None:
+        raise InvalidInputError(
+            "`sources_val` must come with `X_val`: got no validation rows. Give `sources` alone."
+        )
+    if X_val is not None and (sources is None) != (sources_val is None):
+        raise InvalidInputError(
+            "`sources` and `sources_val` must be given both or neither: got one of them. Diverse "
+            "rankings are measured as they are shown, which needs the sources of all rows."
+        )
 
 
 def _warn_unconverged(n_unconverged: int, rule: StoppingRule) -> None:

@@ -288,14 +288,23 @@ class RankingLoss:
 
     def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the plane of each query at given scores: the items' coefficients, the losses."""
-        if self.oracle is not None:
-            queries = enumerate(_by_query(scores, self.plan.starts))
-            planes = [self.cut(self.oracle, q, g) for q, g in queries]
-            return np.concatenate([p[0] for p in planes]), np.array([p[1] for p in planes])
+        at, losses = self.worst(scores)
+        return self.target - self.plan.decay[at], losses
+
+    def worst(self, scores: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the rankings of the greatest score plus loss, and their losses.
+
+        The ranking of each query tells where the position of each item stands in arrays over the
+        positions of all queries.
+        """
         plan, starts = self.plan, self.plan.starts
-        at = assign(plan, scores) + np.repeat(starts[:-1], np.diff(starts))  # [LS08] eq. (24)
+        first = np.repeat(starts[:-1], np.diff(starts))
+        if self.oracle is not None:
+            found = [self.oracle(q, g) for q, g in enumerate(_by_query(scores, starts))]
+            return np.concatenate([f[0] for f in found]) + first, np.array([f[1] for f in found])
+        at = assign(plan, scores) + first  # [LS08] eq. (24)
         gained = np.add.reduceat(plan.discounts[at] * plan.gains, starts[:-1])
-        return self.target - plan.decay[at], self.ideal - gained  # [LS08] eq. (17)
+        return at, self.ideal - gained  # [LS08] eq. (17)
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""

@@ -27,6 +27,10 @@ ObjectiveLike: TypeAlias = Measure | str | CostFunction
 Decay: TypeAlias = float | str | ArrayLike
 
 MODIFIED_WTA = "mWTA"
+LEARNED_DECAY = "learned"
+DECAYS: tuple[float | str, ...] = (0.25, 1.0 / 3.0, 0.5, 1.0, 2.0, 3.0, "log", "loglog")
+"""The decays of [LS08] Sect. 6.3, which a learned one mixes."""
+
 HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-all
 
 
@@ -193,6 +197,13 @@ def decay_of(decay: Decay, queries: Queries) -> FloatArray:
     return c[_positions(queries)]
 
 
+def falling_by_one(decay: Decay, queries: Queries) -> FloatArray:
+    """Return c of each position, moved and scaled to fall from 1 to 0 over the longest query."""
+    c = decay_of(decay, queries)
+    lowest, highest = float(c.min()), float(c.max())
+    return (c - lowest) / (highest - lowest)
+
+
 def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     try:
         given = np.asarray(decay, dtype=np.float64)
@@ -204,8 +215,8 @@ def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     if falls and np.isfinite(given).all() and given[0] > given[-1]:
         return given[np.minimum(np.arange(len(i)), len(given) - 1)]
     raise InvalidInputError(
-        "`decay` must be an exponent above 0, 'log', 'loglog', or at least two finite numbers that "
-        f"fall from position to position: got {decay!r}."
+        "`decay` must be an exponent above 0, 'log', 'loglog', 'learned', or at least two finite "
+        f"numbers that fall from position to position: got {decay!r}."
     )
 
 
