@@ -6,6 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, issparse
 
 import rankwise
@@ -583,3 +584,98 @@ def test_only_the_decay_of_a_measure_is_learned():
     ranker = DORM(lambda y: np.outer(y, np.arange(len(y))), decay="learned")
     with pytest.raises(InvalidInputError, match="can be learned for a measure"):
         ranker.fit(P.X, P.y, qid=P.qid)
+
+
+# --- a ranking function for each of the first positions -----------------------------------------
+
+
+def function_blocks(costs, decay, n_functions, preliminary):
+    """List the rows of scores and all planes of each query: one score an item and function."""
+    blocks = []
+    for rows in Queries.from_qid(SORTED.qid):
+        n_items, c = len(rows), decay(np.arange(1.0, len(rows) + 1))
+        cost = costs(SORTED.y[rows])
+
+        def coefficients(ranking, n_items=n_items, c=c):
+            found = np.zeros((n_items, n_functions))
+            for j, item in enumerate(ranking):
+                found[item, min(j, n_functions - 1)] = c[j]
+            return found.ravel()
+
+        def total(ranking, cost=cost):
+            return sum(cost[item, j] for j, item in enumerate(ranking))
+
+        rankings = list(permutations(range(n_items)))
+        least = min(map(total, rankings))
+        best = [ranking for ranking in rankings if total(ranking) < least + 1e-12]
+        hint = preliminary[rows]
+        target = max(best, key=lambda ranking: sum(c[j] * hint[i] for j, i in enumerate(ranking)))
+        planes = [
+            (coefficients(target) - coefficients(ranking), total(ranking) - least)
+            for ranking in rankings
+        ]
+        blocks.append((np.kron(SORTED.X[rows], np.eye(n_functions)), 1.0, planes))
+    return blocks
+
+
+def kinds_first(y):
+    places = np.zeros((len(y), len(y)))
+    places[:, 0] = y != 1
+    places[:, 1:2] = 0.5 * (y != 2)[:, None]
+    return places
+
+
+@pytest.mark.parametrize("n_functions", [2, 3])
+def test_the_problem_of_several_functions_is_that_of_all_rankings(n_functions):
+    preliminary = np.random.default_rng(5).normal(size=len(SORTED.y))
+    ranker = DORM(kinds_first, C=0.7, decay=1.0, n_functions=n_functions, tol=1e-8, max_iter=20_000)
+    ranker.fit(SORTED.X, SORTED.y, qid=SORTED.qid, preliminary=preliminary)
+    blocks = function_blocks(kinds_first, lambda i: 1 / (i + 1), n_functions, preliminary)
+    best = reference.structured_optimum(0.7, blocks, np.zeros(2 * n_functions))
+    np.testing.assert_allclose(ranker.solution_.objective, best, rtol=1e-6)
+    assert ranker.coef_.shape == (n_functions, 2)
+
+
+def test_slacks_bound_the_cost_of_the_ranking_by_position():
+    ranker = fitted(kinds_first, C=1.0, n_functions=3)
+    order, slacks = ranker.rank_by_position(P.X, qid=P.qid), ranker.solution_.details["slacks"]
+    losses = []
+    for rows in np.split(order, np.cumsum([len(q) for q in Queries.from_qid(P.qid)])[:-1]):
+        cost = kinds_first(P.y[rows])
+        if (np.ptp(cost, axis=1) > 0).any():
+            least = cost[linear_sum_assignment(cost)].sum()
+            losses.append(np.trace(cost) - least)
+    assert (np.sort(slacks) >= np.sort(losses) - 1e-9).all()
+
+
+def test_one_function_ranks_by_its_scores(tmp_path):
+    one = fitted("NDCG")
+    np.testing.assert_array_equal(one.rank_by_position(P.X, qid=P.qid), one.rank(P.X, qid=P.qid))
+    several = fitted("NDCG", n_functions=2, kernel=Gaussian(0.3), basis=5)
+    several.save(tmp_path / "model")
+    again = rankwise.load(tmp_path / "model")
+    np.testing.assert_array_equal(
+        again.rank_by_position(P.X, qid=P.qid), several.rank_by_position(P.X, qid=P.qid)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"n_functions": 0}, "`n_functions` must be"),
+        ({"n_functions": 2, "kernel": Gaussian(0.3)}, "needs features: got a kernel"),
+        ({"n_functions": 2, "objective": "RR"}, "got the reciprocal rank"),
+        ({"n_functions": 2, "decay": "learned"}, "needs a given `decay`"),
+        ({"n_functions": 2, "decay": (1.0, 0.0)}, "above 0 at every position"),
+    ],
+)
+def test_what_several_functions_cannot_do_is_refused(options, match):
+    with pytest.raises(InvalidInputError, match=match):
+        DORM(**options).fit(P.X, P.y, qid=P.qid)
+
+
+def test_several_functions_learn_all_at_once_and_without_sources():
+    with pytest.raises(InvalidInputError, match="`partial_fit` needs a single"):
+        DORM(n_functions=2).partial_fit(P.X, P.y, qid=P.qid)
+    with pytest.raises(InvalidInputError, match="`sources` must come with a single"):
+        DORM("NDCG @ 2", n_functions=2).fit(P.X, P.y, qid=P.qid, sources=np.arange(len(P.y)))

@@ -19,7 +19,9 @@ from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.features.maps import Basis
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
-from rankwise.rankers.dorm.objective import Decay, ObjectiveLike
+from rankwise.rankers.dorm.losses import scores_at_positions
+from rankwise.rankers.dorm.objective import Decay, ObjectiveLike, decay_of
+from rankwise.rankers.dorm.oracles.assignment import assign_by_value
 from rankwise.rankers.dorm.oracles.diversity import assign_constrained, diverse_positions
 from rankwise.rankers.dorm.problem import (
     EarlierFunction,
@@ -216,6 +218,11 @@ class DORM(DirectRanker):
     n_diverse : int, optional
         How many positions hold different sources if `fit` is given `sources`; the cut-off of the
         objective when left out.
+    n_functions : int
+        Number of ranking functions. With more than one, the first positions have a function each,
+        and all positions behind share the last; `predict` returns a column for each, and
+        `rank_by_position` finds the best ranking. For a few positions of special meaning; linear,
+        or with a `basis`.
     tol : float
         Converged when the duality gap is below this share of the objective.
     max_iter : int
@@ -288,6 +295,7 @@ class DORM(DirectRanker):
         decay: Decay = 0.5,
         basis: int | ArrayLike | None = None,
         n_diverse: int | None = None,
+        n_functions: int = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         progress: bool | StepCallback = False,
@@ -299,6 +307,7 @@ class DORM(DirectRanker):
         self.decay = decay
         self.basis = basis
         self.n_diverse = n_diverse
+        self.n_functions = n_functions
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
@@ -378,6 +387,11 @@ class DORM(DirectRanker):
         >>> ranker.partial_fit([[0.0, 0.0], [1.0, 2.0]], [0, 1]).coef_.round(2)
         array([0.26, 0.13])
         """
+        if self.n_functions > 1:
+            raise InvalidInputError(
+                "`partial_fit` needs a single ranking function: got n_functions="
+                f"{self.n_functions}. Fit all queries at once."
+            )
         if "solution_" not in vars(self):
             return self.fit(X, y, qid, sample_weight)
         X = self._check_rows(X, reset=False)
@@ -393,11 +407,65 @@ class DORM(DirectRanker):
         solution = self._solve(problem, self.C_, generator(self.random_state), earlier)
         return self._keep_solution(problem, solution, earlier)
 
+    def rank_by_position(self, X: Any, qid: ArrayLike | None = None) -> IntArray:
+        """Return the rows in the order of the greatest score, each position with its own function.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to rank.
+        qid : (n_items,), optional
+            The query of each row; one ranking of all rows when left out.
+
+        Returns
+        -------
+        order : (n_items,)
+            Row numbers, query after query as in `rank`, the item of the first position first. With
+            a single function this is `rank`. An assignment problem for each query.
+
+        Notes
+        -----
+        [LS08] Sect. 3.4.
+
+        Examples
+        --------
+        The first position is for a large first feature, all others for a large second one.
+
+        >>> import numpy as np
+        >>> from rankwise import DORM
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> qid, kind = np.repeat(np.arange(100), 4), np.zeros(400)
+        >>> for rows in np.split(np.arange(400), 100):
+        ...     kind[rows[X[rows, 0].argmax()]] = 1
+        >>> def cost(kind):
+        ...     return np.outer(kind != 1, np.arange(len(kind)) == 0).astype(float)
+        >>> ranker = DORM(cost, n_functions=2, random_state=0).fit(X, kind, qid=qid)
+        >>> first = ranker.rank_by_position(X, qid=qid)[::4]
+        >>> bool(np.mean(kind[first]) > 0.9), ranker.predict(X).shape
+        (True, (400, 2))
+        """
+        scores = self.predict(X)
+        queries = Queries.of(qid, len(scores))
+        order = queries.order
+        decay = decay_of(self.decay_, queries)
+        places = np.empty(len(order), dtype=np.intp)
+        for first, last in zip(queries.starts[:-1], queries.starts[1:], strict=True):
+            rows = order[first:last]
+            V = scores_at_positions(scores[rows].reshape(len(rows), -1), decay[first:last])
+            places[rows] = assign_by_value(V)
+        return np.lexsort((places, queries.index))
+
     def _options(
         self, X: Matrix, preliminary: ArrayLike | None, sources: ArrayLike | None = None
     ) -> LossOptions:
         return LossOptions.of(
-            X.shape[0], self.objective, self.decay, preliminary, sources, self.n_diverse
+            X.shape[0],
+            self.objective,
+            self.decay,
+            preliminary,
+            sources,
+            self.n_diverse,
+            self.n_functions,
         )
 
     def _same_space(self, X: Matrix) -> FunctionSpace:

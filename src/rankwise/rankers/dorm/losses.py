@@ -257,6 +257,54 @@ class RankingLoss:
         return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
     @classmethod
+    def from_functions(
+        cls,
+        costs: Sequence[FloatArray],
+        decay: FloatArray,
+        n_functions: int,
+        preliminary: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
+        """Build the loss of ``from_costs`` for scores that depend on the position as well.
+
+        Every item has n_functions scores, one after the other: those of the first positions, each
+        with a function of its own, and the one of all positions behind. An item at position j
+        counts ``decay[j]`` times its score for j. In the arrays of this loss every score stands
+        for an item: the one at which an item is placed has the decay of its position, all others
+        have 0.
+
+        Parameters
+        ----------
+        costs, preliminary, weights
+            As for ``from_costs``.
+        decay : (n_items,)
+            c of each position, query by query; above 0.
+        n_functions : int
+            Number of scores of an item, two or more.
+
+        Notes
+        -----
+        [LS08] Sect. 3.4.
+        """
+        starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
+        hints, c = _given_or_zeros(preliminary, starts[-1]), _by_query(decay, starts)
+        each = list(zip(costs, _by_query(hints, starts), c, strict=True))
+        best = [assign_by_value(_tie_broken(-cost, g, of_q)) for cost, g, of_q in each]
+        least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
+        cells = [np.pad(of_q, (0, len(of_q) * (n_functions - 1))) for of_q in c]
+        nothing = np.zeros(n_functions * starts[-1])
+        plan = plan_assignments(nothing, nothing, np.concatenate(cells), n_functions * starts)
+        at = np.concatenate([_cells(positions, n_functions) for positions in best])
+        loss = cls._towards(plan, at, weights, None)
+
+        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+            V = scores_at_positions(g.reshape(-1, n_functions), c[q])
+            found = assign_by_value(V + costs[q])
+            return _cells(found, n_functions), _sum_at(costs[q], found) - least[q]
+
+        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+
+    @classmethod
     def _towards(
         cls, plan: OraclePlan, positions: IntArray, weights: ArrayLike | None, oracle: Oracle | None
     ) -> Self:
@@ -328,6 +376,31 @@ def _tie_broken(V: FloatArray, preliminary: FloatArray, decay: FloatArray) -> Fl
     if span == 0.0 or width == 0.0:
         return V + favour
     return V * (len(V) / (_TIE_BREAK * span)) + favour / width
+
+
+def scores_at_positions(scores: FloatArray, decay: FloatArray) -> FloatArray:
+    """Return what each item counts at each position, ``decay[j]`` times its score for j.
+
+    Parameters
+    ----------
+    scores : (n_items, n_functions)
+        Of the first positions, and of all behind these.
+    decay : (n_items,)
+        c of each position.
+
+    Notes
+    -----
+    [LS08] Sect. 3.4.
+    """
+    function = np.minimum(np.arange(len(scores)), scores.shape[1] - 1)
+    return scores[:, function] * decay
+
+
+def _cells(positions: IntArray, n_functions: int) -> IntArray:
+    """Return the place of each score: the position for the one that counts, else behind them."""
+    places = np.full((len(positions), n_functions), len(positions), dtype=np.intp)
+    places[np.arange(len(positions)), np.minimum(positions, n_functions - 1)] = positions
+    return places.ravel()
 
 
 def _sum_at(V: FloatArray, positions: IntArray) -> float:

@@ -1,17 +1,17 @@
 """The problem that DORM solves: queries, the loss of their rankings, a space of functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array, kron
 from scipy.sparse.linalg import LinearOperator, cg
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_length
+from rankwise.core.checks import check_count, check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData, one_output
@@ -74,6 +74,8 @@ class LossOptions:
         Where items come from, or shares of them under weighted conditions.
     n_diverse : int, optional
         Number of positions that the condition on sources is about; given if there are sources.
+    n_functions : int
+        Number of ranking functions: the first positions have one each, all others share the last.
     """
 
     objective: ObjectiveLike
@@ -81,6 +83,7 @@ class LossOptions:
     preliminary: FloatArray | None = None
     sources: NDArray[Any] | None = None
     n_diverse: int | None = None
+    n_functions: int = 1
 
     @classmethod
     def of(
@@ -91,14 +94,21 @@ class LossOptions:
         preliminary: ArrayLike | None = None,
         sources: ArrayLike | None = None,
         n_diverse: int | None = None,
+        n_functions: int = 1,
     ) -> Self:
         """Check that scores and sources have one entry per row of X, and fit the objective."""
+        check_count("n_functions", n_functions)
         scores = None
         if preliminary is not None:
             scores = one_output(preliminary, "preliminary", ONE_OUTPUT)
             check_length("preliminary", scores, n_items)
         if sources is None:
-            return cls(objective, decay, scores)
+            return cls(objective, decay, scores, n_functions=n_functions)
+        if n_functions > 1:
+            raise InvalidInputError(
+                "`sources` must come with a single ranking function: got n_functions="
+                f"{n_functions}. Leave out one of the two."
+            )
         named = np.asarray(sources)
         check_length("sources", named, n_items)
         return cls(objective, decay, scores, named, _diverse_positions(n_diverse, objective))
@@ -205,6 +215,10 @@ class RankingProblem:
         sources = None if options.sources is None else options.sources[rows]
 
         def loss_of(c: FloatArray) -> RankingLoss:
+            if options.n_functions > 1:
+                n_functions = _refuse_dependent_functions(options, objective, space, c)
+                costs = _as_costs(objective, queries.starts)
+                return RankingLoss.from_functions(costs, c, n_functions, preliminary, weights)
             given = objective, queries, c, preliminary, weights, sources, options.n_diverse
             return _loss(*given)
 
@@ -214,8 +228,9 @@ class RankingProblem:
     def _learn_decay(self, loss_of: Callable[[FloatArray], RankingLoss]) -> Self:
         """Improve ranking function and decay in turn: neither step raises the objective.
 
-        [LS08] Sect. 4.1 leaves this open. The decay mixes those of Sect. 6.3, each scaled to fall from 1 to 0, so
-        that a decay cannot win by its scale. The fits use a C of their own, about that of "scale".
+        [LS08] Sect. 4.1 leaves this open. The decay mixes those of Sect. 6.3, each scaled to fall
+        from 1 to 0, so that none can win by its scale. The fits use a C of their own, that of
+        "scale".
         """
         family = np.stack([falling_by_one(decay, self.queries) for decay in DECAYS])
         targets = np.stack([loss_of(c).target for c in family])
@@ -251,7 +266,11 @@ class RankingProblem:
 
     def plane_space(self, earlier: EarlierFunction | None = None) -> PlaneSpace:
         """Return where the solver moves, close to an earlier function where there is one."""
-        starts = self.queries.starts
+        starts, n_functions = self.queries.starts, self.options.n_functions
+        if n_functions > 1:
+            features = csr_array(self.space.features(self.rows))
+            cells = kron(features, eye_array(n_functions), format="csr")
+            return PrimalPlanes(cells, n_functions * starts)
         if self.space.is_explicit:
             point = None if earlier is None else earlier.point
             return PrimalPlanes(self.space.features(self.rows), starts, point)
@@ -262,7 +281,10 @@ class RankingProblem:
         self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
     ) -> tuple[FeatureMap, FloatArray]:
         """Return the predictor and the weights that it takes."""
-        weights = self.space.fold(solution.point, self.rows)
+        point = solution.point
+        if self.options.n_functions > 1:
+            point = point.reshape(-1, self.options.n_functions)
+        weights = self.space.fold(point, self.rows)
         if earlier is None:
             return self.space.predictor, weights
         return self.space.join(weights, earlier.predictor, earlier.weights)
@@ -271,7 +293,7 @@ class RankingProblem:
         self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
     ) -> float:
         """Return which share of the objective at the start a solution has taken away."""
-        scores = np.zeros(len(self.rows)) if earlier is None else earlier.scores[self.rows]
+        scores = np.zeros(len(self.loss.target)) if earlier is None else earlier.scores[self.rows]
         at_start = solution.C * float(self.loss.weights @ self.loss.slacks(scores))
         return 1.0 - solution.objective / at_start if at_start > 0 else 0.0
 
@@ -286,9 +308,9 @@ class RankingProblem:
         """
         largest = float(np.abs(self.preliminary).max(initial=0.0))
         hint = self.preliminary * (1e-9 / largest) if largest > 0 else self.preliminary
-        beta, losses = self.loss.cuts(hint)
-        beta *= self.queries.spread(self.loss.weights)
-        norm = _squared_norm(self.space, self.rows, beta)
+        beta, losses = self.loss.cuts(np.repeat(hint, self.options.n_functions))
+        beta *= np.repeat(self.loss.weights, np.diff(self.loss.plan.starts))
+        norm = _squared_norm(self.space, self.rows, beta.reshape(len(self.rows), -1))
         return float(self.loss.weights @ losses) / norm if norm > 0 else 1.0
 
 
@@ -337,11 +359,11 @@ def refuse_indefinite_kernel(space: FunctionSpace, n_items: int) -> None:
 
 
 def _squared_norm(space: FunctionSpace, rows: IntArray, beta: FloatArray) -> float:
-    """Return the squared norm of the sum of items, each times its coefficient."""
+    """Return the squared norm of the sums of items, times the coefficients of each column."""
     if space.is_explicit:
         v = space.features(rows).T @ beta
-        return float(v @ v)
-    return float(beta @ (space.kernel_matrix(rows) @ beta))
+        return float((v * v).sum())
+    return float((beta * (space.kernel_matrix(rows) @ beta)).sum())
 
 
 def _with_preferences(
@@ -384,6 +406,32 @@ def _loss(
         return RankingLoss.from_gains(plan, preliminary, weights)
     make = RankingLoss.from_sources if sources.ndim == 1 else RankingLoss.from_conditions
     return make(plan, sources, n_diverse, preliminary, weights)
+
+
+def _as_costs(objective: PositionObjective, starts: IntArray) -> Sequence[FloatArray]:
+    """Return the cost of each item at each position, query by query."""
+    if objective.costs is not None:
+        return objective.costs
+    parts = [np.split(v, starts[1:-1]) for v in (objective.gains, objective.discounts)]
+    return [-np.outer(b, a) for b, a in zip(*parts, strict=True)]  # [LS08] eq. (19)
+
+
+def _refuse_dependent_functions(
+    options: LossOptions, objective: PositionObjective, space: FunctionSpace, decay: FloatArray
+) -> int:
+    """Refuse what several ranking functions cannot do; return how many there are."""
+    message = ""
+    if not space.is_explicit:
+        message = "features: got a kernel. Give a `basis`."
+    elif objective.candidates is not None:
+        message = "a loss that adds up over items: got the reciprocal rank. Train for NDCG."
+    elif isinstance(options.decay, str) and options.decay == LEARNED_DECAY:
+        message = "a given `decay`: got 'learned'."
+    elif (decay <= 0).any():
+        message = "a `decay` above 0 at every position: got values of 0 or less."
+    if message:
+        raise InvalidInputError(f"`n_functions` above 1 needs {message}")
+    return options.n_functions
 
 
 def preliminary_scores(
