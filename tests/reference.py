@@ -599,3 +599,22 @@ def greatest_with_first_relevant(scores, hits, decay, discounts):
         value = sum(decay[j] * scores[item] for j, item in enumerate(ranking))
         best = max(best, value - discounts[first])
     return best
+
+
+def auc_and_variance(y, *rankings):
+    """Return the AUCs of rankings and DeLong's covariance of them, from the matrix of all pairs."""
+    relevant = np.flatnonzero(y == y.max())
+    others = np.flatnonzero(y != y.max())
+    by_relevant, by_other, aucs = [], [], []
+    for scores in rankings:
+        wins = np.array(
+            [
+                [(scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]) for j in others]
+                for i in relevant
+            ]
+        )
+        aucs.append(wins.mean())
+        by_relevant.append(wins.mean(axis=1))
+        by_other.append(wins.mean(axis=0))
+    covariance = np.atleast_2d(np.cov(by_relevant)) / len(relevant)
+    return np.array(aucs), covariance + np.atleast_2d(np.cov(by_other)) / len(others)

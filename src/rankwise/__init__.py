@@ -78,6 +78,7 @@ _HOMES = {
     ],
     "rankwise.rankers.gp.questions": ["RankDistribution"],
     "rankwise.measures.answers": ["AnswerEvaluation", "evaluate_answers"],
+    "rankwise.measures.auc": ["AUCComparison", "AUCInterval", "auc_interval", "compare_auc"],
     "rankwise.measures.binary": ["AP", "RR", "Precision", "Recall"],
     "rankwise.measures.correlation": ["KendallTau", "Spearman"],
     "rankwise.measures.evaluation": ["Evaluation", "PairedTest", "evaluate", "paired_test"],

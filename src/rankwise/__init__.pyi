@@ -29,6 +29,10 @@ from rankwise.features.kernels import Precomputed as Precomputed
 from rankwise.graph.preference_graph import PreferenceGraph as PreferenceGraph
 from rankwise.measures.answers import AnswerEvaluation as AnswerEvaluation
 from rankwise.measures.answers import evaluate_answers as evaluate_answers
+from rankwise.measures.auc import AUCComparison as AUCComparison
+from rankwise.measures.auc import AUCInterval as AUCInterval
+from rankwise.measures.auc import auc_interval as auc_interval
+from rankwise.measures.auc import compare_auc as compare_auc
 from rankwise.measures.binary import AP as AP
 from rankwise.measures.binary import RR as RR
 from rankwise.measures.binary import Precision as Precision
