@@ -93,6 +93,7 @@ _HOMES = {
     "rankwise.transformers.scaling": ["WithinQueryRanks", "WithinQueryScaler"],
     "rankwise.selection.path": ["Candidate", "SelectionPath"],
     "rankwise.solve.iteration": ["Certificate", "CertifiedSolution", "Ending", "Step"],
+    "rankwise.solve.kernel_iteration": ["ConjugateGradients"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -104,6 +104,7 @@ from rankwise.solve.iteration import Certificate as Certificate
 from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
 from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
+from rankwise.solve.kernel_iteration import ConjugateGradients as ConjugateGradients
 from rankwise.transformers.blanks import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
 from rankwise.transformers.scaling import WithinQueryRanks as WithinQueryRanks

@@ -1,5 +1,6 @@
 """Dense linear algebra on another device than the CPU: the few operations that take the time."""
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, final
@@ -31,6 +32,10 @@ class Device(ABC):
     @abstractmethod
     def empty(self, n_rows: int, n_columns: int) -> DeviceArray:
         """Return a matrix to be filled."""
+
+    @abstractmethod
+    def memory(self) -> int:
+        """Return the bytes of memory of the device."""
 
     @abstractmethod
     def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
@@ -90,6 +95,13 @@ def as_device(name: str | None) -> Device | None:
     return TorchDevice.of(name)
 
 
+def memory_of(device: Device | None) -> int:
+    """Return the bytes of memory of a device, or of this machine."""
+    if device is not None:
+        return device.memory()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class TorchDevice(Device):
@@ -132,6 +144,12 @@ class TorchDevice(Device):
     def empty(self, n_rows: int, n_columns: int) -> DeviceArray:
         """Return a matrix to be filled."""
         return self.torch.empty((n_rows, n_columns), dtype=self.torch.float64, device=self.device)
+
+    def memory(self) -> int:
+        """Return the bytes of memory of the device; of the machine where it has none of its own."""
+        if self.device.type != "cuda":
+            return memory_of(None)
+        return int(self.torch.cuda.get_device_properties(self.device).total_memory)
 
     def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
         """Sum the rows that share an index; rows of index -1 are left out."""

@@ -1,8 +1,9 @@
 """Where a ranking function lives: explicit features of the training rows, or their kernel."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, final
 
 import numpy as np
@@ -14,9 +15,12 @@ from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.kernels import (
     Kernel,
+    Linear,
     Precomputed,
     finite_kernel,
     kernel_on,
+    own_product,
+    own_product_on,
     refuse_sparse,
 )
 from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
@@ -57,6 +61,20 @@ class FunctionSpace(ABC):
     @abstractmethod
     def kernel_matrix_on(self, device: Device) -> DeviceArray:
         """Return the kernel of the training rows on a device; it may be overwritten."""
+
+    @abstractmethod
+    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with the kernel of the training rows, which is never formed."""
+
+    @abstractmethod
+    def kernel_size(self) -> float:
+        """Return the largest entry of the kernel, which is on its diagonal."""
+
+    @abstractmethod
+    def spanned_features(
+        self, n_basis: int, rng: np.random.Generator, device: Device | None
+    ) -> DeviceArray:
+        """Return features whose inner products are close to the kernel, here or on a device."""
 
     @abstractmethod
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -116,6 +134,24 @@ class ExplicitSpace(FunctionSpace):
         Z = device.array(dense_rows(self.Z))
         Z = Z - Z.mean(0)
         return Z @ Z.T
+
+    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with ``Z Z'``, here whatever the device."""
+        del device
+        Z = self.Z
+        return lambda V: np.asarray(Z @ (Z.T @ V))
+
+    def kernel_size(self) -> float:
+        """Return the largest squared length of a row of Z."""
+        return float(Linear().diagonal(self.Z).max())
+
+    def spanned_features(
+        self, n_basis: int, rng: np.random.Generator, device: Device | None
+    ) -> DeviceArray:
+        """Return Z itself."""
+        del n_basis, rng
+        Z = dense_rows(self.Z)
+        return Z if device is None else device.array(Z)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return rows of Z, without a copy where these are all of them."""
@@ -187,6 +223,29 @@ class KernelSpace(FunctionSpace):
         """Return the kernel of the training rows on a device."""
         rows = device.array(dense_rows(self.X))
         return kernel_on(self.kernel, rows, rows, device)
+
+    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+        """Return the product with the kernel, of which blocks are formed and forgotten."""
+        if not self.kernel.is_function:
+            return lambda V: np.asarray(self.X @ V)
+        if device is None:
+            return partial(own_product, self.kernel, self.X)
+        return partial(own_product_on, self.kernel, device.array(dense_rows(self.X)), device)
+
+    def kernel_size(self) -> float:
+        """Return the largest kernel of a row with itself."""
+        return float(np.abs(self.kernel.diagonal(self.X)).max())
+
+    def spanned_features(
+        self, n_basis: int, rng: np.random.Generator, device: Device | None
+    ) -> DeviceArray:
+        """Return the features that random basis rows span."""
+        some = np.sort(rng.choice(self.X.shape[0], n_basis, replace=False))
+        if self.kernel.is_function:
+            basis, X = Basis.of(self.kernel, self.X[some]), self.X
+        else:
+            basis, X = Basis.of(self.kernel, self.X[np.ix_(some, some)]), self.X[:, some]
+        return basis.map(X) if device is None else basis.map_on(device.array(dense_rows(X)), device)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""

@@ -14,7 +14,7 @@ from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
-from rankwise.core.threads import WORK_PER_THREAD, in_threads
+from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
 Gamma: TypeAlias = float | Literal["scale"]
 
@@ -31,6 +31,12 @@ LOST = 1e-10
 
 DENSE_ENTRIES = 1 << 22
 """Entries of sparse rows that are made dense together."""
+
+TILE = 512
+"""Rows and columns of a block of a product, which one thread forms and which stays in cache."""
+
+DEVICE_ENTRIES = 1 << 28
+"""Entries of a block of a product on a device: two gigabytes."""
 
 
 KERNELS: dict[str, "type[Kernel]"] = {}
@@ -371,16 +377,19 @@ class Custom(Kernel):
         return self
 
 
-def kernel_on(kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
+def kernel_on(
+    kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device, *, checked: bool = True
+) -> DeviceArray:
     """Return the kernel matrix of rows on a device; kernels of one's own are computed here.
 
-    One beyond the range of double precision is refused.
+    One beyond the range of double precision is refused, unless it is not to be looked at.
     """
     on_device = _ON_DEVICE.get(kernel.name or "")
     if on_device is None:
         return device.array(finite_kernel(kernel, device.host(A), device.host(B)))
     K = on_device(kernel, A, B, device)
-    _refuse_overflow(kernel, is_finite=device.is_finite(K))
+    if checked:
+        _refuse_overflow(kernel, is_finite=device.is_finite(K))
     return K
 
 
@@ -391,10 +400,12 @@ def _linear_on(_: Any, A: DeviceArray, B: DeviceArray, device: Device) -> Device
 def _gaussian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
     gamma, shift, same = _number(kernel.gamma), B.mean(0), A is B
     A, B = A - shift, B - shift
-    K = A @ B.T
-    K *= 2 * gamma
-    K -= gamma * (A * A).sum(1)[:, None]
-    K -= gamma * (B * B).sum(1)
+    n_features = A.shape[1]
+    left, right = device.empty(len(A), n_features + 2), device.empty(len(B), n_features + 2)
+    left[:, :-2], right[:, :-2] = 2 * gamma * A, B
+    left[:, -2], right[:, -2] = -gamma * (A * A).sum(1), 1.0
+    left[:, -1], right[:, -1] = 1.0, -gamma * (B * B).sum(1)
+    K = left @ right.T  # the exponents, by one product
     if same:
         K.fill_diagonal_(0.0)
     return device.exp_in_place(K)
@@ -417,6 +428,67 @@ _ON_DEVICE = {
     "laplacian": _laplacian_on,
     "polynomial": _polynomial_on,
 }
+
+
+def own_product(kernel: Kernel, X: Matrix, V: FloatArray) -> FloatArray:
+    """Return ``k(X, X) @ V``; half of the blocks are formed, the others are their transposes.
+
+    Each thread adds up its own blocks in a fixed order, so that the result depends on the number
+    of threads only, by rounding errors.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel of any two rows.
+    X : (n_items, n_features)
+        The rows.
+    V : (n_items, k)
+        The vectors.
+    """
+    n_items = X.shape[0]
+    rows = [X[start : start + TILE] for start in range(0, n_items, TILE)]
+    edges = [slice(start, start + TILE) for start in range(0, n_items, TILE)]
+    n_parts = max(1, min(n_threads(), len(rows) // 2))
+    sums = np.zeros((n_parts, *V.shape))
+
+    def add(out: FloatArray, i: int) -> None:
+        out[edges[i]] += kernel(rows[i], rows[i]) @ V[edges[i]]
+        for j in range(i + 1, len(rows)):
+            K = kernel(rows[i], rows[j])
+            out[edges[i]] += K @ V[edges[j]]
+            out[edges[j]] += K.T @ V[edges[i]]
+
+    def task(part: int) -> None:
+        for i in _shares(len(rows), n_parts)[part]:
+            add(sums[part], i)
+
+    with serial_blas():
+        in_threads(task, n_parts)
+    return sums.sum(axis=0)
+
+
+def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
+    """Deal rows of blocks, of which later ones are shorter, so that parts have equal work."""
+    shares: list[list[int]] = [[] for _ in range(n_parts)]
+    for i in range(n_rows):
+        turn, place = divmod(i, n_parts)
+        shares[place if turn % 2 == 0 else n_parts - 1 - place].append(i)
+    return shares
+
+
+def own_product_on(kernel: Kernel, X: DeviceArray, device: Device, V: FloatArray) -> FloatArray:
+    """Return ``k(X, X) @ V`` of rows on a device, for vectors that are here."""
+    n_items = len(X)
+    there = device.array(V)
+    out = there * 0.0
+    start = 0
+    while start < n_items:
+        stop = min(n_items, start + max(1, DEVICE_ENTRIES // (n_items - start)))
+        K = kernel_on(kernel, X[start:stop], X[start:], device, checked=False)
+        out[start:stop] += K @ there[start:]
+        out[stop:] += K[:, stop - start :].T @ there[start:stop]
+        start = stop
+    return device.host(out)
 
 
 def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:

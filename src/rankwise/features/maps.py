@@ -15,7 +15,10 @@ from rankwise.core.storable import storable
 from rankwise.features.kernels import Kernel, finite_kernel, kernel_on
 
 BLOCK_ROWS = 2048
-"""Rows whose kernel values are formed together when predicting."""
+"""Rows whose kernel values are formed together when predicting, at most."""
+
+BLOCK_ENTRIES = 1 << 24
+"""Kernel values that are formed together when predicting, at most."""
 
 WELL_CONDITIONED = 1e-6
 """Smallest ratio of Cholesky pivots at which a kernel of basis rows is whitened by Cholesky."""
@@ -119,9 +122,10 @@ class Expansion(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
+        n_rows = max(1, min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0])))
         parts = [
-            self.kernel(X[start : start + BLOCK_ROWS], self.rows) @ weights  # [PTA09] eq. (8)
-            for start in range(0, X.shape[0], BLOCK_ROWS)
+            self.kernel(X[start : start + n_rows], self.rows) @ weights  # [PTA09] eq. (8)
+            for start in range(0, X.shape[0], n_rows)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
 

@@ -154,7 +154,7 @@ class DeviceSystem(System):
         _refuse_overflow(is_finite=device.is_finite(reduced) and bool(np.isfinite(rhs).all()))
         if not trusted:
             refuse_indefinite_matrix(device.host(reduced))
-        return cls(reduced, rhs, root, device, size, _rounding_of_scores(graph, size))
+        return cls(reduced, rhs, root, device, size, rounding_of_scores(graph, size))
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Turn solutions c into weights."""
@@ -188,7 +188,7 @@ class DeviceSystem(System):
         return known[0].solve(self.rhs, alpha)
 
 
-def _rounding_of_scores(graph: PreferenceGraph, largest: float) -> float:
+def rounding_of_scores(graph: PreferenceGraph, largest: float) -> float:
     """Return what ``K a`` rounds off, as a norm over all pairs, per unit of the norm of a."""
     mass = float(graph.laplacian.diagonal().sum())
     return float(np.finfo(float).eps) * largest * float(np.sqrt(mass))
@@ -257,7 +257,7 @@ class Dual(HostSystem):
         if not trusted and np.isfinite(reduced).all():
             refuse_indefinite_matrix(reduced)
         rhs = root.solve(as_columns(graph.rhs))
-        return cls(reduced, root, rhs, largest, _rounding_of_scores(graph, largest))
+        return cls(reduced, root, rhs, largest, rounding_of_scores(graph, largest))
 
     def matrix(self) -> FloatArray:
         """Return ``R' K R``; this system cannot be used after it is overwritten."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
-from rankwise.core.checks import check_positive
-from rankwise.core.devices import Device, as_device
+from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.devices import Device, as_device, memory_of
 from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace, smallest_space
@@ -23,6 +23,8 @@ from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.iteration import StoppingRule
+from rankwise.solve.kernel_iteration import ConjugateGradients, MatrixFree
+from rankwise.solve.normal_equations import System
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows
 
@@ -34,6 +36,9 @@ MOST_ITERATIONS = 1000
 
 ITERATED_TO = 1e-12
 """The residual that conjugate gradients go on to, as a share of the right-hand side."""
+
+MEMORY_SHARE = 0.5
+"""A kernel matrix that takes more than this share of the memory is not formed."""
 
 
 @final
@@ -71,8 +76,12 @@ class RankRLS(ClosedFormRanker):
     device : str, optional
         Where to compute what takes the time: a device of PyTorch such as "cuda", in double
         precision; the extra "gpu". NumPy on the CPU when left out.
+    solver : {"auto", "direct", "iterative"} or ConjugateGradients
+        How kernel problems are solved: with the kernel matrix; or by conjugate gradients, which
+        form its blocks on the way and never keep it. "auto" iterates when the matrix would take
+        more than half of the memory. Sizes and tolerance: `ConjugateGradients`.
     random_state : int, RandomState or None
-        Draws the basis rows when `basis` is a number.
+        Draws the basis rows when `basis` is a number, and those of the preconditioner.
 
     Attributes
     ----------
@@ -130,6 +139,7 @@ class RankRLS(ClosedFormRanker):
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
         device: str | None = None,
+        solver: Literal["auto", "direct", "iterative"] | ConjugateGradients = "auto",
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -139,6 +149,7 @@ class RankRLS(ClosedFormRanker):
         self.query_weight = query_weight
         self.basis = basis
         self.device = device
+        self.solver = solver
         self.random_state = random_state
 
     def fit(
@@ -186,9 +197,7 @@ class RankRLS(ClosedFormRanker):
                 return self._keep_solution(explicit, weights, graphs, data)
             except NumericalError:  # too many iterations: dense equations take over
                 pass
-        weights = graphs.gather(
-            lambda graph: normal_equations_on(device, space, graph, X).solve(alpha)
-        )
+        weights = graphs.gather(lambda graph: self._system(device, space, graph, X).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 
     def fit_path(
@@ -239,9 +248,7 @@ class RankRLS(ClosedFormRanker):
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         device = as_device(self.device)
         graphs, space = self._problem(X, data, device)
-        solutions = graphs.gather(
-            lambda graph: normal_equations_on(device, space, graph, X).path(grid)
-        )
+        solutions = graphs.gather(lambda graph: self._system(device, space, graph, X).path(grid))
         rankers = [
             self._at("alpha", alpha)._keep_solution(space, weights, graphs, data)
             for alpha, weights in zip(grid.tolist(), solutions, strict=True)
@@ -259,6 +266,30 @@ class RankRLS(ClosedFormRanker):
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
         rank, mapped = graphs.rank, device is None
         return graphs, smallest_space(X, self.kernel_, basis_rows, rank, mapped=mapped)
+
+    def _system(
+        self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
+    ) -> System:
+        """Return the normal equations; without their matrix where it is not wanted."""
+        settings = self._iterations(space, graph, device)
+        if settings is None:
+            return normal_equations_on(device, space, graph, X)
+        n_basis, rng = settings.basis_size(graph.n_items), generator(self.random_state)
+        features = space.spanned_features(n_basis, rng, device)
+        product, size = space.kernel_product(device), space.kernel_size()
+        return MatrixFree.of(graph, product, features, settings, size, device)
+
+    def _iterations(
+        self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
+    ) -> ConjugateGradients | None:
+        """Return how to iterate, None where the matrix is formed."""
+        if isinstance(self.solver, ConjugateGradients):
+            return None if space.is_explicit else self.solver
+        check_choice("solver", self.solver, ("auto", "direct", "iterative"))
+        if space.is_explicit or self.solver == "direct":
+            return None
+        too_large = 8.0 * graph.n_items**2 > MEMORY_SHARE * memory_of(device)
+        return ConjugateGradients() if too_large or self.solver == "iterative" else None
 
 
 def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:

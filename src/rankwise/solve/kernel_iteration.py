@@ -1,0 +1,364 @@
+"""Kernel problems too large for a kernel matrix: conjugate gradients on products with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self, TypeAlias, final
+
+import numpy as np
+from scipy.linalg import cholesky, eigh, solve_triangular
+
+from rankwise.core.arrays import FloatArray, as_columns
+from rankwise.core.checks import check_count
+from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.storable import storable
+from rankwise.graph.laplacian import Root
+from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.solve.iteration import (
+    Ending,
+    Interrupts,
+    Reason,
+    Step,
+    StepCallback,
+    StoppingRule,
+    deferred_interrupts,
+    steps_shown,
+    wants_to_stop,
+)
+from rankwise.solve.normal_equations import System, rounding_of_scores
+from rankwise.solve.spectra import Spectrum
+
+Product: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Gives ``K @ V`` for V of shape (n_items, k)."""
+
+REMEDY = "Raise max_iter, n_basis or alpha."
+
+MOST_BASIS_ROWS = 1000
+"""Basis rows of the preconditioner, when their number is left open."""
+
+BASIS_ENTRIES = 1 << 27
+"""Numbers that the preconditioner may take when the number of basis rows is left open."""
+
+KEPT = 1e-10
+"""Directions whose eigenvalue is below this share of the largest are left to the iteration."""
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class ConjugateGradients:
+    r"""Say how a kernel problem is solved without its kernel matrix.
+
+    Every iteration needs one product with the kernel, whose blocks are formed on the way and never
+    kept: O(n^2) time and O(n r) memory for n items. The preconditioner solves the problem of r
+    random basis rows (Nystrom), which takes the large eigenvalues out of the way.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the residual is below this share of the right-hand side.
+    max_iter : int
+        Number of iterations at most.
+    n_basis : int, optional
+        Number r of basis rows. When left out, 1000, or fewer where they would take more than a
+        gigabyte.
+    progress : bool or callable
+        Show a bar with the residual; or call a function with the `Step` of each iteration, which
+        stops the fit by returning True.
+
+    Notes
+    -----
+    [APS10] Sect. 5 names large-scale training with kernels as future work. The preconditioner
+    follows Frangella, Tropp and Udell (2023), doi:10.1137/21M1466244.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import ConjugateGradients, RankRLS
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> solver = ConjugateGradients(tol=1e-10, n_basis=50)
+    >>> ranker = RankRLS(kernel="gaussian", solver=solver, random_state=0).fit(X, y)
+    >>> dense = RankRLS(kernel="gaussian", solver="direct").fit(X, y)
+    >>> bool(np.allclose(ranker.predict(X), dense.predict(X), atol=1e-8))
+    True
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+    n_basis: int | None = None
+    progress: bool | StepCallback = False
+
+    def __post_init__(self) -> None:
+        StoppingRule.of(self.tol, self.max_iter)
+        if self.n_basis is not None:
+            check_count("n_basis", self.n_basis)
+
+    @property
+    def rule(self) -> StoppingRule:
+        """When to stop."""
+        return StoppingRule(self.tol, self.max_iter)
+
+    def basis_size(self, n_items: int) -> int:
+        """Return the number of basis rows for so many items."""
+        usual = max(1, min(MOST_BASIS_ROWS, BASIS_ENTRIES // n_items))
+        return min(n_items, usual if self.n_basis is None else self.n_basis)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    r"""The part of a matrix that some features span: ``H diag(values) H'``, H orthonormal.
+
+    As a preconditioner of the matrix plus alpha it divides by ``values + alpha`` where it knows
+    the matrix, and by ``values.min() + alpha`` elsewhere.
+    """
+
+    H: DeviceArray
+    values: FloatArray
+    device: Device | None
+
+    @classmethod
+    def of(cls, Z: DeviceArray, device: Device | None) -> Self:
+        """Build from features, (order, n_features), here or on a device: O(order n_features^2)."""
+        values, vectors = _eigh(Z.T @ Z, device)
+        kept = values > KEPT * values.max(initial=0.0)
+        values, vectors = values[kept], vectors[:, kept] / np.sqrt(values[kept])
+        H = Z @ (vectors if device is None else device.array(vectors))
+        return cls(_orthonormal(H, device), values, device)
+
+    def divide(self, V: FloatArray, alpha: float) -> FloatArray:
+        """Return the preconditioned vectors, V of shape (order, k)."""
+        if len(self.values) == 0:
+            return V
+        shares = (self.values.min() + alpha) / (self.values + alpha) - 1.0
+        if self.device is None:
+            return V + self.H @ (shares[:, None] * (self.H.T @ V))
+        there = self.device.array(V)
+        scaled = self.device.array(shares)[:, None] * (self.H.T @ there)
+        return self.device.host(there + self.H @ scaled)
+
+
+def _eigh(G: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray]:
+    values, vectors = eigh(G) if device is None else map(device.host, device.eigh(G))
+    return values, vectors
+
+
+def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
+    """Make columns that are nearly orthonormal so up to rounding: a Cholesky factorisation."""
+    gram = H.T @ H
+    if device is None:
+        return solve_triangular(cholesky(gram, lower=True), H.T, lower=True).T
+    return device.solve_triangular(device.factor(gram), H.T).T
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """What conjugate gradients found, and why they ended."""
+
+    C: FloatArray
+    n_iter: int
+    ending: Ending
+
+
+@final
+class _Descent:
+    """Conjugate gradients on several right-hand sides at once, each with steps of its own."""
+
+    def __init__(self, apply: Product, divide: Product, B: FloatArray, start: FloatArray | None):
+        self.apply, self.divide = apply, divide
+        self.norms = np.where((norms := np.linalg.norm(B, axis=0)) > 0, norms, 1.0)
+        self.C = np.zeros_like(B) if start is None else start.copy()
+        self.R = B.copy() if start is None else B - apply(start)
+        self.P = divide(self.R)
+        self.rho = np.einsum("ij,ij->j", self.R, self.P)
+        self.iteration = 0
+
+    def errors(self) -> FloatArray:
+        """Return the residuals as shares of the right-hand sides."""
+        return np.linalg.norm(self.R, axis=0) / self.norms
+
+    def move(self, tol: float) -> bool:
+        """Make one step in the columns that have not converged; False if rounding forbids it."""
+        Q = self.apply(self.P)
+        curvature = np.einsum("ij,ij->j", self.P, Q)
+        active = self.errors() > tol
+        if not (curvature[active] > 0).all():
+            return False
+        length = np.divide(self.rho, curvature, out=np.zeros_like(self.rho), where=active)
+        self.C += length * self.P
+        self.R -= length * Q
+        Z = self.divide(self.R)
+        rho = np.einsum("ij,ij->j", self.R, Z)
+        beta = np.divide(rho, self.rho, out=np.zeros_like(rho), where=active & (self.rho > 0))
+        self.P = Z + beta * self.P
+        self.rho = rho
+        self.iteration += 1
+        return True
+
+    def run(
+        self, rule: StoppingRule, on_step: StepCallback | None, interrupts: Interrupts
+    ) -> Reason:
+        """Iterate until every column has converged or something else ends the run."""
+        while (error := float(self.errors().max(initial=0.0))) > rule.tol:
+            if interrupts.pending:
+                return "interrupted"
+            if self.iteration >= rule.max_iter:
+                return "max_iter"
+            if not np.isfinite(error) or not self.move(rule.tol):
+                return "precision"
+            step = Step(self.iteration, error=float(self.errors().max()))
+            if on_step is not None and wants_to_stop(on_step(step)):
+                return "callback"
+        return "converged"
+
+
+def conjugate_gradients(
+    apply: Product,
+    divide: Product,
+    B: FloatArray,
+    settings: ConjugateGradients,
+    *,
+    start: FloatArray | None = None,
+    label: str = "conjugate gradients",
+) -> Iterated:
+    """Solve ``apply(C) = B`` for a symmetric positive definite operator.
+
+    Ctrl-C ends the run after the current iteration with what was found so far.
+
+    Parameters
+    ----------
+    apply : function of (order, k)
+        The operator.
+    divide : function of (order, k)
+        The preconditioner: an approximate inverse, symmetric and positive definite.
+    B : (order, k)
+        Right-hand sides, which share every product.
+    settings : ConjugateGradients
+        When to stop, and what to show.
+    start : (order, k), optional
+        Where to start; zeros when left out.
+    label : str
+        What the progress bar says.
+    """
+    rule = settings.rule
+    with (
+        steps_shown(settings.progress, label, rule.max_iter) as on_step,
+        deferred_interrupts() as interrupts,
+    ):
+        descent = _Descent(apply, divide, B, start)
+        reason = descent.run(rule, on_step, interrupts)
+    error = float(descent.errors().max(initial=0.0))
+    ending = rule.end(reason, descent.iteration, error, REMEDY)
+    return Iterated(descent.C, descent.iteration, ending)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MatrixFree(System):
+    """The dual equations ``(R'KR + alpha I) c = c0`` by products with K alone.
+
+    The same equations as those of `Dual`, whose matrix is never formed.
+
+    Parameters
+    ----------
+    product : function
+        Gives ``K @ V``.
+    root : Root
+        R of the graph.
+    rhs : (rank, n_outputs)
+        c0, with ``R c0 = r``.
+    known : LowRank
+        What the preconditioner knows of ``R'KR``.
+    settings : ConjugateGradients
+        When to stop.
+    size, rounding : float
+        As in every `System`.
+    """
+
+    product: Product
+    root: Root
+    rhs: FloatArray
+    known: LowRank
+    settings: ConjugateGradients
+    size: float
+    rounding: float
+
+    @classmethod
+    def of(
+        cls,
+        graph: PreferenceGraph,
+        product: Product,
+        features: DeviceArray,
+        settings: ConjugateGradients,
+        size: float,
+        device: Device | None = None,
+    ) -> Self:
+        """Build.
+
+        Parameters
+        ----------
+        graph : PreferenceGraph
+            The preferences.
+        product : function
+            Gives ``K @ V``.
+        features : (n_items, n_basis)
+            Z with ``Z Z'`` close to K, here or on the device.
+        settings : ConjugateGradients
+            When to stop.
+        size : float
+            Largest entry of the diagonal of K.
+        device : Device, optional
+            Where the features are.
+        """
+        root = graph.laplacian.root()
+        Z = (
+            root.to_coordinates(np.ascontiguousarray(features))
+            if device is None
+            else root.coordinates_on(features, device)
+        )
+        rhs = root.solve(as_columns(graph.rhs))
+        rounding = rounding_of_scores(graph, size)
+        return cls(product, root, rhs, LowRank.of(Z, device), settings, size, rounding)
+
+    def lift(self, C: FloatArray) -> FloatArray:
+        """Return ``R @ C``, one weight per item."""
+        return self.root.to_items(C)
+
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights for one alpha, and warn if they are not converged."""
+        return self._trusted_weights(self._solution(alpha, None))
+
+    def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
+        """Return the weights for every alpha, each from where the next larger one ended."""
+        made = self._trusted_weights if checked else self.lift
+        start, found = None, {}
+        for alpha in sorted(alphas.tolist(), reverse=True):
+            start = self._solution(alpha, start)
+            found[alpha] = made(start)
+        return np.stack([found[alpha] for alpha in alphas.tolist()])
+
+    def spectrum(self) -> Spectrum:
+        """Refuse: there is no matrix to decompose."""
+        raise InvalidInputError(
+            "Exact hold-outs need the kernel matrix: got a solver that does without. Use "
+            "solver='direct', or a `basis`."
+        )
+
+    def _solution(self, alpha: float, start: FloatArray | None) -> FloatArray:
+        def apply(C: FloatArray) -> FloatArray:
+            image = self.root.to_coordinates(self.product(self.root.to_items(C)))
+            return image + alpha * C  # [APS10] eq. (8), with the kernel for X X'
+
+        found = conjugate_gradients(
+            apply, lambda V: self.known.divide(V, alpha), self.rhs, self.settings, start=start
+        )
+        if not np.isfinite(found.C).all():
+            raise NumericalError(
+                "The products with the kernel must be finite: they exceed the range of double "
+                "precision. Scale the features, or lower the degree of the kernel."
+            )
+        found.ending.warn(stacklevel=5)
+        return found.C
