@@ -90,7 +90,7 @@ def test_more_features_than_items():
 def test_features_are_solved_at_once():
     """Where the unknowns are few the solver makes no difference."""
     expected = RankRLS().fit(P.X, P.y, P.qid).coef_
-    for solver in ("iterative", EXACT):
+    for solver in ("iterations", EXACT):
         np.testing.assert_array_equal(RankRLS(solver=solver).fit(P.X, P.y, P.qid).coef_, expected)
 
 

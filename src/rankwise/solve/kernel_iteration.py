@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
 from rankwise.core.arrays import FloatArray, as_columns
-from rankwise.core.checks import check_count
+from rankwise.core.checks import check_choice, check_count
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
@@ -104,6 +104,14 @@ class ConjugateGradients:
         """Return the number of basis rows for so many items."""
         usual = max(1, min(MOST_BASIS_ROWS, BASIS_ENTRIES // n_items))
         return min(n_items, usual if self.n_basis is None else self.n_basis)
+
+
+def as_conjugate_gradients(solver: object, names: tuple[str, ...]) -> ConjugateGradients:
+    """Return the settings that a solver or the name of one stands for."""
+    if isinstance(solver, ConjugateGradients):
+        return solver
+    check_choice("solver", solver, names)
+    return ConjugateGradients()
 
 
 @final

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
-from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
 from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
@@ -23,7 +23,11 @@ from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.iteration import StoppingRule
-from rankwise.solve.kernel_iteration import ConjugateGradients, MatrixFree
+from rankwise.solve.kernel_iteration import (
+    ConjugateGradients,
+    MatrixFree,
+    as_conjugate_gradients,
+)
 from rankwise.solve.normal_equations import System
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows
@@ -76,7 +80,7 @@ class RankRLS(ClosedFormRanker):
     device : str, optional
         Where to compute what takes the time: a device of PyTorch such as "cuda", in double
         precision; the extra "gpu". NumPy on the CPU when left out.
-    solver : {"auto", "direct", "iterative"} or ConjugateGradients
+    solver : {"auto", "direct", "iterations"} or ConjugateGradients
         How kernel problems are solved: with the kernel matrix; or by conjugate gradients, which
         form its blocks on the way and never keep it. "auto" iterates when the matrix would take
         more than half of the memory. Sizes and tolerance: `ConjugateGradients`.
@@ -139,7 +143,7 @@ class RankRLS(ClosedFormRanker):
         query_weight: QueryWeight = "items",
         basis: int | ArrayLike | None = None,
         device: str | None = None,
-        solver: Literal["auto", "direct", "iterative"] | ConjugateGradients = "auto",
+        solver: Literal["auto", "direct", "iterations"] | ConjugateGradients = "auto",
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -283,13 +287,11 @@ class RankRLS(ClosedFormRanker):
         self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
     ) -> ConjugateGradients | None:
         """Return how to iterate, None where the matrix is formed."""
-        if isinstance(self.solver, ConjugateGradients):
-            return None if space.is_explicit else self.solver
-        check_choice("solver", self.solver, ("auto", "direct", "iterative"))
+        settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
         if space.is_explicit or self.solver == "direct":
             return None
-        too_large = 8.0 * graph.n_items**2 > MEMORY_SHARE * memory_of(device)
-        return ConjugateGradients() if too_large or self.solver == "iterative" else None
+        fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(device)
+        return None if self.solver == "auto" and fits else settings
 
 
 def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:
