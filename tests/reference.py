@@ -618,3 +618,26 @@ def auc_and_variance(y, *rankings):
         by_other.append(wins.mean(axis=0))
     covariance = np.atleast_2d(np.cov(by_relevant)) / len(relevant)
     return np.array(aucs), covariance + np.atleast_2d(np.cov(by_other)) / len(others)
+
+
+# Pairs of objects
+
+
+def pair_scores(K, G, Y, alpha, sign=0, weight=1.0):
+    """Return the scores of all cells, from the explicit kernel of all pairs; NaN is not known.
+
+    ``sign`` 1 and -1 make the kernel of pairs symmetric and antisymmetric; each condition counts
+    ``weight`` times the centred squares of its known scores.
+    """
+    n, q = Y.shape
+    kernel = np.kron(K, G)
+    if sign:
+        swap = np.eye(n * n).reshape(n, n, n * n).transpose(1, 0, 2).reshape(n * n, n * n)
+        kernel = (kernel + sign * swap @ kernel) / 2
+    known = np.flatnonzero(~np.isnan(Y.ravel()))
+    rows = known // q
+    same = rows[:, None] == rows[None, :]
+    L = weight * (np.eye(len(known)) - same / same.sum(axis=1))
+    inner = kernel[np.ix_(known, known)]
+    a = np.linalg.solve(L @ inner + alpha * np.eye(len(known)), L @ Y.ravel()[known])
+    return (kernel[:, known] @ a).reshape(n, q)

@@ -34,6 +34,8 @@ _HOMES = {
     "rankwise.rankers.arena.judges": ["JudgeReport"],
     "rankwise.rankers.arena.rating": ["leaderboard", "suspect_answers"],
     "rankwise.rankers.leaderboard": ["Effect", "Leaderboard"],
+    "rankwise.rankers.conditional.conditional_rank_rls": ["ConditionalRankRLS"],
+    "rankwise.rankers.conditional.conditional_rank_rls_cv": ["ConditionalRankRLSCV"],
     "rankwise.rankers.dorm.dorm": ["DORM"],
     "rankwise.rankers.dorm.dorm_cv": ["DORMCV"],
     "rankwise.rankers.dorm.factorization.ranking_factorization": ["RankingFactorization"],

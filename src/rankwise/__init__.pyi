@@ -58,6 +58,12 @@ from rankwise.rankers.arena.judges import JudgeReport as JudgeReport
 from rankwise.rankers.arena.rating import leaderboard as leaderboard
 from rankwise.rankers.arena.rating import suspect_answers as suspect_answers
 from rankwise.rankers.base import RankerPath as RankerPath
+from rankwise.rankers.conditional.conditional_rank_rls import (
+    ConditionalRankRLS as ConditionalRankRLS,
+)
+from rankwise.rankers.conditional.conditional_rank_rls_cv import (
+    ConditionalRankRLSCV as ConditionalRankRLSCV,
+)
 from rankwise.rankers.dorm.dorm import DORM as DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV as DORMCV
 from rankwise.rankers.dorm.factorization.ranking_factorization import (

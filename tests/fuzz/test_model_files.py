@@ -13,6 +13,8 @@ from rankwise import (
     DORM,
     DORMCV,
     BoostedRanker,
+    ConditionalRankRLS,
+    ConditionalRankRLSCV,
     ConvergenceWarning,
     Gaussian,
     KPCRank,
@@ -58,6 +60,10 @@ RANKERS = {
     "DORM": lambda: DORM(kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),
     "DORMCV": lambda: DORMCV(Cs=[0.01, 0.1], cv=2, random_state=0).fit(P.X, P.y, P.qid),
     "PreferenceGP": lambda: PreferenceGP().fit(P.X, pairs=[[0, 1], [2, 1], [3, 2], [4, 0]]),
+    "ConditionalRankRLS": lambda: ConditionalRankRLS(item_kernel=Gaussian(0.5))
+    .fit(P.X[:6], P.X[6:11], P.X[:6] @ P.X[6:11].T),
+    "ConditionalRankRLSCV": lambda: ConditionalRankRLSCV([0.1, 1.0], new="both", cv=2)
+    .fit(P.X[:6], P.X[6:11], P.X[:6] @ P.X[6:11].T),
     "RankingFactorization": lambda: RankingFactorization(2, random_state=0).fit(
         csr_array(np.random.default_rng(0).integers(1, 5, size=(6, 5)).astype(float))
     ),

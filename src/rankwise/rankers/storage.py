@@ -489,6 +489,8 @@ def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
         yield "feature_names_in_"
     if "predictor_" in state:
         yield from _misfits_of_weights(state, state["predictor_"].expansion_rows, n_features)
+    if "condition_predictor_" in state:
+        yield from _misfits_of_pairs(state, n_features)
     if "item_factors_" in state:
         shape = _shape(state.get("user_factors_"))
         if len(shape) != 2 or state["item_factors_"].shape != (n_features, shape[1]):
@@ -500,6 +502,23 @@ def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
     if "model_" in state and not are_trees(state["model_"].tobytes(), n_features):
         yield "model_"
     yield from _misfits_of_transformers(state, n_features)
+
+
+def _misfits_of_pairs(state: dict[str, Any], n_features: int) -> Iterator[str]:
+    """Yield what does not fit of a ranker of pairs: the objects of a side, or their weights."""
+    names = ("condition_predictor_", "item_predictor_")
+    rows: dict[str, Any] = {
+        name: getattr(state.get(name), "expansion_rows", None) for name in names
+    }
+    for name, given in rows.items():
+        dense = isinstance(given, np.ndarray) and given.dtype.kind == "f"
+        if not (dense or sparse.issparse(given)) or len(given.shape) != 2:
+            yield name
+            return
+    if rows["condition_predictor_"].shape[1] != n_features:
+        yield "condition_predictor_"
+    if _shape(state.get("dual_coef_")) != tuple(given.shape[0] for given in rows.values()):
+        yield "dual_coef_"
 
 
 def _misfits_of_transformers(state: dict[str, Any], n_features: int) -> Iterator[str]:
@@ -584,7 +603,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(["fitted_with_qid_", "zero_based_"], _is_a(bool)),
     **dict.fromkeys(["cost_", "ties_"], _is_a(str)),
     "feature_names_in_": _is_text,
-    "predictor_": _is_a(FeatureMap),
+    **dict.fromkeys(["predictor_", "condition_predictor_", "item_predictor_"], _is_a(FeatureMap)),
     "kernel_": _is_a(Kernel),
     "path_": _is_a(SelectionPath, NoneType),
     "search_": _is_a(list),

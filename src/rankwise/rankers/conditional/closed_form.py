@@ -1,0 +1,285 @@
+"""A full matrix of scores: its ranking function by small eigendecompositions, and its hold-outs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias, final
+
+import numpy as np
+from scipy.linalg import eigh
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.solve.spectra import refuse_indefinite
+
+Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
+New: TypeAlias = Literal["conditions", "items", "both"]
+
+SIGNS: dict[str, int] = {"symmetric": 1, "antisymmetric": -1}
+"""What exchanging the two objects of a pair does to its score."""
+
+EPS = float(np.finfo(float).eps)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class KernelSpectrum:
+    """The eigenvalues and eigenvectors of a kernel matrix."""
+
+    values: FloatArray
+    vectors: FloatArray
+
+    @classmethod
+    def of(cls, K: FloatArray) -> Self:
+        """Decompose; refuse a matrix that is not positive semidefinite."""
+        values, vectors = eigh(K)
+        refuse_indefinite(values[0], values[-1])
+        return cls(np.maximum(values, 0.0), vectors)
+
+
+def centred(targets: FloatArray) -> FloatArray:
+    """Return rows without their means."""
+    return targets - targets.mean(axis=1, keepdims=True)
+
+
+class PairSpectrum(ABC):
+    r"""The solutions of ``min |(Y - F) C|^2 + alpha |f|^2`` for every alpha, C centring rows.
+
+    F are the scores of all pairs of training objects, :math:`F = K A G` with dual weights A.
+    """
+
+    @abstractmethod
+    def weights(self, alpha: float) -> FloatArray:
+        """Return the dual weights A, (n_conditions, n_items)."""
+
+    @abstractmethod
+    def rounding(self, alpha: float) -> float:
+        """Return the share of a score that rounding may cost."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProductSpectrum(PairSpectrum):
+    r"""Any relation: :math:`A = U \frac{U^\top Y C V}{k g^\top + \alpha} V^\top`.
+
+    With :math:`K = U k U^\top` and :math:`C G C = V g V^\top`; docs/theory/conditional.rst,
+    eq. pair-closed.
+
+    Parameters
+    ----------
+    rows, columns : KernelSpectrum
+        Of K and of the centred G.
+    targets : (n_conditions, n_items)
+        ``U' Y C V``.
+    """
+
+    rows: KernelSpectrum
+    columns: KernelSpectrum
+    targets: FloatArray
+
+    @classmethod
+    def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
+        """Build from the spectrum of K, the kernel of the items, and centred targets."""
+        columns = KernelSpectrum.of(centred(centred(G).T))
+        return cls(rows, columns, rows.vectors.T @ Y @ columns.vectors)
+
+    def _inverse(self, alpha: float) -> FloatArray:
+        return 1.0 / (np.outer(self.rows.values, self.columns.values) + alpha)
+
+    def weights(self, alpha: float) -> FloatArray:
+        """Return the dual weights."""
+        inner = self.targets * self._inverse(alpha)
+        return self.rows.vectors @ inner @ self.columns.vectors.T
+
+    def weights_without_row(self, alpha: float) -> FloatArray:
+        r"""Return for each condition the weights of the items, learned without this condition.
+
+        Row i is :math:`K_{i,-i} A^{(-i)}`, so that its product with the kernel of items gives the
+        scores of condition i by a model that has not seen it: eq. pair-row-out. O(n q (n + q)).
+        """
+        U, k, inverse = self.rows.vectors, self.rows.values, self._inverse(alpha)
+        inner = self.targets * inverse
+        A = U @ inner
+        share = A / (np.square(U) @ inverse)  # what the condition itself adds
+        P = U @ (k[:, None] * inner) - (np.square(U) @ (k[:, None] * inverse)) * share
+        return P @ self.columns.vectors.T
+
+    def rounding(self, alpha: float) -> float:
+        """Return the share of a score that rounding may cost."""
+        return EPS * (self.rows.values[-1] * self.columns.values[-1] / alpha + 1.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SwapSpectrum(PairSpectrum):
+    r"""Relations between objects of one kind with :math:`f(v, u) = \pm f(u, v)`.
+
+    In eigenvectors of K the weights are :math:`\bigl(N + \tfrac12 (z u^\top \pm u z^\top)\bigr) /
+    (k k^\top + \alpha)`, N the (anti)symmetric part of the targets, u the vector of ones; z solves
+    as many equations as there are objects: docs/theory/conditional.rst, eq. pair-swap.
+
+    Parameters
+    ----------
+    objects : KernelSpectrum
+        Of K.
+    targets : (n_objects, n_objects)
+        The symmetric or antisymmetric part of ``U' Y C U``.
+    ones : (n_objects,)
+        ``U' 1 / sqrt(n)``.
+    sign : int
+        1 or -1.
+    """
+
+    objects: KernelSpectrum
+    targets: FloatArray
+    ones: FloatArray
+    sign: int
+
+    @classmethod
+    def of(cls, K: FloatArray, Y: FloatArray, sign: int) -> Self:
+        """Build from the kernel of the objects and centred targets."""
+        objects = KernelSpectrum.of(K)
+        U = objects.vectors
+        targets = U.T @ Y @ U
+        ones = U.sum(axis=0) / np.sqrt(len(K))
+        return cls(objects, (targets + sign * targets.T) / 2, ones, sign)
+
+    def weights(self, alpha: float) -> FloatArray:
+        """Return the dual weights, which are symmetric or antisymmetric."""
+        k, u, s = self.objects.values, self.ones, self.sign
+        inverse = 1.0 / (np.outer(k, k) + alpha)
+        pull = k * u
+        equations = -0.5 * s * np.outer(pull, pull) * inverse
+        equations[np.diag_indices_from(equations)] += 1.0 - 0.5 * k * (inverse @ (pull * u))
+        z = np.linalg.solve(equations, k * ((self.targets * inverse) @ pull))
+        correction = np.outer(z, u) + s * np.outer(u, z)
+        inner = (self.targets + 0.5 * correction) * inverse
+        return self.objects.vectors @ inner @ self.objects.vectors.T
+
+    def rounding(self, alpha: float) -> float:
+        """Return the share of a score that rounding may cost."""
+        return EPS * (self.objects.values[-1] ** 2 / alpha + 1.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FullRelation:
+    """A full matrix of scores with the kernels of both sides.
+
+    Parameters
+    ----------
+    K : (n_conditions, n_conditions)
+        The kernel of the conditions.
+    G : (n_items, n_items)
+        That of the items.
+    Y : (n_conditions, n_items)
+        The scores given.
+    sign : int
+        0 for any relation, 1 for a symmetric and -1 for an antisymmetric one.
+    targets : function
+        Turns scores into centred targets of the differences.
+    factor : function
+        Gives what multiplies the loss of a row of so many items.
+    """
+
+    K: FloatArray
+    G: FloatArray
+    Y: FloatArray
+    sign: int
+    targets: Callable[[FloatArray], FloatArray]
+    factor: Callable[[int], float]
+
+    def spectrum(self) -> PairSpectrum:
+        """Return what answers every alpha."""
+        if self.sign:
+            return SwapSpectrum.of(self.K, self.targets(self.Y), self.sign)
+        return ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
+
+    def _rows(self) -> KernelSpectrum:
+        return KernelSpectrum.of(self.K)
+
+    def hold_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
+        """Return the scores of every cell by a model that has not seen what is to be new.
+
+        Parameters
+        ----------
+        new : {"conditions", "items", "both"}
+            What the model has not seen. Conditions are left out one by one, unless they are of one
+            kind with the items and leave in the folds of these.
+        fold : (n_items,)
+            The items that are left out together.
+        alphas : (n_alphas,)
+            The grid.
+        """
+        if self.sign:
+            return self._objects_out(new, fold, alphas)
+        if new == "conditions":
+            return self._conditions_out(alphas)
+        return self._items_out(fold, alphas, both=new == "both")
+
+    def _conditions_out(self, alphas: FloatArray) -> "PairsOut":
+        spectrum = ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
+        at = alphas / self.factor(self.Y.shape[1])
+        scores = np.stack([spectrum.weights_without_row(alpha) @ self.G for alpha in at])
+        return PairsOut(scores, self._conditions(), _rounding([spectrum], at))
+
+    def _items_out(self, fold: IntArray, alphas: FloatArray, *, both: bool) -> "PairsOut":
+        rows, spectra = self._rows(), []
+        scores = np.empty((len(alphas), *self.Y.shape))
+        for number in np.unique(fold):
+            out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+            inner = self.G[np.ix_(kept, kept)]
+            spectrum = ProductSpectrum.of(rows, inner, self.targets(self.Y[:, kept]))
+            spectra.append(spectrum)
+            for place, alpha in enumerate(alphas / self.factor(len(kept))):
+                W = (
+                    spectrum.weights_without_row(alpha)
+                    if both
+                    else self.K @ spectrum.weights(alpha)
+                )
+                scores[place][:, out] = W @ self.G[np.ix_(kept, out)]
+        group = self._conditions() * (int(fold.max()) + 1) + fold
+        return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
+
+    def _objects_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
+        spectra: list[PairSpectrum] = []
+        scores = np.full((len(alphas), *self.Y.shape), np.nan)
+        for number in np.unique(fold):
+            out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+            inner = np.ix_(kept, kept)
+            K = self.K[inner]
+            spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign)
+            spectra.append(spectrum)
+            left, right = kept if new == "items" else out, kept if new == "conditions" else out
+            for place, alpha in enumerate(alphas / self.factor(len(kept))):
+                W = self.K[np.ix_(left, kept)] @ spectrum.weights(alpha)
+                scores[place][np.ix_(left, right)] = W @ self.K[np.ix_(kept, right)]
+        group = self._conditions() * (int(fold.max()) + 1) + (fold if new == "items" else 0)
+        return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
+
+    def _conditions(self) -> IntArray:
+        n_conditions, n_items = self.Y.shape
+        return np.repeat(np.arange(n_conditions), n_items).reshape(self.Y.shape)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairsOut:
+    """Scores from models that have not seen what they score.
+
+    Parameters
+    ----------
+    scores : (n_alphas, n_conditions, n_items)
+        NaN where a cell is not held out.
+    group : (n_conditions, n_items)
+        Cells of one number are scored by one model and belong to one condition.
+    error : (n_alphas,)
+        The share of a score that rounding may cost.
+    """
+
+    scores: FloatArray
+    group: IntArray
+    error: FloatArray
+
+
+def _rounding(spectra: Sequence[PairSpectrum], alphas: FloatArray) -> FloatArray:
+    return np.array([max(spectrum.rounding(alpha) for spectrum in spectra) for alpha in alphas])

@@ -1,0 +1,386 @@
+"""What rankers of pairs of objects share: the data they take, scores, orders, saving."""
+
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any, Literal, Self, final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.checks import (
+    as_floats,
+    check_choice,
+    check_count,
+    refuse_huge_rows,
+    refuse_unusable_rows,
+)
+from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
+from rankwise.core.queries import Queries
+from rankwise.core.training_data import TrainingData
+from rankwise.features.kernels import Kernel, as_kernel, finite_kernel, refuse_sparse
+from rankwise.features.maps import Expansion
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
+from rankwise.measures.pairwise import Concordance
+from rankwise.rankers.conditional.closed_form import SIGNS, FullRelation, Relation, centred
+from rankwise.rankers.storage import save
+
+TRUSTED = 1e-3
+"""Scores that rounding may change by more than this share are refused."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class KnownCells:
+    """The pairs of a condition and an item of which something is known.
+
+    Parameters
+    ----------
+    row, column : (n_cells,)
+        The condition and the item of each.
+    shape : (n_conditions, n_items)
+        Number of all conditions and items.
+    values : (n_cells,)
+        The scores given; zeros where comparisons are known instead.
+    """
+
+    row: IntArray
+    column: IntArray
+    shape: tuple[int, int]
+    values: FloatArray
+
+    @classmethod
+    def of_scores(cls, y: Any, shape: tuple[int, int]) -> Self:
+        """Read a matrix: NaN, or what a sparse matrix does not store, is not known."""
+        given = y if sparse.issparse(y) else as_floats("y", y, "numbers, a score for each pair")
+        if given.shape != shape:
+            raise InvalidInputError(
+                "`y` must have a row for each condition and a column for each item: expected "
+                f"{shape}, got {given.shape}."
+            )
+        if sparse.issparse(given):
+            stored = sparse.coo_array(given)
+            row, column, values = stored.row, stored.col, as_floats("y", stored.data)
+        else:
+            row, column = np.nonzero(~np.isnan(given))
+            values = given[row, column]
+        if not np.isfinite(values).all():
+            raise InvalidInputError("`y` must be finite where it is known: got infinity.")
+        return cls(row.astype(np.intp), column.astype(np.intp), shape, values)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of known pairs."""
+        return len(self.row)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every pair is known."""
+        return self.n_cells == self.shape[0] * self.shape[1]
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Return a matrix with values in the known cells and zeros elsewhere."""
+        out = np.zeros(self.shape)
+        out[self.row, self.column] = values
+        return out
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RelationProblem:
+    """What is to be learned: known cells, preferences between them, and both kernels."""
+
+    cells: KnownCells
+    data: TrainingData
+    K: FloatArray
+    G: FloatArray
+    sign: int
+
+    def graph(self, **options: Any) -> PreferenceGraph:
+        """Return the preferences between cells."""
+        return PreferenceGraph.of(self.data, **options)
+
+    def full_relation(self, cost: Cost, ties: Ties, query_weight: str) -> FullRelation | None:
+        """Return the closed form, where every row has the same complete graph: else None."""
+        check_choice("cost", cost, get_args(Cost))
+        check_choice("ties", ties, get_args(Ties))
+        refused = ties == "keep" and cost != "magnitude"  # by the graph, with a reason
+        if refused or not (self.data.is_scored and self.cells.is_full) or cost == "relative":
+            return None
+        Y = self.cells.spread(self.cells.values)
+        if ties == "drop" and (np.diff(np.sort(Y, axis=1), axis=1) == 0).any():
+            return None
+        if Y.shape[1] < 2 or not np.ptp(Y, axis=1).any():
+            raise NothingToLearnError(
+                "`y` must hold at least one preference: all scores of every condition are equal. "
+                "Check `y`; its rows are conditions, its columns items."
+            )
+        factor = PAIR_FACTOR[query_weight]
+        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor)
+
+    def product(self, V: FloatArray) -> FloatArray:
+        """Return the kernel of pairs times V, (n_cells, k), without forming it."""
+        images = [self._image(self.cells.spread(column)) for column in V.T]
+        return np.column_stack([F[self.cells.row, self.cells.column] for F in images])
+
+    def _image(self, A: FloatArray) -> FloatArray:
+        return self.K @ self.mirrored(A) @ self.G
+
+    def mirrored(self, A: FloatArray) -> FloatArray:
+        """Return the part of dual weights that the relation allows."""
+        return A if self.sign == 0 else (A + self.sign * A.T) / 2
+
+    def features(self, n_features: int) -> FloatArray:
+        """Return the largest eigenfunctions of the kernel of pairs at the known cells."""
+        k, U = np.linalg.eigh(self.K)
+        g, V = np.linalg.eigh(self.G)
+        products = np.outer(np.maximum(k, 0.0), np.maximum(g, 0.0)).ravel()
+        n_kept = min(n_features, len(products))
+        largest = np.argpartition(-products, n_kept - 1)[:n_kept]
+        i, j = np.unravel_index(largest, self.cells.shape)
+        row, column = self.cells.row, self.cells.column
+        Z = U[np.ix_(row, i)] * V[np.ix_(column, j)]
+        if self.sign:
+            Z = (Z + self.sign * U[np.ix_(column, i)] * V[np.ix_(row, j)]) / 2
+        return Z * np.sqrt(products[largest])
+
+    def size(self) -> float:
+        """Return the largest kernel of a pair with itself."""
+        return float(np.diagonal(self.K).max() * np.diagonal(self.G).max())
+
+
+def _unit_targets(Y: FloatArray) -> FloatArray:
+    """Return wins less losses of every item among those of its row, as a share of the row."""
+    n_items = Y.shape[1]
+    return (2.0 * rankdata(Y, axis=1) - n_items - 1.0) / n_items
+
+
+TARGETS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "magnitude": centred,
+    "unit": _unit_targets,
+}
+"""The right-hand side of a full row, by cost."""
+
+PAIR_FACTOR: dict[str, Callable[[int], float]] = {
+    "items": lambda n_items: 1.0,  # noqa: ARG005
+    "pairs": float,
+    "equal": lambda n_items: 2.0 / (n_items - 1),
+}
+"""By what the weight of a query multiplies the loss of a full row of so many items."""
+
+
+class ConditionalRanker(BaseEstimator, ABC):
+    """A ranker of items for each condition, by a product of two kernels."""
+
+    condition_kernel: Any
+    item_kernel: Any
+    relation: Relation
+    cost: Cost
+    ties: Ties
+    query_weight: Literal["items", "pairs", "equal"]
+    condition_predictor_: Expansion
+    item_predictor_: Expansion
+    dual_coef_: FloatArray
+
+    def _problem(
+        self,
+        conditions: Any,
+        items: Any,
+        y: Any,
+        comparisons: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> RelationProblem:
+        """Check what `fit` was given, keep the objects, and form both kernels."""
+        check_choice("relation", self.relation, get_args(Relation))
+        check_choice("query_weight", self.query_weight, tuple(PAIR_FACTOR))
+        C = _check_objects("conditions", conditions)
+        same = items is None or self.relation in SIGNS
+        if self.relation in SIGNS and items is not None and items is not conditions:
+            raise InvalidInputError(
+                f"`items` must be None with relation={self.relation!r}: both objects of a pair "
+                "are of one kind, given as `conditions`."
+            )
+        V = C if same else _check_objects("items", items)
+        first = as_kernel(self.condition_kernel)
+        second = first if self.relation in SIGNS else as_kernel(self.item_kernel)
+        self.condition_predictor_ = _predictor(first, C)
+        self.item_predictor_ = _predictor(second, V)
+        self.n_features_in_ = int(C.shape[1])
+        shape = (C.shape[0], V.shape[0])
+        if (y is None) == (comparisons is None):
+            raise InvalidInputError("`fit` must be given either `y` or `comparisons`.")
+        cells, data = (
+            _from_scores(y, shape)
+            if comparisons is None
+            else _from_comparisons(comparisons, shape, pair_margin, pair_weight)
+        )
+        K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
+        return RelationProblem(cells, data, K, G, SIGNS.get(self.relation, 0))
+
+    def _keep_full(self, full: FullRelation, alpha: float) -> Self:
+        """Store the solution of a full matrix; refuse one that rounding has spoilt."""
+        at = alpha / full.factor(full.Y.shape[1])
+        spectrum = full.spectrum()
+        if spectrum.rounding(at) > TRUSTED:
+            raise NumericalError(
+                "The scores must stand above rounding errors: these may be off by a share of "
+                f"{spectrum.rounding(at):.2g}. Raise `alpha`, or scale the features."
+            )
+        return self._keep(spectrum.weights(at))
+
+    def _keep(self, weights: FloatArray) -> Self:
+        if not np.isfinite(weights).all():
+            raise NumericalError(
+                "The weights must be finite: this problem cannot be solved in double precision. "
+                "Regularise more, or scale the features."
+            )
+        self.dual_coef_ = weights
+        return self
+
+    def predict(self, conditions: Any = None, items: Any = None) -> FloatArray:
+        """Return scores: higher is better, comparable for one condition only.
+
+        Parameters
+        ----------
+        conditions : (n_conditions, n_features), optional
+            Known or new; those learned from when left out. With a precomputed kernel, their kernel
+            with those learned from.
+        items : (n_items, n_item_features), optional
+            Known or new; those learned from when left out.
+
+        Returns
+        -------
+        scores : (n_conditions, n_items)
+        """
+        check_is_fitted(self)
+        left = self._kernel_with(self.condition_predictor_, conditions, "conditions")
+        right = self._kernel_with(self.item_predictor_, items, "items")
+        if len(left) * right.shape[1] <= len(right) * left.shape[1]:
+            return (left @ self.dual_coef_) @ right.T
+        return left @ (self.dual_coef_ @ right.T)
+
+    def rank(self, conditions: Any = None, items: Any = None, k: int | None = None) -> IntArray:
+        """Return the items of each condition, the best first.
+
+        Parameters
+        ----------
+        conditions, items
+            As in `predict`.
+        k : int, optional
+            Only so many items; all of them when left out.
+
+        Returns
+        -------
+        order : (n_conditions, k)
+            Positions in `items`.
+        """
+        order = np.argsort(-self.predict(conditions, items), axis=1, kind="stable")
+        return order if k is None else order[:, : check_count("k", k)]
+
+    def score(self, conditions: Any, items: Any, y: Any) -> float:
+        """Return the share of pairs of items in the right order, averaged over conditions.
+
+        Parameters
+        ----------
+        conditions, items
+            As in `predict`; None for those learned from.
+        y : (n_conditions, n_items)
+            The scores given; NaN, or what a sparse matrix does not store, is left out.
+        """
+        scores = self.predict(conditions, items)
+        cells = KnownCells.of_scores(y, (scores.shape[0], scores.shape[1]))
+        if cells.n_cells == 0:
+            raise InvalidInputError("`y` must hold at least one known score: got none.")
+        queries = Queries.of(cells.row, cells.n_cells)
+        return Concordance.overall(cells.values, scores[cells.row, cells.column], queries)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write this fitted ranker to one file without pickle; `rankwise.load` reads it.
+
+        Parameters
+        ----------
+        path : path
+            The file, replaced only once the new one is complete.
+        """
+        check_is_fitted(self)
+        save(self, path)
+
+    def _scores(self, X: FloatArray) -> FloatArray:
+        """Return the scores of the known items for conditions: what a model file is checked by."""
+        right = _own_kernel(self.item_predictor_)
+        return self.condition_predictor_.map(X) @ self.dual_coef_ @ right
+
+    def _kernel_with(self, predictor: Expansion, objects: Any, name: str) -> FloatArray:
+        if objects is None:
+            return _own_kernel(predictor)
+        rows = _check_objects(name, objects)
+        if rows.shape[1] != predictor.rows.shape[1]:
+            raise InvalidInputError(
+                f"`{name}` must have as many columns as those learned from: expected "
+                f"{predictor.rows.shape[1]}, got {rows.shape[1]}."
+            )
+        return predictor.map(rows)
+
+
+def _check_objects(name: str, X: Any) -> Matrix:
+    """Return the features of objects as floats, dense or CSR."""
+    refuse_unusable_rows(X, name)
+    try:
+        rows = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
+    except ValueError as error:
+        raise InvalidInputError(f"`{name}` must be a table of numbers: {error}") from error
+    refuse_huge_rows(rows, name)
+    return rows
+
+
+def _predictor(kernel: Kernel, rows: Matrix) -> Expansion:
+    refuse_sparse(rows, kernel)
+    return Expansion(kernel.fitted_to(rows), rows)
+
+
+def _own_kernel(predictor: Expansion) -> FloatArray:
+    return finite_kernel(predictor.kernel, predictor.rows, predictor.rows)
+
+
+def _from_scores(y: Any, shape: tuple[int, int]) -> tuple[KnownCells, TrainingData]:
+    cells = KnownCells.of_scores(y, shape)
+    if cells.n_cells == 0:
+        raise NothingToLearnError("`y` must hold at least one preference: no score is known.")
+    return cells, TrainingData.of(cells.n_cells, cells.values, cells.row)
+
+
+def _from_comparisons(
+    comparisons: ArrayLike,
+    shape: tuple[int, int],
+    pair_margin: ArrayLike | None,
+    pair_weight: ArrayLike | None,
+) -> tuple[KnownCells, TrainingData]:
+    """Return the cells that comparisons name, and the comparisons between them."""
+    given = np.asarray(comparisons)
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "iu" or len(given) == 0:
+        raise InvalidInputError(
+            "`comparisons` must hold whole numbers of shape (n_pairs, 3), the condition, the "
+            f"winner and the loser: got shape {given.shape} and dtype {given.dtype}."
+        )
+    limits = np.array([shape[0], shape[1], shape[1]])
+    outside = ((given < 0) | (given >= limits)).any(axis=1)
+    if outside.any():
+        bad = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"`comparisons` must name conditions 0 to {shape[0] - 1} and items 0 to "
+            f"{shape[1] - 1}: comparison {bad} is {tuple(given[bad].tolist())}."
+        )
+    code = given[:, :1].astype(np.intp) * shape[1] + given[:, 1:]
+    known, pairs = np.unique(code, return_inverse=True)
+    cells = KnownCells(known // shape[1], known % shape[1], shape, np.zeros(len(known)))
+    ends = pairs.reshape(-1, 2)
+    make = partial(TrainingData.of, len(known), pairs=ends)
+    return cells, make(pair_margin=pair_margin, pair_weight=pair_weight)

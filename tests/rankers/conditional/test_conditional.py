@@ -1,0 +1,324 @@
+"""Kernels on pairs of objects: RankRLS on explicit rows, refits, relations, refusals."""
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_array
+from sklearn.base import clone
+from sklearn.utils import estimator_checks
+
+import rankwise
+import reference
+from rankwise import (
+    ConditionalRankRLS,
+    ConditionalRankRLSCV,
+    ConjugateGradients,
+    Gaussian,
+    InvalidInputError,
+    NothingToLearnError,
+    NumericalError,
+    Polynomial,
+    RankRLS,
+)
+
+KERNELS = {"condition_kernel": Gaussian(0.3), "item_kernel": Polynomial(2, 0.5)}
+EXACT = ConjugateGradients(tol=1e-13, n_basis=20)
+RNG = np.random.default_rng(0)
+U, V = RNG.normal(size=(9, 2)), RNG.normal(size=(7, 3))
+Y = RNG.normal(size=(9, 7))
+Q = RNG.normal(size=(9, 9))
+SOME = np.where(RNG.random(Y.shape) < 0.6, Y, np.nan)
+GRADES = np.round(Y)
+NEW_U, NEW_V = RNG.normal(size=(4, 2)), RNG.normal(size=(5, 3))
+K, G = KERNELS["condition_kernel"](U, U), KERNELS["item_kernel"](V, V)
+COMPARISONS = np.array([[0, 1, 2], [0, 2, 5], [3, 1, 2], [3, 2, 1], [8, 6, 0], [4, 5, 6]])
+SIGNS = {"symmetric": 1, "antisymmetric": -1}
+
+
+def close(found, expected, share=1e-8):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=share * np.abs(expected).max())
+
+
+def rows_fit(alpha, y, new=(U, V), kernels=KERNELS, pairs=None, **options):
+    """Fit RankRLS to the explicit list of known pairs; score all pairs of some objects."""
+    row, column = np.nonzero(~np.isnan(y))
+    k, g = kernels["condition_kernel"], kernels["item_kernel"]
+    own = k(U[row], U[row]) * g(V[column], V[column])
+    ranker = RankRLS(alpha, kernel="precomputed", **options)
+    ranker.fit(own, y[row, column], qid=row) if pairs is None else ranker.fit(own, pairs=pairs)
+    of_row = np.repeat(np.arange(len(new[0])), len(new[1]))
+    of_column = np.tile(np.arange(len(new[1])), len(new[0]))
+    cross = k(new[0][of_row], U[row]) * g(new[1][of_column], V[column])
+    return ranker.predict(cross).reshape(len(new[0]), len(new[1]))
+
+
+# The same as RankRLS on explicit rows
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 100.0])
+@pytest.mark.parametrize("new", [(U, V), (NEW_U, V), (U, NEW_V), (NEW_U, NEW_V)])
+def test_a_full_matrix_equals_explicit_rows(alpha, new):
+    ranker = ConditionalRankRLS(alpha, **KERNELS).fit(U, V, Y)
+    close(ranker.predict(*new), rows_fit(alpha, Y, new, ties="keep"))
+
+
+@pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])
+@pytest.mark.parametrize(
+    ("cost", "ties"),
+    [("magnitude", "keep"), ("magnitude", "drop"), ("unit", "drop"), ("relative", "drop")],
+)
+@pytest.mark.parametrize("y", [Y, SOME, GRADES], ids=["full", "partial", "tied"])
+def test_costs_ties_and_weights_equal_explicit_rows(y, cost, ties, query_weight):
+    options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    expected = rows_fit(0.3, y, (NEW_U, NEW_V), **options)
+    for solver in ("auto", EXACT):
+        if solver == "auto" and (y is not Y or cost == "relative"):
+            continue  # by conjugate gradients either way
+        ranker = ConditionalRankRLS(0.3, solver=solver, **KERNELS, **options).fit(U, V, y)
+        close(ranker.predict(NEW_U, NEW_V), expected)
+
+
+def test_ties_that_are_kept_have_a_closed_form():
+    ranker = ConditionalRankRLS(0.3, **KERNELS).fit(U, V, GRADES)
+    close(ranker.predict(), rows_fit(0.3, GRADES, ties="keep"))
+
+
+@pytest.mark.parametrize("margin", [None, np.linspace(0.5, 2.0, len(COMPARISONS))])
+def test_comparisons_equal_explicit_rows(margin):
+    weight = None if margin is None else margin[::-1]
+    ranker = ConditionalRankRLS(0.3, solver=EXACT, **KERNELS).fit(
+        U, V, comparisons=COMPARISONS, pair_margin=margin, pair_weight=weight
+    )
+    code = COMPARISONS[:, :1] * 7 + COMPARISONS[:, 1:]
+    explicit = RankRLS(0.3, kernel="precomputed").fit(
+        np.kron(K, G), pairs=code, pair_margin=margin, pair_weight=weight
+    )
+    close(ranker.predict(), explicit.predict(np.kron(K, G)).reshape(9, 7))
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+@pytest.mark.parametrize("y", [Y, SOME], ids=["full", "partial"])
+def test_scores_equal_the_definition(alpha, y):
+    ranker = ConditionalRankRLS(alpha, solver="auto" if y is Y else EXACT, **KERNELS)
+    close(ranker.fit(U, V, y).predict(), reference.pair_scores(K, G, y, alpha))
+
+
+def test_what_is_not_stored_is_not_known():
+    row, column = np.nonzero(~np.isnan(SOME))
+    stored = coo_array((SOME[row, column], (row, column)), shape=SOME.shape)
+    options = {"solver": EXACT, **KERNELS}
+    expected = ConditionalRankRLS(**options).fit(U, V, SOME)
+    found = ConditionalRankRLS(**options).fit(U, V, csr_array(stored))
+    close(found.predict(), expected.predict(), 1e-12)
+
+
+def test_precomputed_kernels_and_sparse_objects():
+    expected = ConditionalRankRLS(**KERNELS).fit(U, V, Y)
+    k, g = KERNELS.values()
+    given = ConditionalRankRLS(condition_kernel="precomputed", item_kernel="precomputed")
+    given.fit(K, G, Y)
+    close(given.predict(k(NEW_U, U), g(NEW_V, V)), expected.predict(NEW_U, NEW_V))
+    sparse = ConditionalRankRLS(**KERNELS).fit(csr_array(U), csr_array(V), Y)
+    close(sparse.predict(csr_array(NEW_U)), expected.predict(NEW_U))
+
+
+# Objects of one kind
+
+
+@pytest.mark.parametrize("relation", SIGNS)
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("query_weight", ["items", "pairs"])
+def test_relations_equal_the_definition(relation, alpha, query_weight):
+    sign, weight = SIGNS[relation], 9.0 if query_weight == "pairs" else 1.0
+    expected = reference.pair_scores(K, K, Q, alpha, sign, weight)
+    for solver in ("auto", EXACT):
+        ranker = ConditionalRankRLS(
+            alpha, relation=relation, solver=solver, query_weight=query_weight, **KERNELS
+        ).fit(U, None, Q)
+        close(ranker.predict(), expected)
+        close(ranker.predict(NEW_U, NEW_U), sign * ranker.predict(NEW_U, NEW_U).T, 1e-10)
+
+
+@pytest.mark.parametrize("relation", SIGNS)
+def test_partial_relations_equal_the_definition(relation):
+    known = Q.copy()
+    np.fill_diagonal(known, np.nan)
+    known[3, 1:6] = np.nan
+    ranker = ConditionalRankRLS(0.5, relation=relation, solver=EXACT, **KERNELS)
+    expected = reference.pair_scores(K, K, known, 0.5, SIGNS[relation])
+    close(ranker.fit(U, None, known).predict(), expected)
+
+
+def test_an_intransitive_relation_is_learned():
+    """Rock, paper, scissors on a circle: who is a third ahead wins; no scores of single objects."""
+    angle = np.random.default_rng(1).uniform(0, 2 * np.pi, 60)
+    objects = np.column_stack([np.cos(angle), np.sin(angle)])
+    y = np.sin(angle[None, :] - angle[:, None])
+    ranker = ConditionalRankRLS(0.01, relation="antisymmetric").fit(objects[:40], None, y[:40, :40])
+    assert ranker.score(objects[40:], objects[40:], y[40:, 40:]) == 1.0
+
+
+def test_items_left_out_are_the_conditions():
+    expected = ConditionalRankRLS(condition_kernel="gaussian", item_kernel="gaussian")
+    found = clone(expected).fit(U, None, Q)
+    np.testing.assert_array_equal(found.predict(), expected.fit(U, U, Q).predict())
+
+
+# Hold-outs
+
+
+def refit(alpha, rows, columns, options):
+    y = Y[np.ix_(rows, columns)]
+    return ConditionalRankRLS(alpha, **KERNELS, **options).fit(U[rows], V[columns], y)
+
+
+def without(n, out):
+    return np.setdiff1d(np.arange(n), out)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cost": "unit", "ties": "drop"}, {"query_weight": "pairs"}]
+)
+@pytest.mark.parametrize("alpha", [0.05, 2.0])
+@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+def test_hold_outs_equal_refits(new, alpha, options):
+    ranker = ConditionalRankRLSCV([alpha], new=new, cv=3, random_state=0, **KERNELS, **options)
+    ranker.fit(U, V, Y)
+    fold = rankwise.selection.holdouts.Folds.random(
+        3, np.arange(7), rankwise.rankers.base.generator(0)
+    ).fold
+    expected = np.empty_like(Y)
+    for i in range(9):
+        for number in range(3):
+            out = np.flatnonzero(fold == number)
+            rows = np.arange(9) if new == "items" else without(9, i)
+            columns = np.arange(7) if new == "conditions" else without(7, out)
+            expected[i, out] = refit(alpha, rows, columns, options).predict(U[[i]], V[out])[0]
+    close(ranker.held_out_scores_, expected)
+    final = ConditionalRankRLS(alpha, **KERNELS, **options).fit(U, V, Y)
+    np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
+
+
+@pytest.mark.parametrize("relation", SIGNS)
+@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+def test_hold_outs_of_relations_equal_refits(relation, new):
+    ranker = ConditionalRankRLSCV(
+        [0.5], new=new, cv=3, relation=relation, random_state=0, **KERNELS
+    ).fit(U, None, Q)
+    fold = rankwise.selection.holdouts.Folds.random(
+        3, np.arange(9), rankwise.rankers.base.generator(0)
+    ).fold
+    expected = np.full_like(Q, np.nan)
+    for number in range(3):
+        out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        model = ConditionalRankRLS(0.5, relation=relation, **KERNELS)
+        model.fit(U[kept], None, Q[np.ix_(kept, kept)])
+        left, right = kept if new == "items" else out, kept if new == "conditions" else out
+        expected[np.ix_(left, right)] = model.predict(U[left], U[right])
+    np.testing.assert_array_equal(np.isnan(expected), np.isnan(ranker.held_out_scores_))
+    close(np.nan_to_num(ranker.held_out_scores_), np.nan_to_num(expected))
+
+
+def test_the_best_alpha_is_chosen():
+    rng = np.random.default_rng(3)
+    users, films = rng.normal(size=(25, 4)), rng.normal(size=(20, 4))
+    y = users @ films.T + 2.0 * rng.normal(size=(25, 20))
+    for new in ("conditions", "items", "both"):
+        ranker = ConditionalRankRLSCV([1e-4, 4.0, 1e6], new=new, random_state=0)
+        ranker.fit(users, films, y)
+        assert ranker.held_out_value_ == ranker.path_.values.max() > 0.6
+        assert ranker.alpha_ == ranker.path_.grid[np.argmax(ranker.path_.values)]
+    by_ndcg = ConditionalRankRLSCV([1.0], measure="Spearman").fit(users, films, y)
+    assert repr(by_ndcg.path_.measure) == "Spearman"
+
+
+# What people touch
+
+
+def test_orders_and_scores():
+    ranker = ConditionalRankRLS(0.1, **KERNELS).fit(U, V, Y)
+    scores = ranker.predict(NEW_U, NEW_V)
+    np.testing.assert_array_equal(ranker.rank(NEW_U, NEW_V), np.argsort(-scores, axis=1))
+    np.testing.assert_array_equal(
+        ranker.rank(NEW_U, NEW_V, k=2), np.argsort(-scores, axis=1)[:, :2]
+    )
+    known = np.where(np.arange(20).reshape(4, 5) % 3 == 0, np.nan, -scores)
+    assert ranker.score(NEW_U, NEW_V, known) == 0.0
+    assert ranker.score(NEW_U, NEW_V, csr_array(scores)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "ranker", [ConditionalRankRLS(relation="symmetric"), ConditionalRankRLSCV([0.1, 1.0], cv=2)]
+)
+def test_rankers_come_back_from_a_file(ranker, tmp_path):
+    ranker = clone(ranker).fit(U, None, Q)
+    ranker.save(tmp_path / "model")
+    loaded = rankwise.load(tmp_path / "model")
+    assert repr(loaded) == repr(ranker)
+    np.testing.assert_array_equal(loaded.predict(NEW_U, NEW_U), ranker.predict(NEW_U, NEW_U))
+
+
+@pytest.mark.parametrize("ranker", [ConditionalRankRLS(), ConditionalRankRLSCV()])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+    ],
+)
+def test_scikit_learn_contract_of_parameters(ranker, check):
+    getattr(estimator_checks, check)(type(ranker).__name__, ranker)
+
+
+def test_refusals():
+    fit = ConditionalRankRLS().fit
+    with pytest.raises(InvalidInputError, match=r"expected \(9, 7\), got \(7, 9\)"):
+        fit(U, V, Y.T)
+    with pytest.raises(InvalidInputError, match="either `y` or `comparisons`"):
+        fit(U, V)
+    with pytest.raises(InvalidInputError, match="`y` must be finite where it is known"):
+        fit(U, V, np.where(Y > 1, np.inf, Y))
+    with pytest.raises(NothingToLearnError, match="no score is known"):
+        fit(U, V, np.full_like(Y, np.nan))
+    with pytest.raises(NothingToLearnError, match="all scores of every condition are equal"):
+        fit(U, V, np.repeat(np.arange(9.0)[:, None], 7, axis=1))
+    with pytest.raises(InvalidInputError, match="shape .n_pairs, 3.*got shape .1, 2."):
+        fit(U, V, comparisons=[[0, 1]])
+    with pytest.raises(InvalidInputError, match="conditions 0 to 8 and items 0 to 6: comparison 1"):
+        fit(U, V, comparisons=[[0, 1, 2], [0, 7, 1]])
+    with pytest.raises(InvalidInputError, match="two different items"):
+        fit(U, V, comparisons=[[0, 1, 1]])
+    with pytest.raises(InvalidInputError, match="`conditions` must be a table of numbers"):
+        fit([["a"]], V, Y)
+    with pytest.raises(InvalidInputError, match="`items` must be None with relation='symmetric'"):
+        ConditionalRankRLS(relation="symmetric").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="`relation` must be one of"):
+        ConditionalRankRLS(relation="odd").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="`query_weight` must be one of"):
+        ConditionalRankRLS(query_weight="odd").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="`solver` must be one of 'auto', 'iterations'"):
+        ConditionalRankRLS(solver="direct").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="ties='keep' is defined for cost='magnitude'"):
+        ConditionalRankRLS(cost="unit").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="positive semidefinite"):
+        ConditionalRankRLS(condition_kernel="precomputed").fit(-K, V, Y)
+    with pytest.raises(NumericalError, match="must stand above rounding errors"):
+        ConditionalRankRLS(1e-30).fit(U, V, Y)
+    ranker = fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="`items` must have as many columns.*expected 3"):
+        ranker.predict(NEW_U, NEW_U)
+    with pytest.raises(InvalidInputError, match="at least one known score"):
+        ranker.score(U, V, np.full_like(Y, np.nan))
+
+
+def test_refusals_of_hold_outs():
+    for y, options in [(SOME, {}), (GRADES, {"ties": "drop"}), (Y, {"cost": "relative"})]:
+        with pytest.raises(InvalidInputError, match="Exact hold-outs need a score for every"):
+            ConditionalRankRLSCV(**options).fit(U, V, y)
+    with pytest.raises(InvalidInputError, match="`new` must be one of 'conditions', 'items'"):
+        ConditionalRankRLSCV(new="users").fit(U, V, Y)
+    with pytest.raises(InvalidInputError, match="`cv` must be a whole number above 0"):
+        ConditionalRankRLSCV(cv=0.5).fit(U, V, Y)
