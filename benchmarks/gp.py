@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from statistics import median
 
@@ -165,8 +166,56 @@ def many_items_row() -> Row:
     return Row(job, "nothing: feasibility", "-", seconds, np.nan, np.nan, note)
 
 
+def whole_fit_row() -> Row:
+    """Fit 2,000 items at default, in CPU seconds."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 10))
+    f = 6.0 * (np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3])
+    pairs, test = draw_pairs(f, 20_000, rng), draw_pairs(f, N_TEST, rng)
+    start = time.process_time()
+    gp = PreferenceGP().fit(X, pairs=pairs)
+    seconds = time.process_time() - start
+    note = f"CPU seconds; held-out log-loss {log_loss(gp, X, test):.4f}"
+    job = "`PreferenceGP().fit`, 2,000 items, 20,000 comparisons, 10-D"
+    return Row(job, "10 s", "at most 1x", seconds, 10.0, seconds / 10.0, note)
+
+
+def live_rows() -> list[Row]:
+    """Ask and answer in turns: CPU seconds of whole calls, the first one apart."""
+    rows = []
+    for n_pairs in (500, 3000, 20_000):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(1000, 10))
+        f = 6.0 * (np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3])
+        gp = PreferenceGP().fit(X, pairs=draw_pairs(f, n_pairs, rng))
+        gp.suggest()
+        first, _ = cpu(gp.fit(X, pairs=draw_pairs(f, n_pairs, rng)).suggest)
+        asked, learnt = [], []
+        for _ in range(40):
+            seconds, (pair,) = cpu(gp.suggest)
+            asked.append(seconds)
+            wins = f[pair[0]] - f[pair[1]] + rng.normal() > 0.0
+            answer = pair if wins else pair[::-1]
+            learnt.append(cpu(partial(gp.update, answer[None]))[0])
+        for name, times in (("suggest", asked), ("update", learnt)):
+            note = f"CPU seconds, median of 40; the slowest {1000 * max(times):.0f} ms"
+            note += f"; the first after `fit` {1000 * first:.0f} ms" if name == "suggest" else ""
+            job = f"`{name}`, 1,000 items, {n_pairs:,} comparisons"
+            seconds = median(times)
+            rows.append(Row(job, "50 ms", "at most 1x", seconds, 0.05, seconds / 0.05, note))
+    return rows
+
+
+def cpu(job: Callable):
+    start = time.process_time()
+    result = job()
+    return time.process_time() - start, result
+
+
 def table() -> list[Row]:
     return [
+        *live_rows(),
+        whole_fit_row(),
         *fit_rows("1-D", line, 100),
         *fit_rows("10-D", cube, 8),
         sweep_row(),

@@ -204,7 +204,8 @@ class StateWriter:
                 f"Only estimators of rankwise can be saved: got {value!r}. Use a transformer of "
                 "rankwise in its place, or apply it before."
             )
-        state = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        known = value.__getstate__()
+        state = {k: v for k, v in known.items() if k.endswith("_") and not k.startswith("_")}
         return {
             "class": name,
             "params": self.encode(value.get_params(deep=False)),

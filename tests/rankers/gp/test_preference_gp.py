@@ -1,5 +1,7 @@
 """Preference Gaussian processes: what they predict, and what they agree with."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -20,7 +22,8 @@ from rankwise import (
     load,
 )
 from rankwise.rankers.gp.answers import pairs_of_queries
-from rankwise.rankers.gp.questions import candidate_pairs
+from rankwise.rankers.gp.inference import ep
+from rankwise.rankers.gp.questions import candidate_items
 
 KERNEL = SquaredExponential(1.5, 1.2)
 
@@ -462,6 +465,50 @@ def test_update_with_many_answers_and_light_ones_works_too():
     np.testing.assert_allclose(light.predict(X), again.predict(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_questions_after_an_update_are_those_of_the_whole_posterior(name):
+    model, options = MODELS[name]
+    rows, pairs = comparisons(7, 30, 60)
+    ranker = clone(model).fit(rows, pairs=pairs[:40], **options)
+    assert ranker.suggest().shape == (1, 2)
+    for pair in pairs[40:]:
+        ranker.update(pair[None])
+    mean, covariance = ranker._joint(None, np.arange(30))
+    quick = ranker.suggest(None, 3)
+    scores, exact = ranker.predict(rows, return_cov=True)
+    deviation = np.sqrt(exact.diagonal())
+    assert np.abs((mean - scores) / deviation).max() < 0.02
+    assert np.abs((covariance - exact) / np.outer(deviation, deviation)).max() < 0.02
+    assert quick.shape == (3, 2)
+    tied = options.get("tied")
+    again = clone(model).fit(rows, pairs=pairs, tied=tied)
+    np.testing.assert_allclose(scores, again.predict(rows), atol=2e-5)
+
+
+def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):
+    ranker = fixed().fit(X, pairs=PAIRS).update(NEW)
+    assert "posterior_" not in vars(ranker)
+    again = pickle.loads(pickle.dumps(ranker))
+    np.testing.assert_allclose(again.predict(X), ranker.predict(X))
+    ranker.update(PAIRS[:1]).save(tmp_path / "gp.rankwise")
+    loaded = load(tmp_path / "gp.rankwise")
+    np.testing.assert_allclose(loaded.predict(X), ranker.predict(X))
+    assert loaded.suggest(X).tolist() == ranker.suggest(X).tolist()
+    with pytest.raises(AttributeError, match="no attribute 'posterior_'"):
+        _ = fixed().posterior_
+    with pytest.raises(AttributeError, match="no attribute 'unknown_'"):
+        _ = ranker.unknown_
+
+
+def test_answers_that_no_quick_update_settles_are_swept_over_in_full(monkeypatch):
+    ranker = fixed().fit(X, pairs=PAIRS)
+    monkeypatch.setattr(ep, "LIVE_ROUNDS", 1)
+    ranker.update(NEW)
+    assert "posterior_" in vars(ranker)
+    again = fixed().fit(X, pairs=np.concatenate([PAIRS, NEW]))
+    np.testing.assert_allclose(ranker.predict(X), again.predict(X), atol=2e-5)
+
+
 def test_a_basis_of_all_items_changes_nothing():
     full, basis = fixed().fit(X, pairs=PAIRS), fixed(basis=len(X)).fit(X, pairs=PAIRS)
     by_rows = fixed(basis=X).fit(X, pairs=PAIRS)
@@ -502,10 +549,9 @@ def test_suggestions_come_from_the_candidates():
     assert ranker.suggest(X, 1, candidates=candidates)[0].tolist() in candidates
     scores = ranker.predict(X)
     for goal in ("ranking", "best"):
-        pairs = candidate_pairs(scores, goal, np.random.default_rng(0), max_items=5)
-        assert len({frozenset(pair) for pair in pairs.tolist()}) == 10
-        assert len(np.unique(pairs)) == 5
-    assert set(np.unique(pairs)) == set(ranker.rank(X, k=5))
+        items = candidate_items(scores, goal, np.random.default_rng(0), max_items=5)
+        assert len(np.unique(items)) == 5
+    assert set(items.tolist()) == set(ranker.rank(X, k=5).tolist())
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -86,6 +86,26 @@ def test_first_suggestion_is_the_most_useful_pair(gaussian, goal):
     assert len({tuple(pair) for pair in chosen}) == 4
 
 
+@pytest.mark.parametrize("goal", ["ranking", "best"])
+@pytest.mark.parametrize("noise", [1.0, 0.2])
+@pytest.mark.parametrize("seed", range(6))
+def test_scanning_all_pairs_finds_what_listing_them_finds(goal, noise, seed):
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(40, 40)) * 10.0 ** rng.uniform(-2.0, 1.0)
+    mean, cov = rng.normal(size=40) * 10.0 ** rng.uniform(-2.0, 1.0), L @ L.T
+    every = np.stack(np.triu_indices(40, 1), axis=1)
+    listed = suggest_pairs(mean, cov, every, 5, goal=goal, noise=noise)
+    scanned = suggest_pairs(mean, cov, None, 5, goal=goal, noise=noise)
+    np.testing.assert_array_equal(scanned, listed)
+
+
+def test_all_pairs_can_be_suggested(gaussian):
+    chosen = suggest_pairs(*gaussian, None, 15)
+    assert {tuple(pair) for pair in chosen.tolist()} == {tuple(pair) for pair in ALL.tolist()}
+    certain = suggest_pairs(np.arange(6.0) * 100.0, np.zeros((6, 6)), None, 1)
+    assert certain.shape == (1, 2)
+
+
 def test_a_batch_does_not_ask_about_twins_twice():
     cov = np.diag([4.0, 2.0, 2.0, 4.0, 4.0])
     cov[3, 4] = cov[4, 3] = 4.0 - 1e-9
@@ -107,6 +127,8 @@ def test_suggestions_leave_their_input_alone(gaussian):
 def test_number_of_suggestions_must_fit(gaussian, n_pairs):
     with pytest.raises(InvalidInputError, match="between 1 and the 15 candidate pairs"):
         suggest_pairs(*gaussian, ALL, n_pairs)
+    with pytest.raises(InvalidInputError, match="between 1 and the 15 candidate pairs"):
+        suggest_pairs(*gaussian, None, n_pairs)
 
 
 def test_ranks_count_the_better_items_in_every_draw():

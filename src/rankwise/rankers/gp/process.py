@@ -29,14 +29,20 @@ from rankwise.rankers.gp.answers import (
 )
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import sequential_sites
+from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
-from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_pairs, suggest_pairs
+from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_items, suggest_pairs
 from rankwise.rankers.leaderboard import Leaderboard, check_level
 
 MAX_SEQUENTIAL = 500
 """New comparisons up to which their sites are found one after the other."""
+
+MAX_LIVE = 4000
+"""Items up to which the joint distribution of all scores is kept between answers."""
+
+FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_copies_")
+"""Attributes that follow from the posterior; after a quick update they are computed when read."""
 
 
 def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
@@ -77,6 +83,22 @@ class ProcessRanker(Ranker, ABC):
     basis_: FloatArray | None
     basis_rows_: FloatArray
     basis_copies_: FloatArray | None
+    _live: LiveScores | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute the posterior of all answers where quick updates have left it out."""
+        live = self._live
+        if name not in FOLLOWING or live is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._condition(self._inference(live.comparisons), (live.tau, live.nu))
+        self._live = live
+        return vars(self)[name]
+
+    def __getstate__(self) -> Any:
+        """Complete the posterior before it is copied or saved; live scores are not kept."""
+        if self._live is not None:
+            _ = self.posterior_
+        return {k: v for k, v in super().__getstate__().items() if k != "_live"}
 
     @overload
     def predict(self, X: Any = None, qid: ArrayLike | None = None) -> FloatArray: ...
@@ -311,18 +333,39 @@ class ProcessRanker(Ranker, ABC):
         check_choice("goal", goal, get_args(Goal))
         named = self.item_names_ is not None and (X is None or np.ndim(X) == 1)
         labels = self._labels(X, 0) if named else None
-        X = self._rows_to_predict(X)
+        ends = None
         if candidates is None:
-            candidates = candidate_pairs(self._mean(X), goal, generator(random_state))
-        pairs = check_pairs(candidates, len(X))
-        items, ends = np.unique(pairs, return_inverse=True)
-        rows = X[items]
-        covariance = self.posterior_.covariance_at(*self._kernel_blocks(rows))
+            items = candidate_items(self._means_of(X), goal, generator(random_state))
+        else:
+            items, ends = np.unique(self._candidates(candidates, X), return_inverse=True)
+            ends = ends.reshape(-1, 2)
+        mean, covariance = self._joint(X, items)
         noise = self.likelihood_.parameters["noise"]
-        chosen = suggest_pairs(
-            self._mean(rows), covariance, ends.reshape(-1, 2), n, goal=goal, noise=noise
-        )
-        return items[chosen] if labels is None else labels[items[chosen]]
+        chosen = items[suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise)]
+        return chosen if labels is None else labels[chosen]
+
+    def _candidates(self, candidates: ArrayLike, X: Any) -> IntArray:
+        return check_pairs(candidates, len(self.X_train_) if X is None else np.shape(X)[0])
+
+    def _means_of(self, X: Any) -> FloatArray:
+        live = self._known_scores(X)
+        return self._mean(self._rows_to_predict(X)) if live is None else live.mean
+
+    def _joint(self, X: Any, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the scores of some rows of X."""
+        live = self._known_scores(X)
+        if live is None:
+            rows = self._rows_to_predict(X)[items]
+            return self._mean(rows), self.posterior_.covariance_at(*self._kernel_blocks(rows))
+        if len(items) == len(live.mean):
+            return live.mean, live.covariance
+        return live.mean[items], live.covariance[np.ix_(items, items)]
+
+    def _known_scores(self, X: Any) -> LiveScores | None:
+        """Return the scores that are kept, if X are the items of `fit`."""
+        check_is_fitted(self)
+        known = X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_))
+        return self._live_scores() if known else None
 
     def update(
         self,
@@ -335,8 +378,9 @@ class ProcessRanker(Ranker, ABC):
     ) -> Self:
         """Add answers about the items of `fit`, with the parameters learnt there.
 
-        The posterior is that of all answers together, found from the previous one in a few sweeps.
-        To learn the parameters again, call `fit` with all answers.
+        The posterior is that of all answers together. For up to 4,000 items only what the answers
+        change is computed at once, and the rest when it is read: asking and answering in turns
+        costs O(n_items^2). To learn the parameters again, call `fit` with all answers.
 
         Parameters
         ----------
@@ -362,8 +406,31 @@ class ProcessRanker(Ranker, ABC):
                 "`update` takes ties after a `fit` with ties only, which learns how close items "
                 "must be to tie. Call `fit` with all answers."
             )
-        comparisons = self.posterior_.prior.comparisons.extend(new)
-        return self._condition(self._inference(comparisons), self._extended_sites(comparisons))
+        live = self._live_scores()
+        live = None if live is None else live.extended(new)
+        if live is None:
+            comparisons = self.posterior_.prior.comparisons.extend(new)
+            return self._condition(self._inference(comparisons), self._extended_sites(comparisons))
+        self._live = live
+        for name in FOLLOWING:
+            self.__dict__.pop(name, None)
+        return self
+
+    def _live_scores(self) -> LiveScores | None:
+        """Return the joint distribution of all scores of `fit`; None where it is not kept."""
+        suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE
+        suits = suits and (self.method == "ep" or self.likelihood_.is_gaussian)
+        if self._live is None and suits:
+            posterior, rows = self.posterior_, self._rows_to_predict(None)
+            self._live = LiveScores(
+                self._mean(rows),
+                posterior.covariance_at(*self._kernel_blocks(rows)),
+                posterior.prior.comparisons,
+                posterior.likelihood,
+                posterior.tau,
+                posterior.nu,
+            )
+        return self._live
 
     def with_length_scale(self, factor: float) -> Self:
         """Return a copy conditioned on the same answers with its length-scales times ``factor``.
@@ -429,6 +496,7 @@ class ProcessRanker(Ranker, ABC):
 
     def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
         """Store the posterior under the kernel and the likelihood found."""
+        self._live = None
         posterior = inference.posterior(self._covariance, self.likelihood_, start=sites)
         posterior.ending.warn(stacklevel=3)
         rows = inference.basis

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.display import data_frame, html_table, new_axes, text_table
 from rankwise.core.errors import InvalidInputError
+from rankwise.rankers.gp._kernels import most_informative_pair, most_promising_pair
 from rankwise.rankers.gp.inference.likelihoods import inverse_mills_ratio
 
 Goal = Literal["ranking", "best"]
@@ -62,7 +63,7 @@ def winner_score(second: FloatArray, mean: FloatArray, variance: FloatArray) -> 
 def suggest_pairs(
     mean: FloatArray,
     covariance: FloatArray,
-    candidates: IntArray,
+    candidates: IntArray | None,
     n_pairs: int,
     *,
     goal: Goal = "ranking",
@@ -77,8 +78,8 @@ def suggest_pairs(
     ----------
     mean, covariance : (n_items,), (n_items, n_items)
         Of the scores.
-    candidates : (n_candidates, 2)
-        The pairs to choose from, as positions in ``mean``.
+    candidates : (n_candidates, 2) or None
+        The pairs to choose from, as positions in ``mean``; all pairs when None.
     n_pairs : int
         How many to choose.
     goal : {"ranking", "best"}
@@ -86,33 +87,54 @@ def suggest_pairs(
     noise : float
         Noise variance of an answer.
     """
-    if not 0 < n_pairs <= len(candidates):
+    n_items = len(mean)
+    n_candidates = n_items * (n_items - 1) // 2 if candidates is None else len(candidates)
+    if not 0 < n_pairs <= n_candidates:
         raise InvalidInputError(
-            f"The number of suggestions must lie between 1 and the {len(candidates)} candidate "
+            f"The number of suggestions must lie between 1 and the {n_candidates} candidate "
             f"pairs: got {n_pairs}."
         )
-    S, (i, j) = covariance.copy(), candidates.T
-    difference = mean[i] - mean[j]
-    available = np.ones(len(candidates), dtype=bool)
-    chosen = np.empty(n_pairs, dtype=np.intp)
+    S = covariance.copy() if n_pairs > 1 else covariance
+    chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
-        variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
-        if goal == "ranking":
-            gain = information_gain(difference, variance, noise)
+        if candidates is None:
+            scan = most_informative_pair if goal == "ranking" else most_promising_pair
+            i, j = scan(mean, S, noise, chosen[:place])
         else:
-            gain = winner_score(mean[j], difference, variance)
-        best = int(np.argmax(np.where(available, gain, -np.inf)))
-        chosen[place], available[best] = best, False
-        column = S[:, i[best]] - S[:, j[best]]
-        information = fisher_information(difference[best], variance[best], noise)
-        S -= information * np.outer(column, column)
-    return candidates[chosen]
+            i, j = candidates[_best_candidate(mean, S, candidates, chosen[:place], goal, noise)]
+        chosen[place] = i, j
+        if place + 1 < n_pairs:
+            column = S[:, i] - S[:, j]
+            variance = np.maximum(column[i] - column[j], 0.0)
+            S -= fisher_information(mean[i] - mean[j], variance, noise) * np.outer(column, column)
+    return chosen
 
 
-def candidate_pairs(
+def _best_candidate(
+    mean: FloatArray,
+    S: FloatArray,
+    candidates: IntArray,
+    chosen: IntArray,
+    goal: Goal,
+    noise: float,
+) -> int:
+    """Return the candidate worth most that was not chosen before."""
+    i, j = candidates.T
+    difference = mean[i] - mean[j]
+    variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
+    if goal == "ranking":
+        gain = information_gain(difference, variance, noise)
+    else:
+        gain = winner_score(mean[j], difference, variance)
+    for pair in chosen:
+        gain[(candidates == pair).all(axis=1)] = -np.inf
+    return int(np.argmax(gain))
+
+
+def candidate_items(
     mean: FloatArray, goal: Goal, rng: np.random.Generator, max_items: int = MAX_ITEMS
 ) -> IntArray:
-    """Return all pairs of items, or of ``max_items`` of them: the best, or a random choice.
+    """Return all items, or ``max_items`` of them: the best, or a random choice.
 
     Parameters
     ----------
@@ -126,12 +148,10 @@ def candidate_pairs(
         Number of items at most.
     """
     n_items = len(mean)
-    items = np.arange(n_items)
-    if n_items > max_items:
-        best = np.argsort(-mean, kind="stable")[:max_items]
-        items = best if goal == "best" else rng.choice(n_items, max_items, replace=False)
-    items = np.sort(items)
-    return items[np.stack(np.triu_indices(len(items), 1), axis=1)]
+    if n_items <= max_items:
+        return np.arange(n_items)
+    best = np.argsort(-mean, kind="stable")[:max_items]
+    return np.sort(best if goal == "best" else rng.choice(n_items, max_items, replace=False))
 
 
 def fisher_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:

@@ -6,10 +6,12 @@ from math import inf
 from typing import Self, final
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
 from rankwise.core.threads import few_threads
+from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.powers import PoweredLikelihood
@@ -159,6 +161,55 @@ class Sweep:
         return self.weights.log_normalizer + float((self.count / self.removed) @ constants)
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class SitesOfAnswers:
+    """Hold the sites of all comparisons, and match them to the moments of the likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    outcomes : Outcomes
+    count : (n_pairs,)
+        How often each answer was recorded.
+    tau, nu : (n_pairs,)
+        The site of one recorded answer to each comparison.
+    """
+
+    likelihood: Likelihood
+    outcomes: Outcomes
+    count: FloatArray
+    tau: FloatArray
+    nu: FloatArray
+
+    def matched(
+        self, mean: FloatArray, variance: FloatArray, *, clip: bool
+    ) -> tuple[tuple[FloatArray, FloatArray], AverageLikelihood, tuple[FloatArray, FloatArray]]:
+        """Return the cavities, the averages over them, and the sites with the same moments.
+
+        Parameters
+        ----------
+        mean, variance : (n_pairs,)
+            The comparisons under the posterior with these sites.
+        clip : bool
+            Whether negative tau are set to zero.
+        """
+        tau, nu, count = self.tau, self.nu, self.count
+        removed = np.minimum(count, 1.0)
+        cavity = _without_site(mean, variance, removed * tau, removed * nu)
+        average = _weighed_average(self.likelihood, removed, cavity, self.outcomes)
+        whole = average.sites(*cavity, clip=clip)
+        target = whole[0] / removed, whole[1] / removed
+        repeated = np.flatnonzero(count > 1.0)
+        if len(repeated) and self.likelihood.is_log_concave:
+            old, c = (tau[repeated], nu[repeated]), count[repeated]
+            others = _without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
+            outcomes = self.outcomes.take(repeated)
+            found = repeated_sites(self.likelihood, outcomes, c, *others, old)
+            target[0][repeated], target[1][repeated] = found
+        return cavity, average, target
+
+
 def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep:
     """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
@@ -169,17 +220,8 @@ def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bo
     weights = condition_on_sites(prior, tau, nu)
     mean = difference_means(prior, weights.w)
     variance = difference_variances(prior, weights.C)
-    removed = np.minimum(count, 1.0)
-    cavity = _without_site(mean, variance, removed * tau, removed * nu)
-    average = _weighed_average(likelihood, removed, cavity, prior.outcomes)
-    whole = average.sites(*cavity, clip=clip)
-    target = whole[0] / removed, whole[1] / removed
-    repeated = np.flatnonzero(count > 1.0)
-    if len(repeated) and likelihood.is_log_concave:
-        old, c = (tau[repeated], nu[repeated]), count[repeated]
-        others = _without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
-        found = repeated_sites(likelihood, prior.outcomes.take(repeated), c, *others, old)
-        target[0][repeated], target[1][repeated] = found
+    sites = SitesOfAnswers(likelihood, prior.outcomes, count, tau, nu)
+    cavity, average, target = sites.matched(mean, variance, clip=clip)
     return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
 
 
@@ -487,3 +529,109 @@ def sequential_sites(
         S -= kappa * np.outer(column, column)
         tau[site], nu[site] = new_tau, new_nu
     return tau, nu
+
+
+LIVE_TOL = 5e-3
+"""Change of a site, in units of the posterior, below which live scores leave it alone."""
+
+LIVE_BLOCK = 128
+"""Sites that change together."""
+
+LIVE_ROUNDS = 40
+"""Rounds after which sweeps over all sites take over."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LiveScores:
+    """Hold the scores of all items as one Gaussian that new answers change quickly.
+
+    An answer changes its own site and, through it, those of related comparisons a little. Only
+    sites that are off by more than ``LIVE_TOL`` posterior deviations are moved, each block of them
+    in O(n_items^2) per site, where a sweep costs O(n_items^3).
+
+    Parameters
+    ----------
+    mean, covariance : (n_items,), (n_items, n_items)
+        Of the scores, under the sites.
+    comparisons : Comparisons
+        Between the same items.
+    likelihood : Likelihood
+    tau, nu : (n_pairs,)
+        The site of one recorded answer to each comparison.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    comparisons: Comparisons
+    likelihood: Likelihood
+    tau: FloatArray
+    nu: FloatArray
+
+    def extended(self, new: Comparisons) -> Self | None:
+        """Return the scores after more answers; None where the sites do not settle."""
+        comparisons = self.comparisons.extend(new)
+        n_new = comparisons.n_pairs - self.comparisons.n_pairs
+        applied = np.append(self.comparisons.count, np.zeros(n_new))
+        tau, nu = (np.append(values, np.zeros(n_new)) for values in (self.tau, self.nu))
+        start = replace(
+            self,
+            mean=self.mean.copy(),
+            covariance=np.array(self.covariance, order="C"),
+            comparisons=comparisons,
+            tau=tau,
+            nu=nu,
+        )
+        again = np.flatnonzero((applied != comparisons.count) & (applied > 0.0))
+        if len(again):
+            more = comparisons.count[again] - applied[again]
+            start._move(again, more * tau[again], more * nu[again])
+        return start._settled()
+
+    def _settled(self) -> Self | None:
+        """Move sites, block by block, until all match the moments of their answers."""
+        count, damping, last = self.comparisons.count, 1.0, inf
+        outcomes = Outcomes(
+            self.comparisons.tied, self.comparisons.margin, np.zeros(self.comparisons.n_pairs)
+        )
+        self.likelihood.check(outcomes)
+        for _ in range(LIVE_ROUNDS):
+            mean, variance = self._differences()
+            if not (variance > 0.0).all() or not np.isfinite(mean).all():
+                return None
+            sites = SitesOfAnswers(self.likelihood, outcomes, count, self.tau, self.nu)
+            _, average, (tau, nu) = sites.matched(mean, variance, clip=False)
+            if not (average.variance_ratio > 0.0).all():
+                return None
+            by_tau, by_nu = tau - self.tau, nu - self.nu
+            off = count * np.maximum(variance * np.abs(by_tau), np.sqrt(variance) * np.abs(by_nu))
+            worst = float(off.max())
+            if worst < LIVE_TOL:
+                return self
+            damping = max(0.1, 0.5 * damping) if worst > 0.9 * last else damping
+            last = worst
+            moved = np.flatnonzero(off >= LIVE_TOL)
+            if len(moved) > LIVE_BLOCK:
+                moved = np.argpartition(-off, LIVE_BLOCK)[:LIVE_BLOCK]
+            by_tau, by_nu = damping * by_tau[moved], damping * by_nu[moved]
+            self._move(moved, count[moved] * by_tau, count[moved] * by_nu)
+            self.tau[moved] += by_tau
+            self.nu[moved] += by_nu
+        return None
+
+    def _differences(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of every comparison. O(n_pairs)."""
+        i, j, S = self.comparisons.winner, self.comparisons.loser, self.covariance
+        spread = S.diagonal()
+        return self.mean[i] - self.mean[j], spread[i] + spread[j] - 2.0 * S[i, j]
+
+    def _move(self, at: IntArray, tau: FloatArray, nu: FloatArray) -> None:
+        """Add to the natural parameters of some comparisons, in place (Woodbury's identity)."""
+        i, j, S = self.comparisons.winner[at], self.comparisons.loser[at], self.covariance
+        U = np.asfortranarray((S[i] - S[j]).T)
+        G = U[i] - U[j]
+        M = np.eye(len(at)) + tau[:, None] * G
+        W = np.linalg.solve(M.T, U.T)  # (U M^-1)'
+        pull = nu - tau * (self.mean[i] - self.mean[j])
+        self.mean[:] += W.T @ pull
+        dgemm(-1.0, U, W * tau[:, None], beta=1.0, c=S.T, overwrite_c=1)
