@@ -73,6 +73,15 @@ def test_report_prints_intervals_and_the_next_question(succeed):
     assert rows[6:] == ["10 answers", f"ask next: {NAMES[first]} or {NAMES[second]}?"]
 
 
+def test_logistic_scores_are_log_odds(succeed):
+    report = json.loads(succeed("prefer", "fruit.csv", "answers.csv", "--logistic", "--json"))
+    gp, X = fitted(likelihood="logistic")
+    assert [one["item"] for one in report["ranking"]] == [NAMES[i] for i in gp.rank(X)]
+    assert report["likelihood"] == {"noise": 1.0}
+    printed = succeed("prefer", "fruit.csv", "answers.csv", "--logistic")
+    assert "wrong way round" not in printed
+
+
 def test_robust_report_tells_the_rate_of_flips(succeed):
     printed = succeed("prefer", "fruit.csv", "answers.csv", "--ask", "0", "--goal", "best")
     assert printed.splitlines()[-1].startswith("recorded the wrong way round")

@@ -71,7 +71,7 @@ GRIDS = {
     "KPCRank": {"n_components": [2, 3]},
     "KPCRankCV": {"alpha": [0.0, 1.0]},
     "LinearRankRLS": {"alpha": [0.1, 10.0]},
-    "PreferenceGP": {"likelihood": ["robust", "probit"]},
+    "PreferenceGP": {"likelihood": ["robust", "probit", "logistic"]},
     "RankRLS": {"alpha": [0.1, 10.0]},
     "RankRLSCV": {"query_weight": ["items", "pairs"]},
     "RankSVM": {"C": [0.1, 10.0]},

@@ -442,6 +442,9 @@ class Prefer:
     robust: Annotated[
         bool, typer.Option(help="Allow that answers were recorded the wrong way round.")
     ] = True
+    logistic: Annotated[
+        bool, typer.Option(help="Scores are log-odds (Bradley-Terry); implies --no-robust.")
+    ] = False
     level: Annotated[
         float, typer.Option(help="Probability with which a rank lies in its interval.")
     ] = 0.9

@@ -58,6 +58,9 @@ CASES = {
     "laplace ties": ("probit", "laplace", True, None),
     "laplace robust": ("robust", "laplace", True, None),
     "laplace basis": ("robust", "laplace", False, 6),
+    "logistic": ("logistic", "ep", True, None),
+    "logistic basis": ("logistic", "ep", False, 6),
+    "logistic laplace basis": ("logistic", "laplace", True, 6),
     "light": ("probit", "ep", True, None),
     "light basis": ("robust", "ep", False, 6),
 }
@@ -124,14 +127,14 @@ def by_evidence(kernel=None, **options):
 
 
 @pytest.mark.parametrize("hyperprior", ["weak", None])
-@pytest.mark.parametrize("likelihood", ["probit", "robust", "gaussian"])
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "logistic", "gaussian"])
 def test_learnt_parameters_are_a_maximum(likelihood, hyperprior):
     X, pairs, _ = wave(scale=2.0)
     options = {"pair_margin": np.ones(len(pairs))} if likelihood == "gaussian" else {}
     kernel = SquaredExponential(item_effect=0.3)
     gp = PreferenceGP(kernel, likelihood=likelihood, hyperprior=hyperprior)
     gp.fit(X, pairs=pairs, **options)
-    spread = 1.0 if likelihood == "gaussian" else 3.0
+    spread = {"gaussian": 1.0, "logistic": 3.0 * np.pi / np.sqrt(3.0)}.get(likelihood, 3.0)
     prior = gp.kernel_.hyperprior_on(X, spread)
 
     def objective(model):

@@ -38,7 +38,7 @@ def run(command: Prefer) -> None:
     pairs, tied = _read_answers(command, items)
     gp = PreferenceGP(
         None if items.has_features else "linear",
-        likelihood="robust" if command.robust else "probit",
+        likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
     )
     gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied])
     ranking = _ranking(command, gp, items)
@@ -185,7 +185,7 @@ def _print_report(
     print_table(["item", "rank", f"{command.level:.0%} interval", "best", "score", "std"], rows)
     n_answers = int(gp.posterior_.prior.comparisons.count.sum())
     print(counted(n_answers, "answer", "answers"))
-    if command.robust:
+    if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
         print(f"recorded the wrong way round, as far as can be told: {rate:.1%}")
     for first, second in questions:

@@ -19,12 +19,13 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihoods import (
     GaussianMargin,
     Likelihood,
+    Logistic,
     Probit,
     ProbitWithTies,
     WithFlips,
 )
 
-LikelihoodName: TypeAlias = Literal["probit", "robust", "gaussian"]
+LikelihoodName: TypeAlias = Literal["probit", "robust", "logistic", "gaussian"]
 EqualRows: TypeAlias = Literal["apart", "merged"]
 
 NOISE_SHARE = 0.1
@@ -260,4 +261,6 @@ def choose_likelihood(
         return GaussianMargin(noise or NOISE_SHARE * comparisons.margin_scale**2)
     variance = noise or 1.0
     base = ProbitWithTies(tie_width, variance) if comparisons.tied.any() else Probit(variance)
+    if name == "logistic":
+        return Logistic(base)
     return WithFlips(base, flip_rate) if name == "robust" else base

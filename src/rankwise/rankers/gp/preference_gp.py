@@ -91,10 +91,11 @@ class PreferenceGP(ProcessRanker):
         of the features alone, as in the paper, give ``SquaredExponential()``. Kernels of
         `sklearn.gaussian_process.kernels` have their own bounds, and need a constant factor for
         the amplitude to be learnt. Of other kernels only the amplitude is learnt.
-    likelihood : {"robust", "probit", "gaussian"}
+    likelihood : {"robust", "probit", "logistic", "gaussian"}
         How differences of scores become answers. "robust" allows for answers that were recorded
-        the wrong way round, and learns how often that happens; "probit" does not. "gaussian" takes
-        the margins of comparisons as differences of scores with noise, in closed form.
+        the wrong way round, and learns how often that happens; "probit" does not. "logistic" is the
+        model of Bradley and Terry: a difference of scores is the logarithm of the odds. "gaussian"
+        takes the margins of comparisons as differences of scores with noise, in closed form.
     method : {"ep", "laplace"}
         Expectation propagation, or Laplace's method: faster, with less accurate probabilities.
     optimize : bool

@@ -279,7 +279,7 @@ class ProcessRanker(Ranker, ABC):
             level,
             width=scale * parameters.get("tie_width", 0.0),
             flip_rate=parameters.get("flip_rate", 0.0),
-            link="probit",
+            link=self.likelihood_.link,
             covariance=scale**2 * covariance,
         )
 
@@ -340,7 +340,7 @@ class ProcessRanker(Ranker, ABC):
             items, ends = np.unique(self._candidates(candidates, X), return_inverse=True)
             ends = ends.reshape(-1, 2)
         mean, covariance = self._joint(X, items)
-        noise = self.likelihood_.parameters["noise"]
+        noise = self.likelihood_.probit_noise
         chosen = items[suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise)]
         return chosen if labels is None else labels[chosen]
 

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import multivariate_normal
 from threadpoolctl import threadpool_info
 
@@ -13,6 +13,7 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import expectation_propagation, sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import (
     GaussianMargin,
+    Logistic,
     Outcomes,
     Probit,
     ProbitWithTies,
@@ -100,6 +101,7 @@ DENSITIES = {
         else ndtr((s - 0.6) / np.sqrt(1.2))
     ),
     WithFlips: lambda s, _: 0.05 + 0.9 * ndtr(s),
+    Logistic: lambda s, _: expit(s),
 }
 SPACES = ["items", "pairs"]
 EXACT = StoppingRule(1e-10, 300)
@@ -118,7 +120,9 @@ def test_squared_distances_equal_dense_algebra():
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS[:3], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "likelihood", [*LIKELIHOODS[:3], Logistic()], ids=lambda one: type(one).__name__
+)
 def test_parallel_sweeps_equal_one_site_at_a_time_by_quadrature(likelihood, space):
     """The reference keeps each recorded answer as a site of its own, so merging them is exact."""
     data = preferences()

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, log_expit, ndtr
 
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihoods import (
     TIE,
     WIN,
     GaussianMargin,
+    Logistic,
     Outcomes,
     Probit,
     ProbitWithTies,
@@ -45,6 +46,17 @@ CASES = [
         TIE,
         lambda s: ndtr(0.4 - s) - ndtr(-0.4 - s),
         id="tie, which has no flips",
+    ),
+    pytest.param(Logistic(), WIN, expit, id="logistic"),
+    pytest.param(
+        Logistic(Probit(2.5)), WIN, lambda s: expit(s / np.sqrt(2.5)), id="noisy logistic"
+    ),
+    pytest.param(Logistic(ProbitWithTies(0.4)), WIN, lambda s: expit(s - 0.4), id="logistic win"),
+    pytest.param(
+        Logistic(ProbitWithTies(0.4)),
+        TIE,
+        lambda s: expit(0.4 - s) - expit(-0.4 - s),
+        id="logistic tie",
     ),
     pytest.param(
         GaussianMargin(0.3),
@@ -88,7 +100,12 @@ def test_derivatives_equal_finite_differences(likelihood, answers, density):
 
 @pytest.mark.parametrize(
     "likelihood",
-    [Probit(2.0), ProbitWithTies(0.3), WithFlips(), WithFlips(ProbitWithTies(0.8), 0.1)],
+    [
+        Probit(2.0),
+        ProbitWithTies(0.3),
+        WithFlips(),
+        WithFlips(ProbitWithTies(0.8), 0.1),
+    ],
 )
 def test_probabilities_of_the_outcomes_add_up_to_one(likelihood):
     total = sum(np.exp(likelihood.average(sign * MEANS, VARIANCES).log_z) for sign in (1.0, -1.0))
@@ -115,6 +132,23 @@ def test_moments_stay_sound_however_far_an_answer_is_from_expected(likelihood, a
         assert (average.variance_ratio > 0.0).all()
         assert (tau <= 1.0 + 1e-9).all()  # a site has at most the precision of an answer
         assert (tau >= 0.0).all()
+
+
+@pytest.mark.parametrize(("likelihood", "answers", "density"), CASES)
+def test_extra_noise_has_the_gradient_of_finite_differences(likelihood, answers, density):
+    def log_z(h):
+        noisy = Outcomes(answers.tied, answers.margin, answers.extra_noise + h)
+        return likelihood.average(MEANS, VARIANCES, noisy).log_z
+
+    got = likelihood.extra_noise_gradient(MEANS, VARIANCES, answers)
+    np.testing.assert_allclose(got, _central(log_z, 1e-5), rtol=1e-6, atol=1e-8)
+
+
+def test_logistic_answers_follow_the_logistic_curve_far_out():
+    s = np.linspace(-25.0, 25.0, 501)
+    got = Logistic().average(s, np.zeros_like(s))
+    np.testing.assert_allclose(got.log_z, log_expit(s), atol=2e-4)
+    assert Logistic().probit_noise == pytest.approx(16.0 / (2.0 * np.pi))  # the same slope at 0
 
 
 def test_tails_keep_their_known_bounds():

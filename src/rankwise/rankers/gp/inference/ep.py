@@ -245,19 +245,21 @@ def _weighed_average(
 
 def _weighed_gradient(
     likelihood: Likelihood, sweep: Sweep, outcomes: Outcomes
-) -> dict[str, FloatArray]:
-    """Return the derivatives of the log evidence of every comparison in every parameter."""
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return the derivatives of every log evidence in every parameter, and in the extra noise."""
     mean, variance = sweep.cavity
     gradient = {
         name: sweep.count * values
         for name, values in likelihood.gradient(mean, variance, outcomes).items()
     }
+    by_noise = sweep.count * likelihood.extra_noise_gradient(mean, variance, outcomes)
     light = np.flatnonzero(sweep.count < 1.0)
     if len(light):
         powered = PoweredLikelihood(likelihood, sweep.count[light], outcomes.take(light))
         for name, values in powered.gradient(mean[light], variance[light]).items():
             gradient[name][light] = values
-    return gradient
+        by_noise[light] = powered.extra_noise_gradient(mean[light], variance[light])
+    return gradient, by_noise
 
 
 def _without_site(
@@ -461,7 +463,7 @@ def _ep_posterior(
     prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
 ) -> Posterior:
     alpha = prior.pairs.adjoint(sweep.count * (sweep.nu - sweep.tau * sweep.mean))
-    gradient = _weighed_gradient(likelihood, sweep, prior.outcomes)
+    gradient, by_noise = _weighed_gradient(likelihood, sweep, prior.outcomes)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
@@ -476,7 +478,7 @@ def _ep_posterior(
         alpha=alpha,
         beta=alpha,
         n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (sweep.tau == 0.0))),
-        noise_gradient=gradient["noise"],
+        noise_gradient=by_noise,
         parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
     )
 
@@ -531,7 +533,7 @@ def sequential_sites(
     return tau, nu
 
 
-LIVE_TOL = 5e-3
+LIVE_TOL = 2e-2
 """Change of a site, in units of the posterior, below which live scores leave it alone."""
 
 LIVE_BLOCK = 128

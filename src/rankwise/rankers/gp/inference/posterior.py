@@ -1,6 +1,6 @@
 """The Gaussian posterior of the scores: predictions, evidence gradient, and Laplace's method."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -317,7 +317,7 @@ def _laplace_posterior(
 ) -> Posterior:
     count, mode, C = prior.comparisons.count, step.point, step.target.C
     alpha = prior.pairs.adjoint(count * mode.likelihood.slope)
-    by_mode, shift, gradient = _mode_gradients(prior, likelihood, step)
+    by_mode, shift, gradient, by_noise = _mode_gradients(prior, likelihood, step)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
@@ -332,20 +332,20 @@ def _laplace_posterior(
         alpha=alpha,
         beta=alpha + 2.0 * prior.pairs.adjoint(by_mode - count * mode.likelihood.curvature * shift),
         n_clipped=int(np.sum(mode.likelihood.curvature < 0.0)),
-        noise_gradient=gradient["noise"],
+        noise_gradient=by_noise,
         parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
     )
 
 
 def _mode_gradients(
     prior: Prior, likelihood: Likelihood, step: _NewtonStep
-) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+) -> tuple[FloatArray, FloatArray, dict[str, FloatArray], FloatArray]:
     """Return what the dependence of the mode on the parameters adds to the gradient.
 
     The first is the derivative of the evidence in every s at the mode, the second the posterior
-    covariance of the comparisons times the first, and the third the total derivative in every
-    parameter, comparison by comparison. Slopes and curvatures are differentiated by central
-    differences, to about nine digits.
+    covariance of the comparisons times the first, and the others the total derivatives in every
+    parameter and in the extra noise, comparison by comparison. Slopes and curvatures are
+    differentiated by central differences, to about nine digits.
     """
     count, s, C = prior.comparisons.count, step.point.s, step.target.C
     outcomes, none = prior.outcomes, np.zeros_like(s)
@@ -355,16 +355,30 @@ def _mode_gradients(
     variance = difference_variances(prior, C)
     by_mode = -0.5 * count * variance * third
     shift = difference_means(prior, _at_mode(prior, step, by_mode))
+
+    def total(
+        explicit: FloatArray, ahead: AverageLikelihood, behind: AverageLikelihood, width: float
+    ) -> FloatArray:
+        """Return a derivative by its explicit part and the change of slope and curvature."""
+        curvature = _clipped_change(ahead, behind) / (2.0 * width)
+        slope = (ahead.slope - behind.slope) / (2.0 * width)
+        return count * (explicit - 0.5 * variance * curvature + slope * shift)
+
     gradient = {}
     for name, explicit in likelihood.gradient(s, none, outcomes).items():
         value = likelihood.parameters[name]
         width = DIFFERENCE_STEP * value
         more, less = (likelihood.replace(**{name: value + move}) for move in (width, -width))
         ahead, behind = (one.average(s, none, outcomes) for one in (more, less))
-        curvature = _clipped_change(ahead, behind) / (2.0 * width)
-        slope = (ahead.slope - behind.slope) / (2.0 * width)
-        gradient[name] = count * (explicit - 0.5 * variance * curvature + slope * shift)
-    return by_mode, shift, gradient
+        gradient[name] = total(explicit, ahead, behind, width)
+    width = DIFFERENCE_STEP * likelihood.parameters["noise"]
+    ahead, behind = (
+        likelihood.average(s, none, replace(outcomes, extra_noise=outcomes.extra_noise + move))
+        for move in (width, -width)
+    )
+    explicit = likelihood.extra_noise_gradient(s, none, outcomes)
+    by_noise = total(explicit, ahead, behind, width)
+    return by_mode, shift, gradient, by_noise
 
 
 def _at_mode(prior: Prior, step: _NewtonStep, values: FloatArray) -> FloatArray:

@@ -53,6 +53,16 @@ class PoweredLikelihood:
         parts = [self._gradient(rows, mean, variance) for rows in self._chunks()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    def extra_noise_gradient(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return the derivative of every log Z in the extra noise of its comparison."""
+        parts = []
+        for rows in self._chunks():
+            t, weight, _, outcomes = self._tilted(rows, mean, variance)
+            s = (mean[rows, None] + np.sqrt(variance[rows, None]) * t).ravel()
+            explicit = self.likelihood.extra_noise_gradient(s, np.zeros_like(s), outcomes)
+            parts.append(self.power[rows] * (weight * explicit.reshape(t.shape)).sum(axis=1))
+        return np.concatenate(parts)
+
     def _chunks(self) -> list[slice]:
         n_pairs = len(self.power)
         size = max(1, MAX_ENTRIES // ((N_PIECES + 3) * N_NODES))
