@@ -93,6 +93,41 @@ def csv_row(folder: Path) -> Row:
     )
 
 
+READ_CSV = """
+import sys
+if sys.argv[2] == "without":
+    sys.modules["pyarrow"] = None
+from time import process_time
+import rankwise.rankers.rls.rank_rls
+from rankwise.io import read_table
+start = process_time()
+read_table(sys.argv[1])
+print(process_time() - start)
+"""
+
+
+def new_process_row(folder: Path, job: str, n_items: int) -> Row:
+    """Time read_table in a new process, in CPU seconds, with pyarrow and without."""
+    path = folder / "part.csv"
+    lines = (folder / "table.csv").read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: n_items + 1]))
+    command = [sys.executable, "-c", READ_CSV, str(path)]
+    seconds = {
+        way: min(float(subprocess.check_output([*command, way])) for _ in range(3))
+        for way in ("with", "without")
+    }
+    ratio = seconds["without"] / seconds["with"]
+    return Row(
+        job,
+        "the compiled parser alone",
+        "none",
+        seconds["with"],
+        seconds["without"],
+        ratio,
+        "CPU seconds; the parser's code is loaded in each process",
+    )
+
+
 def real_rows() -> list[Row]:
     """Read MQ2007 where the RANKWISE_DATA folder holds it."""
     path = Path(os.environ.get("RANKWISE_DATA", ""), "MQ2007", "S1.txt.gz")
@@ -120,7 +155,14 @@ def first_call_row(folder: Path) -> Row:
 def table() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        return [*svmlight_rows(folder), csv_row(folder), *real_rows(), first_call_row(folder)]
+        return [
+            *svmlight_rows(folder),
+            csv_row(folder),
+            new_process_row(folder, f"first read_table in a process, {N_ITEMS:,} rows", N_ITEMS),
+            new_process_row(folder, "first read_table in a process, 2,000 rows", 2000),
+            *real_rows(),
+            first_call_row(folder),
+        ]
 
 
 if __name__ == "__main__":

@@ -293,7 +293,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*FIT, *GRID, "--measure", "NDGC"), "Unknown measure 'NDGC'"),
         ((*FIT, "--pairs", "far.csv"), "`pairs` must name rows 0 to 41"),
         ((*FIT, "--pairs", "named_pairs.csv"), "to be row numbers .*, got names such as 'fig'"),
-        ((*FIT, "--pairs", "train.csv"), "expected a column 'winner'"),
+        ((*FIT, "--pairs", "train.csv"), "must have the column 'winner'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(refuse, folder, arguments, message):

@@ -132,10 +132,13 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
             "got 'maybe'.",
         ),
         (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
-        (("fruit.csv", "fruit.csv"), "expected a column 'winner'"),
-        (("fruit.csv", "answers.csv", "--name", "x"), "expected a column 'x' for `name`"),
-        (("fruit.csv", "answers.csv", "--features", "x"), "expected a column 'x' for `features`"),
-        (("fruit.csv", "answers.csv", "--tied", "x"), "expected a column 'x' for `tied`"),
+        (("fruit.csv", "fruit.csv"), "must have the column 'winner'"),
+        (("fruit.csv", "answers.csv", "--name", "x"), "must have the column 'x' for `name`"),
+        (
+            ("fruit.csv", "answers.csv", "--features", "x"),
+            "must have the column 'x' for `features`",
+        ),
+        (("fruit.csv", "answers.csv", "--tied", "x"), "must have the column 'x' for `tied`"),
         (("fruit.csv", "answers.csv", "--level", "2"), "`level` must lie between 0 and 1"),
     ],
 )

@@ -45,7 +45,7 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         (("fit", "bare.txt", "-o", "new.model"), "1 feature: it has 2 items and 0 features"),
         (("fit", "flat.txt", "-o", "new.model"), "differ|equal"),
         (("fit", "plain.csv", "-o", "new.model"), "expected a column of scores named y.*--y"),
-        (("fit", "train.csv", "-o", "new.model", "--y", "grade"), "expected a column 'grade'"),
+        (("fit", "train.csv", "-o", "new.model", "--y", "grade"), "must have the column 'grade'"),
         (("fit", "train.txt", "-o", "."), r"\. must be a file to write: it is a folder"),
         (("fit", "train.txt", "-o", "no/model"), "The folder of no/model must exist: there is no"),
         ((*FIT, "--alpha", "-1"), "`alpha` must be a finite number above 0: got -1"),

@@ -1,10 +1,12 @@
 """Items from data frames of several libraries: the same arrays, no column guessed in silence."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from rankwise import InvalidInputError, MissingExtraError
+from rankwise import InvalidInputError
 from rankwise.io import from_frame
 
 polars = pytest.importorskip("polars")
@@ -97,9 +99,10 @@ def test_a_different_whole_number_in_every_row_looks_like_an_id():
         (COLUMNS, {"features": "f1:f9"}, "must have the column 'f9' for `features`"),
         (COLUMNS, {"drop": "f7"}, "must have the column 'f7' for `drop`"),
         (COLUMNS, {"features": "f1", "drop": "f1"}, "at least one column of features"),
-        ({**COLUMNS, "label": [1, 2, 3]}, {}, "One column must be meant by `y`.*'Grade', 'label'"),
+        ({**COLUMNS, "label": [1, 2, 3]}, {}, "must have one column for `y`.*'Grade', 'label'"),
         ({**COLUMNS, "title": ["x", "y", "z"]}, {}, "the column 'title' holds String"),
         ({**COLUMNS, "title": ["x", "y", "z"]}, {"features": "title"}, "'title' must hold numbers"),
+        ({**COLUMNS, "day": [datetime(2024, 1, 31)] * 3}, {}, "'day' holds Date.*It is a date"),
         ({**COLUMNS, "f1": [1.0, None, 3.0]}, {}, "`f1` must be finite: row 1"),
         ({**COLUMNS, "Query_ID": ["a", None, "b"]}, {}, "must hold an id in every row: row 1"),
     ],
@@ -113,9 +116,3 @@ def test_wrong_columns_are_refused(make, columns, options, message):
 def test_what_is_no_frame_is_refused():
     with pytest.raises(InvalidInputError, match="must be a data frame.*got ndarray"):
         from_frame(np.zeros((2, 2)))
-
-
-def test_missing_narwhals_names_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "narwhals", None)
-    with pytest.raises(MissingExtraError, match=r"rankwise\[tables\]"):
-        from_frame(pd.DataFrame(COLUMNS))

@@ -55,8 +55,8 @@ def test_one_name_makes_all_items_names(tmp_path):
             {"margin": "m"},
             "line 2, column 'm': expected a finite number",
         ),
-        ("winner,looser\n1,2\n", {}, "expected a column 'loser' for `loser`, got the columns"),
-        ("winner,loser\n1,2\n", {"weight": "w"}, "expected a column 'w' for `weight`"),
+        ("winner,looser\n1,2\n", {}, "must have the column 'loser' for `loser`.*mean 'looser'"),
+        ("winner,loser\n1,2\n", {"weight": "w"}, "must have the column 'w' for `weight`"),
     ],
 )
 def test_bad_comparisons_are_named(tmp_path, text, options, message):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray
+from rankwise.io.columns import ItemColumns
 
 
 @final
@@ -31,6 +32,10 @@ class RankingData:
         Whether the features of a svmlight file were numbered from 0; None for other formats. A
         model goes with one numbering: keep it as the ranker's ``zero_based_``, and read other
         files with it.
+    items : (n_items,)
+        The name of each item, numbers or strings; None when they were not read.
+    columns : ItemColumns
+        Which columns of a table hold what; None for other formats.
 
     Examples
     --------
@@ -46,6 +51,8 @@ class RankingData:
     comments: list[str] | None = None
     feature_names: list[str] | None = None
     zero_based: bool | None = None
+    items: NDArray[Any] | None = None
+    columns: ItemColumns | None = None
 
     @property
     def n_items(self) -> int:
@@ -59,7 +66,7 @@ class RankingData:
 
     def __repr__(self) -> str:
         storage = "dense" if isinstance(self.X, np.ndarray) else "sparse"
-        optional = ["y", "qid", "comments", "feature_names"]
+        optional = ["y", "qid", "comments", "feature_names", "items"]
         present = ", ".join(name for name in optional if getattr(self, name) is not None)
         suffix = f", with {present}" if present else ""
         return f"RankingData({self.n_items} items, {self.n_features} features, {storage}{suffix})"

@@ -17,7 +17,7 @@ OK, LONG, MALFORMED = 0, 1, 2  # what `parse_number` found
 
 _SMALLEST, _LARGEST = -342, 308  # powers of ten outside give 0 or infinity for every w < 2**64
 _MAX_DIGITS = 19  # 10**19 < 2**64
-_MAX_INTEGER_DIGITS = 18  # every such number fits in 64 bits
+MAX_INTEGER_DIGITS = 18  # every such number fits in 64 bits
 _NO_EXPONENT = 1 << 40
 _EXPONENT_CAP = 1 << 30  # more than the digits of any text that fits in memory can offset
 _EXACT = 22  # 10**22 is the largest power of ten that is a double
@@ -204,7 +204,7 @@ def parse_integers(text: Any, spans: Any, out: Any) -> Any:
         if negative:
             pos += _U1
         n_digits = np.int64(stop) - np.int64(pos)
-        if n_digits < 1 or n_digits > _MAX_INTEGER_DIGITS:
+        if n_digits < 1 or n_digits > MAX_INTEGER_DIGITS:
             return False
         if np.uint64(text[pos]) == _ZERO and (n_digits > 1 or negative):
             return False

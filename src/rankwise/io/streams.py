@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import DataFileError
+from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, refuse_stream
 from rankwise.io.svmlight.reader import (
@@ -25,7 +26,7 @@ from rankwise.io.svmlight.reader import (
 from rankwise.io.tables.csv import DELIMITERS
 from rankwise.io.tables.excel import EXCEL_SUFFIXES
 from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, open_parquet
-from rankwise.io.tables.reading import USUAL_Y, if_any, item_columns
+from rankwise.io.tables.reading import if_any, item_columns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +117,8 @@ def open_stream(
     zero_based: ZeroBased = "auto",
     y: str | None = None,
     qid: str | None = None,
-    features: Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
 ) -> DataStream:
     """Open a svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
 
@@ -128,7 +130,7 @@ def open_stream(
         Bytes that a chunk may take, roughly.
     n_features, zero_based
         Of svmlight files, as in `read_svmlight`; a first pass checks them.
-    y, qid, features
+    y, qid, features, drop
         Columns of Parquet files, as in `read_table`.
     """
     refuse_stream(path, "be read in chunks")
@@ -139,7 +141,7 @@ def open_stream(
             f"{suffix!r}. Convert it, or read it whole with read_table."
         )
     if suffix in PARQUET_SUFFIXES:
-        return _parquet_stream(path, memory, y, qid, features)
+        return _parquet_stream(path, memory, y, qid, features, drop)
     chunk_bytes = max(1, min(CHUNK_BYTES, memory // 4))
     scan = scan_svmlight(
         path, n_features=n_features, zero_based=zero_based, chunk_bytes=chunk_bytes
@@ -161,15 +163,21 @@ def _parquet_stream(
     memory: int,
     y: str | None,
     qid: str | None,
-    features: Sequence[str] | None,
+    features: str | Sequence[str] | None,
+    drop: str | Sequence[str],
 ) -> ParquetStream:
     table = ParquetTable.open(path)
-    columns = item_columns(path, table, y, qid, features)
+    columns = item_columns(path, table, y, qid, features, drop)
     if columns.y is None:
+        usual = ", ".join(USUAL_NAMES["y"])
         raise DataFileError(
-            f"{os.fspath(path)}: expected a column of scores named {USUAL_Y}, got the columns "
+            f"{os.fspath(path)}: expected a column of scores named {usual}, got the columns "
             f"{table.names}. Choose one with y=..."
         )
+    if features is None:
+        names = ColumnNames.of_file(path, table.names)
+        for name in columns.features:
+            names.refuse_id(name, None, has_qid=columns.qid is not None)
     n_features = len(columns.features)
     with open_parquet(path) as file:
         n_items = file.metadata.num_rows

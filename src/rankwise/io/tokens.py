@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.errors import DataFileError
-from rankwise.io.numbers import parse_integers
+from rankwise.io.numbers import MAX_INTEGER_DIGITS, parse_integers
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it before UTF-8
 
@@ -42,6 +42,19 @@ def ids_at(text: bytes, spans: NDArray[np.int64]) -> NDArray[Any]:
     if parse_integers(np.frombuffer(text, dtype=np.uint8), spans, numbers):
         return numbers
     return np.array(texts_at(text, spans))
+
+
+def integers_or_texts(words: list[str]) -> NDArray[Any]:
+    """Return ids as `ids_at` does: integers when all words are what Python prints for them."""
+    try:
+        numbers = [int(word) for word in words]
+    except ValueError:
+        return np.array(words)
+    written = all(
+        str(number) == word and len(word.lstrip("-")) <= MAX_INTEGER_DIGITS
+        for number, word in zip(numbers, words, strict=True)
+    )
+    return np.array(numbers, dtype=np.int64) if written else np.array(words)
 
 
 def join_ids(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
 from rankwise.io.tables.csv import CsvTable
-from rankwise.io.tables.reading import read_table, write_table
+from rankwise.io.tables.reading import open_table, read_table, write_table
 
 SUFFIXES = [".csv", ".tsv", ".csv.gz", ".csv.xz", ".tsv.bz2", ".parquet", ".pq"]
 FAST = settings(
@@ -78,8 +78,8 @@ def test_rows_found_in_blocks_are_the_whole(tmp_path, block_cells):
 
 
 def test_usual_names_are_found_and_others_are_features(tmp_path):
-    for y in ["y", "label", "score", "relevance"]:
-        for qid in ["qid", "query_id", "query"]:
+    for y in ["y", "Label", "score", "RELEVANCE", "grade"]:
+        for qid in ["qid", "Query_ID", "query", "search_id"]:
             data = read_csv(tmp_path / "a.csv", f"b,{qid},{y},a\n1,2,3,4\n")
             assert data.feature_names == ["b", "a"]
             assert data.X.tolist() == [[1.0, 4.0]]
@@ -111,6 +111,112 @@ def test_blanks_quotes_marks_and_line_ends_do_not_matter(tmp_path):
     assert other.y.tolist() == plain.y.tolist()
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_delimiter_and_encoding_are_found(tmp_path, suffix, delimiter, encoding, mark):
+    lines = [["name of it", "Größe, in m", "y"], ['"a; b, c|d"', "1.5", "2"], ["e", "-3", "4"]]
+    lines[0] = [f'"{cell}"' for cell in lines[0]]
+    text = mark + "\r\n".join(delimiter.join(line) for line in lines)
+    if encoding == "utf-16":
+        text = text.removeprefix("\ufeff")
+    data = read_csv(tmp_path / f"a{suffix}", text.encode(encoding), drop="name*")
+    assert data.feature_names == ["Größe, in m"]
+    assert data.X.tolist() == [[1.5], [-3.0]]
+    assert data.y.tolist() == [2.0, 4.0]
+
+
+def test_the_line_by_which_excel_names_the_delimiter(tmp_path):
+    assert read_csv(tmp_path / "a.csv", "sep=;\na;y\n1;2\n").X.tolist() == [[1.0]]
+    with pytest.raises(DataFileError, match="line 4, column 'a'"):
+        read_csv(tmp_path / "a.csv", "sep=;\r\na;y\r\n1;2\r\nx;2\r\n")
+
+
+def test_broken_utf16_is_refused(tmp_path):
+    with pytest.raises(DataFileError, match="expected UTF-16 text.*Save it as UTF-8"):
+        read_csv(tmp_path / "a.csv", b"\xff\xfea\x00\n")
+
+
+def test_a_table_with_one_column_has_the_usual_delimiter(tmp_path):
+    assert read_csv(tmp_path / "a.csv", "a\n1\n\n2\n").X.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("1,5", "Decimal commas are not read"),
+        ("-1.234,5", "Decimal commas are not read"),
+        ("2024-01-31", "It is a date: leave the column out with drop='a'"),
+        ("31.1.2024", "It is a date"),
+        ("1/31/24", "It is a date"),
+        ("2024-01-31 10:00", "It is a date"),
+    ],
+)
+def test_decimal_commas_and_dates_are_refused_with_advice(tmp_path, cell, hint):
+    with pytest.raises(DataFileError, match=f"line 2, column 'a': expected a finite.*{hint}"):
+        read_csv(tmp_path / "a.csv", f"a;y\n{cell};1\n")
+
+
+def test_dates_in_parquet_are_refused_with_advice(tmp_path):
+    days = pa.array([1, 2], pa.date32())
+    parquet.write_table(pa.table({"day": days, "y": [1.0, 2.0]}), tmp_path / "a.parquet")
+    with pytest.raises(DataFileError, match="column 'day': expected numbers.*It is a date"):
+        read_table(tmp_path / "a.parquet")
+
+
+messy = st.one_of(
+    finite.map(repr),
+    st.text(st.sampled_from('0123456789.eE+-_ "\n;,|xnaif'), max_size=6),
+    st.sampled_from(
+        ["007", "1", "+1", " 1.5 ", "1e5", "1E+05", "nan", "inf", "0x10", "-0", "", "1."]
+    ),
+)
+
+
+@settings(FAST, max_examples=300)
+@given(
+    st.lists(st.tuples(messy, messy, messy), min_size=1, max_size=4),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, None]),
+    st.sampled_from([",", ";"]),
+)
+@example([('"1"2', "1", "2")], None, ",")
+@example([('"x', "1", "2")], None, ",")
+def test_pyarrow_and_the_parser_here_read_the_same(tmp_path, rows, quoting, delimiter):
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="") as stream:
+        stream.write(delimiter.join(["a", "qid", "y"]) + "\n")
+        if quoting is None:  # as it stands, well formed or not
+            stream.write("".join(delimiter.join(row) + "\n" for row in rows))
+        else:
+            csv.writer(stream, delimiter=delimiter, quoting=quoting).writerows(rows)
+    table = open_table(path)
+    columns = [["a"], ["y"]], ["qid"]
+    quick = table._read_with_arrow(*columns)
+    if quick is None:
+        return
+    (a, y), (qid,) = table._read_here(*columns)
+    assert quick[0][0].tobytes() == a.tobytes()
+    assert quick[0][1].tobytes() == y.tobytes()
+    assert quick[1][0].tolist() == qid.tolist()
+
+
+def test_pyarrow_reads_what_is_well_formed_and_nothing_is_lost_without_it(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    rng = np.random.default_rng(0)
+    write_table(
+        path, {"a": rng.normal(size=99), "qid": rng.integers(9, size=99), "t": ["x, y"] * 99}
+    )
+    table = open_table(path)
+    assert table._read_with_arrow([["a"]], ["qid", "t"]) is not None
+    quick, words = table.read([["a"]], ["qid", "t"]), table.words("t")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    slow = table.read([["a"]], ["qid", "t"])
+    assert quick[0][0].tobytes() == slow[0][0].tobytes()
+    assert [one.tolist() for one in quick[1]] == [one.tolist() for one in slow[1]]
+    assert table.words("t") == words == ["x, y"] * 99
+
+
 def test_long_numbers_are_read_as_float_does(tmp_path):
     third = "0." + "3" * 40
     assert read_csv(tmp_path / "a.csv", f"a\n{third}\n").X[0, 0] == float(third)
@@ -138,8 +244,11 @@ def test_long_numbers_are_read_as_float_does(tmp_path):
         ("a,,y\n1,2,3\n", "line 1: expected a header with a name for each column, got 'a,,y'"),
         ("a,y,a\n1,2,3\n", "line 1: expected a header with different names, got 'a twice'"),
         ('a,"y\n1,2\n', "line 1: expected a header"),
-        ("a,y,label\n1,2,3\n", r"expected one column for `y`, got \['y', 'label'\]. Choose one"),
-        ("a,qid,query\n1,2,3\n", "expected one column for `qid`"),
+        (
+            "a,y,label\n1,2,3\n",
+            r"must have one column for `y`: it has \['y', 'label'\]. Choose",
+        ),
+        ("a,qid,query\n1,2,3\n", "must have one column for `qid`"),
     ],
 )
 def test_bad_csv_is_named_with_its_place(tmp_path, text, message):
@@ -158,14 +267,65 @@ def test_lines_inside_cells_are_counted(tmp_path):
 def test_column_that_is_not_there_is_named(tmp_path, option, suffix):
     path = tmp_path / f"a{suffix}"
     write_table(path, {"a": [1.0], "y": [2.0]})
-    message = rf"expected a column 'z' for `{next(iter(option))}`, got the columns \['a', 'y'\]"
+    message = rf"must have the column 'z' for `{next(iter(option))}`: its columns are \['a', 'y'\]"
     with pytest.raises(DataFileError, match=message):
         read_table(path, **option)
 
 
+def test_close_names_are_suggested(tmp_path):
+    with pytest.raises(DataFileError, match="'relevnce' for `y`.*Did you mean 'relevance'"):
+        read_csv(tmp_path / "a.csv", "a,relevance\n1,2\n", y="relevnce")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"features": "f*"}, ["f1", "f2", "f-3"]),
+        ({"features": "f1-f2"}, ["f1", "f2"]),
+        ({"features": "f1-f-3"}, ["f1", "f2", "f-3"]),
+        ({"features": "f-3"}, ["f-3"]),
+        ({"features": ["g", "f1:f2"]}, ["g", "f1", "f2"]),
+        ({"drop": ["f1:f-3", "t"]}, ["g"]),
+        ({"drop": "t", "item": "g"}, ["f1", "f2", "f-3"]),
+    ],
+)
+def test_patterns_and_ranges_choose_columns(tmp_path, options, expected):
+    data = read_csv(tmp_path / "a.csv", "f1,f2,f-3,g,t,y\n1,2,3,4,t,0\n5,6,7,8,u,1\n", **options)
+    assert data.feature_names == expected
+    assert data.columns.y == "y"
+    assert (data.items is None) == ("item" not in options)
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "message"),
+    [
+        ("f,doc_id,y", lambda i: i % 3, "'doc_id' looks like an id. Say what it is: drop='doc_id'"),
+        ("f,article,y", lambda i: 7 * i, "'article' looks like an id.*qid='article'"),
+        ("f,search,y", lambda i: i // 5, "'search' looks like an id of queries.*qid='search'"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_are_no_features_in_silence(tmp_path, suffix, header, column, message):
+    path = tmp_path / f"a{suffix}"
+    names = header.split(",")
+    values = [np.ones(40), column(np.arange(40)), np.arange(40) % 2]
+    write_table(path, dict(zip(names, values, strict=True)))
+    with pytest.raises(DataFileError, match=message):
+        read_table(path)
+    assert read_table(path, drop=names[1]).feature_names == ["f"]
+    assert read_table(path, qid=names[1]).feature_names == ["f"]
+    assert read_table(path, features=names[:2]).feature_names == names[:2]
+
+
+def test_whole_numbers_in_any_order_are_features(tmp_path):
+    rng = np.random.default_rng(0)
+    write_table(tmp_path / "a.csv", {"year": rng.integers(9, size=60), "y": rng.normal(size=60)})
+    assert read_table(tmp_path / "a.csv").feature_names == ["year"]
+
+
 def test_hint_about_features_stands_only_where_it_helps(tmp_path):
     text = "a,b,y\n1,x,2\n"
-    with pytest.raises(DataFileError, match=r"choose others with features=\[\.\.\.\]"):
+    with pytest.raises(DataFileError, match=r"choose others with features=.*drop='b'"):
         read_csv(tmp_path / "a.csv", text)
     with pytest.raises(DataFileError, match="got 'x'.$"):
         read_csv(tmp_path / "a.csv", text, features=["b"])

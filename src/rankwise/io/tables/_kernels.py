@@ -11,6 +11,7 @@ OK, TOO_FEW, TOO_MANY, OPEN_QUOTE = range(4)  # what `find_cells` met
 
 _U1 = np.uint64(1)
 _NEWLINE, _RETURN, _SPACE, _QUOTE = ord("\n"), ord("\r"), ord(" "), ord('"')
+_TAB = ord("\t")
 
 
 @njit(cache=True)
@@ -116,6 +117,10 @@ def parse_cells(text: Any, spans: Any, columns: Any, out: Any, long: Any) -> Any
     for row in range(len(spans)):
         for j in range(len(columns)):
             start, stop = np.uint64(spans[row, columns[j], 0]), np.uint64(spans[row, columns[j], 1])
+            while start < stop and text[start] in (_SPACE, _TAB):  # inside quotes
+                start += _U1
+            while start < stop and text[stop - _U1] in (_SPACE, _TAB):
+                stop -= _U1
             value, pos, status = parse_number(text, start)
             if status == MALFORMED or pos != stop or not np.isfinite(value):
                 return n_long, row, j

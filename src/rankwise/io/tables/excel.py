@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
-from rankwise.io.tables.parquet import arrow_ids, arrow_numbers
+from rankwise.io.tables.arrow import arrow_ids, arrow_numbers
 from rankwise.io.tables.table import DataTable
 
 EXCEL_SUFFIXES = {".xlsx"}

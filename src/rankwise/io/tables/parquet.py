@@ -10,16 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
+from rankwise.core.errors import DataFileError, RankwiseError
 from rankwise.io.files import refuse_stream, replacing
-from rankwise.io.tables.table import CellError, DataTable
+from rankwise.io.tables.arrow import arrow_ids, arrow_numbers, pyarrow_with
+from rankwise.io.tables.table import DataTable
 
 PARQUET_SUFFIXES = {".parquet", ".pq"}
-
-_NUMERIC_TYPES = {
-    *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
-    *("halffloat", "float", "double", "bool"),
-}
 
 _OF_DAMAGED_FILES = (ValueError, TypeError, LookupError, OverflowError, MemoryError)
 """What pyarrow and the arrays of its numbers raise where sizes or names in a file are damaged."""
@@ -71,34 +67,9 @@ class ParquetTable(DataTable):
         return arrow_ids(self.path, name, column, first)
 
 
-def arrow_numbers(
-    path: str | os.PathLike[str], name: str, column: Any, first: int = 0
-) -> FloatArray:
-    """Return an Arrow column, whose first cell is in row ``first`` + 1, as finite numbers."""
-    if str(column.type) not in _NUMERIC_TYPES:
-        raise CellError(path, "all rows", name, "numbers", str(column.type))
-    values = np.asarray(column.cast("float64", safe=False))
-    _refuse(path, name, ~np.isfinite(values), "a finite number", first)
-    return values
-
-
-def arrow_ids(path: str | os.PathLike[str], name: str, column: Any, first: int = 0) -> NDArray[Any]:
-    """Return an Arrow column, whose first cell is in row ``first`` + 1, as ids."""
-    _refuse(path, name, np.asarray(column.is_null(nan_is_null=True)), "an id", first)
-    return np.asarray(column.to_pylist())
-
-
-def _refuse(
-    path: str | os.PathLike[str], name: str, bad: NDArray[Any], expected: str, first: int
-) -> None:
-    if bad.any():
-        row = f"row {first + int(np.argmax(bad)) + 1}"
-        raise CellError(path, row, name, expected, "none (null, NaN or infinity)")
-
-
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
     """Write named columns to a Parquet file, all or nothing."""
-    arrow, parquet = _pyarrow("Writing Parquet files")
+    arrow, parquet, _ = pyarrow_with("Writing Parquet files")
     table = arrow.table({name: np.asarray(values) for name, values in columns.items()})
     with replacing(path) as new:
         parquet.write_table(table, new)
@@ -107,7 +78,7 @@ def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]
 @contextmanager
 def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Open a file; errors in its content become a `DataFileError`."""
-    arrow, parquet = _pyarrow("Reading Parquet files")
+    arrow, parquet, _ = pyarrow_with("Reading Parquet files")
     refuse_stream(path, "be read as Parquet")
     try:
         with parquet.ParquetFile(path) as file:
@@ -125,12 +96,3 @@ def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 def _column(file: Any, name: str) -> Any:
     return file.read(columns=[name]).column(name)
-
-
-def _pyarrow(task: str) -> tuple[Any, Any]:
-    try:
-        import pyarrow  # noqa: PLC0415 - the one boundary of the optional dependency
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(task, "pyarrow", "tables") from error
-    return pyarrow, parquet

@@ -4,12 +4,12 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.columns import ColumnNames, ItemColumns
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_write
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
@@ -20,43 +20,43 @@ from rankwise.io.tables.table import CellError, DataTable
 TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES}
 """The suffixes of tables, without that of a compression."""
 
-USUAL_Y = ["y", "label", "score", "relevance"]
-USUAL_QID = ["qid", "query_id", "query"]
-"""The names by which columns of scores and of queries are found."""
-
-
-class ItemColumns(NamedTuple):
-    """The names of the columns that hold items: features, scores and queries, if any."""
-
-    features: list[str]
-    y: str | None
-    qid: str | None
-
 
 def read_table(
     path: str | os.PathLike[str],
     *,
     y: str | None = None,
     qid: str | None = None,
-    features: Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
+    item: str | None = None,
 ) -> RankingData:
     r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
 
-    CSV and TSV may be compressed (.gz, .xz, .bz2). Parquet and Excel need the extra ``tables``; of
-    an Excel file the first sheet is read. One pass over the file.
+    CSV and TSV may be compressed (.gz, .xz, .bz2), and separated by commas, semicolons, tabs or
+    bars, which the header tells. Parquet and Excel need the extra ``tables``; of an Excel file the
+    first sheet is read. One pass over the file.
+
+    A column is never taken for a feature in silence when it looks like an id: when its name says
+    so, when it holds a different whole number in every one of at least 20 rows, or, where no column
+    holds the queries, when equal whole numbers stand together as queries do.
 
     Parameters
     ----------
     path
         The file; its suffix gives the format.
     y
-        The column of the scores; by default the one named y, label, score or relevance. Without
-        such a column ``y`` is None, as in data to be predicted.
+        The column of the scores; by default the one named y, label, score, relevance, grade or
+        rating, in any case. Without such a column ``y`` is None, as in data to be predicted.
     qid
-        The column of the queries, numbers or strings; by default the one named qid, query_id or
-        query, if there is one.
+        The column of the queries, numbers or strings; by default the one named qid, query_id,
+        query, search_id or session_id, if there is one.
     features
-        The columns of X, in this order; by default all others. They must hold numbers.
+        The columns of X, in this order: names, patterns such as ``"bm25_*"``, or ranges such as
+        ``"f1:f20"`` or ``"f1-f20"``; by default all others. They must hold numbers.
+    drop
+        Columns to leave out, written in the same way.
+    item
+        The column of the names of items; they are kept as ``items``.
 
     Raises
     ------
@@ -75,19 +75,30 @@ def read_table(
     (['stars', 'price'], array([  4., 120.]), array([2., 1.]), array(['rome', 'rome'], dtype='<U4'))
     """
     table = open_table(path)
-    columns = item_columns(path, table, y, qid, features)
+    names = ColumnNames.of_file(path, table.names)
+    columns = names.items(y, qid, features, drop, item)
     try:
-        (X, targets), ids = table.read([columns.features, if_any(columns.y)], if_any(columns.qid))
+        (X, targets), ids = table.read(
+            [columns.features, if_any(columns.y)], [*if_any(columns.qid), *if_any(columns.item)]
+        )
     except CellError as error:
         if features is None and error.column in columns.features:
-            hint = "All columns but y and qid are features; choose others with features=[...]."
+            hint = (
+                "All columns but y and qid are features; choose others with features=..., or leave "
+                f"it out with drop={error.column!r}."
+            )
             raise DataFileError(f"{error} {hint}") from error
         raise
+    if features is None:
+        for name, values in zip(columns.features, X.T, strict=True):
+            names.refuse_id(name, values, has_qid=columns.qid is not None)
     return RankingData(
         X,
         y=targets[:, 0] if columns.y is not None else None,
         qid=ids[0] if columns.qid is not None else None,
         feature_names=columns.features,
+        items=ids[-1] if columns.item is not None else None,
+        columns=columns,
     )
 
 
@@ -156,43 +167,18 @@ def _table_suffix(path: str | os.PathLike[str]) -> str:
 def item_columns(
     path: str | os.PathLike[str],
     table: DataTable,
-    y: str | None,
-    qid: str | None,
-    features: Sequence[str] | None,
+    y: str | None = None,
+    qid: str | None = None,
+    features: str | Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
 ) -> ItemColumns:
     """Choose the columns asked for, or those with usual names and all others as features."""
-    y_name = _named_or_usual(path, table, y, "y", USUAL_Y)
-    qid_name = _named_or_usual(path, table, qid, "qid", USUAL_QID)
-    if features is None:
-        names = [name for name in table.names if name not in (y_name, qid_name)]
-    else:
-        names = [require_column(path, table, name, "features") for name in features]
-    return ItemColumns(names, y_name, qid_name)
-
-
-def _named_or_usual(
-    path: str | os.PathLike[str], table: DataTable, name: str | None, option: str, usual: list[str]
-) -> str | None:
-    """Return the column asked for, else the one with a usual name, else None."""
-    if name is not None:
-        return require_column(path, table, name, option)
-    found = [name for name in usual if name in table.names]
-    if len(found) > 1:
-        raise DataFileError(
-            f"{os.fspath(path)}: expected one column for `{option}`, got {found}. Choose one with "
-            f"{option}=..."
-        )
-    return found[0] if found else None
+    return ColumnNames.of_file(path, table.names).items(y, qid, features, drop)
 
 
 def require_column(path: str | os.PathLike[str], table: DataTable, name: str, option: str) -> str:
     """Return the name of a column after checking that the table has it."""
-    if name not in table.names:
-        raise DataFileError(
-            f"{os.fspath(path)}: expected a column {name!r} for `{option}`, got the columns "
-            f"{table.names}."
-        )
-    return name
+    return ColumnNames.of_file(path, table.names).required(name, option)
 
 
 def if_any(name: str | None) -> list[str]:

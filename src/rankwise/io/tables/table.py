@@ -15,11 +15,16 @@ class CellError(DataFileError):
     """A cell, or a whole column, does not hold what it must."""
 
     def __init__(
-        self, path: str | os.PathLike[str], place: str, column: str, expected: str, got: str
+        self,
+        path: str | os.PathLike[str],
+        place: str,
+        column: str,
+        expected: str,
+        got: str,
+        hint: str = "",
     ) -> None:
-        super().__init__(
-            f"{os.fspath(path)}, {place}, column {column!r}: expected {expected}, got {got}."
-        )
+        where = f"{os.fspath(path)}, {place}, column {column!r}"
+        super().__init__(f"{where}: expected {expected}, got {got}.{hint}")
         self.column = column
 
 

@@ -271,7 +271,8 @@ class LinearRankRLS(PointRanker):
         zero_based: ZeroBased = "auto",
         y: str | None = None,
         qid: str | None = None,
-        features: Sequence[str] | None = None,
+        features: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] = (),
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
@@ -290,7 +291,7 @@ class LinearRankRLS(PointRanker):
             The file; ``.parquet`` and ``.pq`` are Parquet, others svmlight, plain or compressed.
         n_features, zero_based
             Of svmlight files, as in `rankwise.io.read_svmlight`.
-        y, qid, features : optional
+        y, qid, features, drop : optional
             Columns of Parquet files, as in `rankwise.io.read_table`.
         X_val, y_val, qid_val : optional
             Validation data in memory; needed with `alphas` and with `early_stopping`.
@@ -319,7 +320,7 @@ class LinearRankRLS(PointRanker):
         check_count("memory", memory)
         stream = open_stream(
             path, memory=memory // 8, n_features=n_features, zero_based=zero_based,
-            y=y, qid=qid, features=features,
+            y=y, qid=qid, features=features, drop=drop,
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
