@@ -31,6 +31,7 @@ from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
 from rankwise.measures.pairwise import Concordance
+from rankwise.rankers.frame_columns import read_columns_in, reads_columns
 from rankwise.rankers.storage import save
 
 
@@ -49,6 +50,9 @@ class Ranker(BaseEstimator, ABC):
     Metadata routing asks for ``qid`` in ``fit``, ``predict`` and ``score`` without further
     settings. Most rankers score rows one by one and ignore ``qid`` in ``predict``; those that
     compare the rows of a query refuse to go without.
+
+    Rows may be a data frame, and ``y``, ``qid`` and ``sample_weight`` the names of its columns; the
+    features are then found by name wherever the ranker is used.
     """
 
     __metadata_request__fit: ClassVar = {"qid": True}
@@ -65,6 +69,10 @@ class Ranker(BaseEstimator, ABC):
     It is saved with the ranker, for the reading of other files; a new fit forgets it.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        read_columns_in(cls)
+        super().__init_subclass__(**kwargs)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
@@ -80,6 +88,7 @@ class Ranker(BaseEstimator, ABC):
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only."""
 
+    @reads_columns
     def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray:
         """Return the rows in ranked order: query after query, the best item of each first.
 
@@ -113,6 +122,7 @@ class Ranker(BaseEstimator, ABC):
         place = np.arange(len(order)) - queries.starts[queries.index[order]]
         return order[place < k]
 
+    @reads_columns
     def score(
         self,
         X: Any,

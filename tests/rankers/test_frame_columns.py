@@ -1,0 +1,130 @@
+"""Scores, queries and features by the names of columns, the same for every kind of frame."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rankwise import (
+    InvalidInputError,
+    LinearRankRLS,
+    RankerPipeline,
+    RankRLS,
+    RankRLSCV,
+    SearchRanker,
+    WithinQueryScaler,
+    load,
+)
+
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+QUERIES = np.repeat(np.arange(10), 6)
+GRADES = (X @ [1.0, -1.0, 0.5] > 0).astype(float) + RNG.integers(2, size=60)
+COLUMNS = {"a": X[:, 0], "grade": GRADES, "b": X[:, 1], "query": QUERIES, "c": X[:, 2]}
+MAKERS = {
+    "pandas": pd.DataFrame,
+    "polars": polars.DataFrame,
+    "lazy": lambda columns: polars.DataFrame(columns).lazy(),
+    "arrow": pyarrow.table,
+}
+every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+RANKERS = {
+    "rls": RankRLS(),
+    "cv": RankRLSCV(),
+    "linear": LinearRankRLS(),
+    "pipeline": RankerPipeline([WithinQueryScaler(), RankRLS()]),
+}
+
+
+@every_maker
+@pytest.mark.parametrize("ranker", RANKERS.values(), ids=RANKERS)
+def test_named_columns_give_the_ranker_of_arrays(make, ranker):
+    frame = make(COLUMNS)
+    expected = ranker.fit(X, GRADES, qid=QUERIES).predict(X, qid=QUERIES)
+    value = ranker.score(X, GRADES, qid=QUERIES)
+    fitted = ranker.fit(frame, y="grade", qid="query")
+    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(fitted.predict(frame, qid="query"), expected, rtol=1e-12)
+    assert fitted.score(frame, "grade", qid="query") == value
+    order = np.lexsort((-expected, QUERIES))
+    np.testing.assert_array_equal(fitted.rank(frame, qid="query"), order)
+
+
+def test_dask_frames_are_collected():
+    dask = pytest.importorskip("dask.dataframe")
+    frame = dask.from_pandas(pd.DataFrame(COLUMNS), npartitions=3)
+    ranker = RankRLS().fit(frame, y="grade", qid="query")
+    expected = RankRLS().fit(X, GRADES, qid=QUERIES).predict(X)
+    np.testing.assert_allclose(ranker.predict(frame), expected, rtol=1e-12)
+
+
+@every_maker
+def test_features_are_found_by_name_in_any_order(make, tmp_path):
+    ranker = RankRLS().fit(make(COLUMNS), y="grade", qid="query")
+    shuffled = make({name: COLUMNS[name] for name in ["query", "c", "b", "a"]} | {"new": X[:, 0]})
+    expected = ranker.predict(make({name: COLUMNS[name] for name in "abc"}))
+    np.testing.assert_allclose(ranker.predict(shuffled), expected, rtol=1e-12)
+    ranker.save(tmp_path / "model")
+    np.testing.assert_allclose(load(tmp_path / "model").predict(shuffled), expected, rtol=1e-12)
+
+
+@every_maker
+def test_missing_features_are_named(make):
+    ranker = RankRLS().fit(make(COLUMNS), y="grade", qid="query")
+    lacking = {"a": X[:, 0], "B": X[:, 1], "query": QUERIES}
+    with pytest.raises(InvalidInputError, match="no column 'b', 'c'. Did you mean 'B'"):
+        ranker.predict(make(lacking))
+
+
+def test_many_missing_features_are_counted():
+    frame = pd.DataFrame(RNG.normal(size=(9, 8)), columns=[f"f{j}" for j in range(8)])
+    ranker = RankRLS().fit(frame, RNG.normal(size=9))
+    with pytest.raises(InvalidInputError, match="'f4' and 3 more"):
+        ranker.predict(pd.DataFrame({"other": [1.0]}))
+
+
+def test_weights_and_validation_data_by_name():
+    frame = pd.DataFrame({**COLUMNS, "w": RNG.random(60)})
+    ranker = RankRLS().fit(frame, y="grade", qid="query", sample_weight="w")
+    expected = RankRLS().fit(X, GRADES, qid=QUERIES, sample_weight=frame["w"])
+    np.testing.assert_array_equal(ranker.coef_, expected.coef_)
+    held_out = frame[["query", "c", "b", "grade", "a"]]
+    chosen = LinearRankRLS(alphas=[0.1, 1.0]).fit(
+        frame.drop(columns="w"), "grade", "query", X_val=held_out, y_val="grade", qid_val="query"
+    )
+    arrays = LinearRankRLS(alphas=[0.1, 1.0]).fit(
+        X, GRADES, QUERIES, X_val=X, y_val=GRADES, qid_val=QUERIES
+    )
+    np.testing.assert_array_equal(chosen.coef_, arrays.coef_)
+    np.testing.assert_array_equal(chosen.history_["value"], arrays.history_["value"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (COLUMNS, {"y": "grad", "qid": "query"}, "the column 'grad' for `y`.*mean 'grade'"),
+        (COLUMNS, {"y": "grade"}, "`qid` must be given.*'query' looks like it.*qid='query'"),
+        ({**COLUMNS, "doc_id": QUERIES}, {"y": "grade", "qid": "query"}, "'doc_id' looks like"),
+        ({**COLUMNS, "t": ["x"] * 60}, {"y": "grade", "qid": "query"}, "the column 't' holds"),
+    ],
+)
+@every_maker
+def test_doubtful_columns_are_refused(make, columns, options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        RankRLS().fit(make(columns), **options)
+
+
+def test_names_need_a_frame():
+    with pytest.raises(InvalidInputError, match="`X` must be a data frame where `y` names a col"):
+        RankRLS().fit(X, "grade", qid=QUERIES)
+    with pytest.raises(InvalidInputError, match="`X_val` must be a data frame where `y_val`"):
+        LinearRankRLS().fit(pd.DataFrame(COLUMNS), "grade", "query", X_val=X, y_val="grade")
+
+
+def test_rankers_that_take_words_keep_them():
+    frame = pd.DataFrame({**COLUMNS, "kind": np.where(X[:, 0] > 0, "new", "old")})
+    ranker = SearchRanker().fit(frame, y="grade", qid="query")
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "kind"]
+    assert ranker.predict(frame, qid="query").shape == (60,)
