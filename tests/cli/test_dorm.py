@@ -94,8 +94,8 @@ def test_the_report_tells_the_gap_and_the_choice(succeed, tmp_path):
         (["--C", "big"], "--C must be a number or scale: got 'big'"),
         (["--Cs", "a,b"], "--Cs must read like 0.1,1,10"),
         (["--measure", "AP"], "--measure must come with --validate, or with several values"),
-        (["--objective", "MAP"], "`objective` must add up gains times discounts"),
-        (["--decay", "cubic"], "`decay` must be an exponent above 0"),
+        (["--objective", "MAP"], "--objective must add up gains times discounts"),
+        (["--decay", "cubic"], "--decay must be an exponent above 0"),
     ],
 )
 def test_options_without_sense_are_refused(refuse, tmp_path, arguments, message):

@@ -91,7 +91,7 @@ def test_comparisons_equal_python(fit, folder):
         (["--n-components", 3, "--max-components", 5], "Only one of --n-components and --max-co"),
         (["--max-components", 5, "--pairs", "p.csv"], "--max-components must not come with --p"),
         (["--measure", "AP"], "--measure must come with --validate"),
-        (["--n-components", 0], "`n_components` must be a whole number above 0"),
+        (["--n-components", 0], "--n-components must be a whole number above 0"),
         (["--kernel", "gaussian", "--degree", 2], "gaussian has no degree"),
     ],
 )

@@ -133,13 +133,13 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
         ),
         (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
         (("fruit.csv", "fruit.csv"), "must have the column 'winner'"),
-        (("fruit.csv", "answers.csv", "--name", "x"), "must have the column 'x' for `name`"),
+        (("fruit.csv", "answers.csv", "--name", "x"), "must have the column 'x' for --name"),
         (
             ("fruit.csv", "answers.csv", "--features", "x"),
-            "must have the column 'x' for `features`",
+            "must have the column 'x' for --features",
         ),
-        (("fruit.csv", "answers.csv", "--tied", "x"), "must have the column 'x' for `tied`"),
-        (("fruit.csv", "answers.csv", "--level", "2"), "`level` must lie between 0 and 1"),
+        (("fruit.csv", "answers.csv", "--tied", "x"), "must have the column 'x' for --tied"),
+        (("fruit.csv", "answers.csv", "--level", "2"), "--level must lie between 0 and 1"),
     ],
 )
 def test_bad_files_are_refused(refuse, arguments, message):

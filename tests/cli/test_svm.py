@@ -90,7 +90,7 @@ def test_comparisons_equal_python(fit, folder):
         (["--Cs", "1,2"], "--Cs must come with --validate: got no data to choose on"),
         (["--Cs", "1;2", *VALIDATE], "--Cs must read like 0.1,1,10"),
         (["--measure", "AP"], "--measure must come with --validate"),
-        (["--C", "-1"], "`C` must be a finite number above 0"),
+        (["--C", "-1"], "--C must be a finite number above 0"),
         (["--pairs", "p.csv", "--query-weight", "items"], "--query-weight must not come with"),
     ],
 )

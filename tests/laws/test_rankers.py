@@ -199,7 +199,10 @@ def test_column_names_are_kept_and_checked(ranker):
     frame = pd.DataFrame(P.X, columns=["a", "b", "c"])
     ranker.fit(frame, P.y, qid=P.qid)
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="feature names"):
+    scores = ranker.predict(frame, qid=P.qid)
+    other = frame[["c", "a", "b"]].assign(d=1.0)
+    np.testing.assert_allclose(ranker.predict(other, qid=P.qid), scores, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="features that were learned from.*no column 'a'"):
         ranker.predict(frame.rename(columns={"a": "z"}), qid=P.qid)
 
 

@@ -1,15 +1,17 @@
 """The command ``rankwise``: its table of commands, how one is run, and how it fails."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
-from typing import Annotated, Any, final
+from typing import Annotated, Any, final, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
+from typer.models import OptionInfo
 
 from rankwise import __version__
 from rankwise.cli.commands import (
@@ -28,6 +30,7 @@ from rankwise.cli.commands import (
     LeaderboardCommand,
     Predict,
     Prefer,
+    RankCommand,
     ReportCommand,
     ServeCommand,
     WarmUpCommand,
@@ -36,6 +39,7 @@ from rankwise.core.errors import RankwiseError
 
 COMMANDS: dict[type, str] = {
     Predict: "predict",
+    RankCommand: "rank",
     Evaluate: "evaluate",
     Prefer: "prefer",
     LeaderboardCommand: "leaderboard",
@@ -99,10 +103,11 @@ class CommandGroup(TyperGroup):
 
 
 @contextmanager
-def failures_reported() -> Iterator[None]:
+def failures_reported(command: type | None = None) -> Iterator[None]:
     """Turn errors that the user can act on into a line; let defects show where they happened.
 
-    A closed pipe is left to typer, which ends quietly.
+    A closed pipe is left to typer, which ends quietly. Names of parameters become those of the
+    options that the command has for them.
     """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -113,11 +118,40 @@ def failures_reported() -> Iterator[None]:
         except BrokenPipeError:
             raise
         except RankwiseError as error:
-            _leave(f"error: {error}", REFUSED)
+            _leave(f"error: {as_options(str(error), command)}", REFUSED)
         except OSError as error:
             _leave(f"error: {_sentence(error)}", REFUSED)
         except MemoryError as error:
             _leave(f"error: not enough memory: {error}", REFUSED)
+
+
+def as_options(message: str, command: type | None) -> str:
+    """Write the parameters that a message names as options of the command, where it has them."""
+    if command is None:
+        return message
+    options = _options_of(command)
+
+    def option(found: re.Match[str]) -> str:
+        return options.get(found[1].lower(), found[0])
+
+    def option_with_value(found: re.Match[str]) -> str:
+        name = options.get(found[1].lower())
+        return found[0] if name is None else f"{name} {found[2]}"
+
+    message = re.sub(r"`(\w+)`", option, message)
+    return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", option_with_value, message)
+
+
+def _options_of(command: type) -> dict[str, str]:
+    """Return the options of a command, by the names of its fields."""
+    found = {}
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        for about in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+            if isinstance(about, OptionInfo):
+                written = [about.default, *(about.param_decls or ())]  # typer's order
+                named = [str(one) for one in written if str(one).startswith("--")]
+                found[name] = (named or [f"--{name.replace('_', '-')}"])[0].partition("/")[0]
+    return found
 
 
 def _leave(line: str, status: int) -> None:
@@ -137,13 +171,13 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
-    with failures_reported():
+    with failures_reported(type(command)):
         import_module(f"rankwise.cli.jobs.{JOBS[type(command)]}").run(command)
 
 
 app = typer.Typer(
     cls=CommandGroup,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     result_callback=perform,
 )

@@ -1,7 +1,7 @@
 """What can be typed: every command with its options. Nothing heavy is imported here."""
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, final
 
@@ -9,6 +9,7 @@ import typer
 
 from rankwise.cli.options import (
     CHOICE,
+    DIVERSE,
     GRID,
     ITERATION,
     PREFERENCES,
@@ -23,6 +24,8 @@ from rankwise.cli.options import (
     FeatureColumns,
     GammaOption,
     GapOption,
+    ItemColumn,
+    ItemsCommand,
     Json,
     KernelOption,
     MaxIterOption,
@@ -37,29 +40,19 @@ from rankwise.cli.options import (
     TrainArgument,
     ValidateOption,
     YColumn,
-    ZeroBased,
     column_names,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitCommand(ABC):
+class FitCommand(ItemsCommand, ABC):
     """The files that every fit reads and writes."""
 
     train: TrainArgument
     output: ModelOption
     json: Json = False
-    zero_based: ZeroBased = None
     validate: ValidateOption = None
     measure: MeasureOption = None
-    y: YColumn = None
-    qid: QidColumn = None
-    features: FeatureColumns = None
-
-    @property
-    def layout(self) -> DataLayout:
-        """How to read the data files."""
-        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,12 +331,27 @@ class FitDORM(KernelCommand):
     random_state: RandomStateOption = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedItemsCommand(ItemsCommand, ABC):
+    """A command that tells items by their names, where they have any."""
+
+    item: ItemColumn = None
+
+    @property
+    def named_layout(self) -> DataLayout:
+        """How to read the data file, with the names of its items."""
+        return replace(self.layout, item=self.item)
+
+
 @final
-@dataclass(frozen=True)
-class Predict:
+@dataclass(frozen=True, kw_only=True)
+class Predict(NamedItemsCommand):
     """Print a score for every item of a data file: higher is better inside a query.
 
-    For example: rankwise predict model test.txt -o scores.txt
+    With -o the suffix says what is written: .csv, .tsv, .parquet and .jsonl
+    hold query, item, rank and score, .run is a TREC run, others one score a line.
+
+    For example: rankwise predict model test.txt -o scores.csv
     """
 
     model: ModelArgument
@@ -353,19 +361,52 @@ class Predict:
         typer.Option(
             "--output",
             "-o",
-            metavar="SCORES",
-            help="A file for the scores, one on each line; standard output if left out.",
+            metavar="FILE",
+            help="A file for the scores; one on each line of standard output if left out.",
         ),
     ] = None
-    zero_based: ZeroBased = None
-    y: YColumn = None
-    qid: QidColumn = None
-    features: FeatureColumns = None
 
-    @property
-    def layout(self) -> DataLayout:
-        """How to read the data file."""
-        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RankCommand(NamedItemsCommand):
+    """Rank the items of a data file: query after query, the best first.
+
+    For example: rankwise rank model test.csv --top 10 -o ranking.csv
+    """
+
+    model: ModelArgument
+    data: DataArgument
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .csv, .tsv, .parquet, .jsonl or .run file; a table is printed if left out.",
+        ),
+    ] = None
+    top: Annotated[
+        int | None, typer.Option(min=1, metavar="NUMBER", help="Keep the best of each query only.")
+    ] = None
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Put items of different sources first: a column of names (models of fit dorm).",
+            rich_help_panel=DIVERSE,
+        ),
+    ] = None
+    n_diverse: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="NUMBER",
+            help="How many positions hold different --sources.",
+            show_default="10",
+            rich_help_panel=DIVERSE,
+        ),
+    ] = None
 
 
 @final
@@ -380,7 +421,10 @@ class Evaluate:
     scores: Annotated[
         Path,
         typer.Argument(
-            metavar="SCORES", help="One score on each line, in the same order.", show_default=False
+            metavar="SCORES",
+            help="What rankwise predict wrote: with names (.csv, .tsv, .parquet, .jsonl, .run) "
+            "matched by them, else one score on each line in the same order.",
+            show_default=False,
         ),
     ]
     measure: Annotated[
@@ -403,11 +447,12 @@ class Evaluate:
     json: Json = False
     y: YColumn = None
     qid: QidColumn = None
+    item: ItemColumn = None
 
     @property
     def layout(self) -> DataLayout:
-        """How to read the data file; of a table, scores and queries only."""
-        return DataLayout(self.y, self.qid)
+        """How to read the data file; of a table, scores, queries and names only."""
+        return DataLayout(self.y, self.qid, item=self.item)
 
 
 @final
@@ -579,8 +624,8 @@ class ExportCommand:
 
 
 @final
-@dataclass(frozen=True)
-class ReportCommand:
+@dataclass(frozen=True, kw_only=True)
+class ReportCommand(ItemsCommand):
     """Write a page about a model: measures with intervals, best and worst queries, features.
 
     For example: rankwise report model test.txt -o report.html
@@ -598,20 +643,11 @@ class ReportCommand:
         list[Path] | None,
         typer.Option(metavar="MODEL", help="Another model to compare with; may be repeated."),
     ] = None
-    zero_based: ZeroBased = None
-    y: YColumn = None
-    qid: QidColumn = None
-    features: FeatureColumns = None
-
-    @property
-    def layout(self) -> DataLayout:
-        """How to read the data file."""
-        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
 
 
 @final
-@dataclass(frozen=True)
-class ExplainCommand:
+@dataclass(frozen=True, kw_only=True)
+class ExplainCommand(ItemsCommand):
     """Say why one item of a data file is above another, feature by feature.
 
     For example: rankwise explain model test.txt --item 3 --above 7
@@ -624,15 +660,6 @@ class ExplainCommand:
         int | None,
         typer.Option(min=0, help="The row to compare with; the others of its query if left out."),
     ] = None
-    zero_based: ZeroBased = None
-    y: YColumn = None
-    qid: QidColumn = None
-    features: FeatureColumns = None
-
-    @property
-    def layout(self) -> DataLayout:
-        """How to read the data file."""
-        return DataLayout(self.y, self.qid, column_names(self.features), self.zero_based)
 
 
 @final

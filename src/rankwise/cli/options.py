@@ -1,8 +1,9 @@
 """Arguments and options that several commands share."""
 
+from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 import typer
 
@@ -11,12 +12,13 @@ CostName: TypeAlias = Literal["magnitude", "unit", "relative"]
 TiesName: TypeAlias = Literal["drop", "keep"]
 QueryWeightName: TypeAlias = Literal["items", "pairs", "equal"]
 
-TABLES = "Tables (CSV, TSV, Parquet)"
+TABLES = "Tables (CSV, TSV, Parquet, Excel)"
 CHOICE = "Choice"
 KERNEL = "Kernel"
 PREFERENCES = "Preferences"
 ITERATION = "Iteration"
-FORMATS = "svmlight/LETOR, CSV, TSV or Parquet; may be compressed."
+DIVERSE = "Diverse rankings"
+FORMATS = "svmlight/LETOR, CSV, TSV, Parquet or Excel; may be compressed."
 GRID = "0.1,1,10 or first:last:number, evenly spaced in the logarithms"
 
 # Files
@@ -48,7 +50,7 @@ YColumn = Annotated[
     typer.Option(
         "--y",
         metavar="COLUMN",
-        help="Column of the scores, if not y, label, score or relevance.",
+        help="Column of the scores, if not y, label, score, relevance, grade or rating.",
         rich_help_panel=TABLES,
     ),
 ]
@@ -57,7 +59,7 @@ QidColumn = Annotated[
     typer.Option(
         "--qid",
         metavar="COLUMN",
-        help="Column of the queries, if not qid, query_id or query.",
+        help="Column of the queries, if not qid, query_id, query, search_id or session_id.",
         rich_help_panel=TABLES,
     ),
 ]
@@ -66,7 +68,25 @@ FeatureColumns = Annotated[
     typer.Option(
         "--features",
         metavar="COLUMN,...",
-        help="Columns of the features, if not all others.",
+        help="Columns of the features, if not all others; also patterns (bm25_*), ranges (f1-f9).",
+        rich_help_panel=TABLES,
+    ),
+]
+DropColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--drop",
+        metavar="COLUMN,...",
+        help="Columns to leave out, written in the same way.",
+        rich_help_panel=TABLES,
+    ),
+]
+ItemColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--item",
+        metavar="COLUMN",
+        help="Column of the names of items, if not item, id, doc_id, product_id or name.",
         rich_help_panel=TABLES,
     ),
 ]
@@ -178,11 +198,36 @@ class DataLayout:
     qid: str | None = None
     features: tuple[str, ...] | None = None
     zero_based: bool | None = None
+    drop: tuple[str, ...] = ()
+    item: str | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a table, by the names that `read_table` has for them."""
+        chosen = {"y": self.y, "qid": self.qid, "features": self.features}
+        return {**chosen, "drop": self.drop}
 
     @property
     def names_columns(self) -> bool:
         """Whether a column is named, which only a table has."""
-        return (self.y, self.qid, self.features) != (None, None, None)
+        return any((*self.columns.values(), self.item))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsCommand(ABC):  # noqa: B024 - it only holds options
+    """How every command that reads items reads them."""
+
+    zero_based: ZeroBased = None
+    y: YColumn = None
+    qid: QidColumn = None
+    features: FeatureColumns = None
+    drop: DropColumns = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files."""
+        chosen, dropped = column_names(self.features), column_names(self.drop) or ()
+        return DataLayout(self.y, self.qid, chosen, self.zero_based, dropped)
 
 
 def column_names(text: str | None) -> tuple[str, ...] | None:

@@ -43,3 +43,15 @@ def decimals(value: float) -> str:
 def counted(number: int, one: str, many: str) -> str:
     """Return a number with its noun: 1 query, 12 queries."""
     return f"{number} {one if number == 1 else many}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people read it: 0.25 s, 12 s, 3 min 10 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -5,7 +5,11 @@ from dataclasses import replace
 from rankwise.cli.commands import Evaluate
 from rankwise.cli.jobs.files import check_target, given_scores, is_table, read_items
 from rankwise.cli.output import counted, decimals, print_json, print_table
+from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.io.data import RankingData
+from rankwise.io.files import format_suffix
+from rankwise.io.rankings import RANKING_SUFFIXES, read_ranked
 from rankwise.io.scores import read_scores
 from rankwise.io.tables.reading import write_table
 from rankwise.measures.evaluation import Evaluation, evaluate
@@ -38,14 +42,22 @@ def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation
     layout = command.layout
     if is_table(command.data):
         layout = replace(layout, features=())
-    data = read_items(command.data, layout)
+    data = read_items(command.data, layout, find_items=True)
+    scores = _scores_of(command, data)
+    return evaluate(given_scores(command.data, data), scores, data.qid, measures)
+
+
+def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
+    """Return a score for each item: matched by names where the file has them, else by position."""
+    if format_suffix(command.scores) in RANKING_SUFFIXES:
+        return read_ranked(command.scores).matched(command.data, data.qid, data.items)
     scores = read_scores(command.scores)
     if len(scores) != data.n_items:
         raise InvalidInputError(
             f"{command.scores} must hold one score for each item of {command.data}: there are "
             f"{data.n_items} items and {len(scores)} scores."
         )
-    return evaluate(given_scores(command.data, data), scores, data.qid, measures)
+    return scores
 
 
 def _print_report(evaluation: Evaluation) -> None:

@@ -1,5 +1,6 @@
 """Data files as the commands need them."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
+from rankwise.io.columns import USUAL_NAMES
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix, refuse_unwritable
@@ -18,6 +23,11 @@ from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
 
+MOST_SHOWN = 8
+"""Names of features that are told."""
+
+_DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
+
 
 def read_items(
     path: Path,
@@ -25,6 +35,7 @@ def read_items(
     *,
     n_features: int | None = None,
     names: tuple[str, ...] | None = None,
+    find_items: bool = False,
 ) -> RankingData:
     """Read a data file with the features of a model, where one is given.
 
@@ -38,13 +49,19 @@ def read_items(
         Number of features that there must be; a svmlight file may lack the last ones.
     names
         The columns of a table that are the features, unless the layout says otherwise.
+    find_items
+        Read the names of items too, where there are any.
     """
     options = reading_options(path, layout)
     if not is_table(path):
-        options |= {"n_features": n_features, "comments": "skip"}
-    elif layout.features is None:
-        options["features"] = names
-    data = read(path, **options)
+        comments = "keep" if find_items else "skip"
+        data = read(path, **options, n_features=n_features, comments=comments)
+        if find_items:
+            data = replace(data, items=_document_ids(data.comments))
+    else:
+        if layout.features is None:
+            options["features"] = names
+        data = read(path, **options, item=layout.item, find_item=find_items)
     if n_features is not None and data.n_features != n_features:
         raise InvalidInputError(
             f"{path} must have the {n_features} features of the model: it has {data.n_features}. "
@@ -53,7 +70,37 @@ def read_items(
     return data
 
 
-def read_items_of(ranker: Any, path: Path, layout: DataLayout) -> RankingData:
+def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
+    """Return the ids in comments such as ``docid = GX000-00-0000000``, where all rows have one."""
+    found = [_DOCUMENT_ID.search(comment) for comment in comments or []]
+    return np.array([match[1] for match in found if match]) if found and all(found) else None
+
+
+def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
+    """Say which columns were taken for what, where nobody said it."""
+    columns = data.columns
+    if columns is None:
+        return
+    guessed = [
+        f"{what} from {name!r}"
+        for what, name, asked in (
+            ("scores", columns.y, layout.y),
+            ("queries", columns.qid, layout.qid),
+            ("items", columns.item, layout.item),
+        )
+        if name is not None and asked is None
+    ]
+    if layout.features is None and columns.features:
+        shown = ", ".join(columns.features[:MOST_SHOWN])
+        more = ", ..." if len(columns.features) > MOST_SHOWN else ""
+        guessed.append(f"features from {shown}{more}")
+    if guessed:
+        print(f"Read {path}: {'; '.join(guessed)}.")
+
+
+def read_items_of(
+    ranker: Any, path: Path, layout: DataLayout, *, find_items: bool = False
+) -> RankingData:
     """Read a data file with the features, names and numbering that a ranker was fitted with."""
     known = vars(ranker)
     names = known.get("feature_names_in_")
@@ -64,6 +111,7 @@ def read_items_of(ranker: Any, path: Path, layout: DataLayout) -> RankingData:
         layout,
         n_features=ranker.n_features_in_,
         names=None if names is None else tuple(map(str, names)),
+        find_items=find_items,
     )
 
 
@@ -81,7 +129,7 @@ def load_ranker(path: Path) -> Ranker:
 def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
     """Return what the layout tells a reader of the file, whole or in parts."""
     if is_table(path):
-        return {"y": layout.y, "qid": layout.qid, "features": layout.features}
+        return layout.columns
     _refuse_columns(path, layout)
     return {"zero_based": "auto" if layout.zero_based is None else layout.zero_based}
 
@@ -110,7 +158,7 @@ def given_scores(path: Path, data: RankingData) -> FloatArray:
     """Return the scores of a data file, which must hold some."""
     if data.y is None:
         raise DataFileError(
-            f"{path}: expected a column of scores named y, label, score or relevance, got none. "
+            f"{path}: expected a column of scores named {', '.join(USUAL_NAMES['y'])}, got none. "
             "Name it with --y."
         )
     return data.y
@@ -152,6 +200,7 @@ def check_target(path: Path | None, *inputs: Path | None) -> None:
 def _refuse_columns(path: Path, layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
-            f"--y, --qid and --features name columns of a table (.csv, .tsv, .parquet): {path} is "
-            "not one. Leave them out; a svmlight file says itself what is what."
+            "--y, --qid, --features, --drop and --item name columns of a table (.csv, .tsv, "
+            f".parquet, .xlsx): {path} is not one. Leave them out; a svmlight file says itself "
+            "what is what."
         )

@@ -29,6 +29,7 @@ def read_table(
     features: str | Sequence[str] | None = None,
     drop: str | Sequence[str] = (),
     item: str | None = None,
+    find_item: bool = False,
 ) -> RankingData:
     r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
 
@@ -57,6 +58,9 @@ def read_table(
         Columns to leave out, written in the same way.
     item
         The column of the names of items; they are kept as ``items``.
+    find_item
+        Whether to look for such a column, named item, item_id, id, doc_id, docid, document_id,
+        product_id or name, where ``features`` are given.
 
     Raises
     ------
@@ -77,6 +81,9 @@ def read_table(
     table = open_table(path)
     names = ColumnNames.of_file(path, table.names)
     columns = names.items(y, qid, features, drop, item)
+    if find_item and columns.item is None and features is not None:
+        taken = [*columns.features, columns.y, columns.qid]
+        columns = columns._replace(item=names.usual_item(taken))
     try:
         (X, targets), ids = table.read(
             [columns.features, if_any(columns.y)], [*if_any(columns.qid), *if_any(columns.item)]

@@ -16,8 +16,9 @@ from rankwise.cli.jobs.files import (
     read_comparisons,
     read_items,
     read_validation,
+    tell_columns,
 )
-from rankwise.cli.output import counted, decimals, print_json, print_table
+from rankwise.cli.output import counted, decimals, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -76,6 +77,8 @@ class FitInput:
         names = None if data.feature_names is None else tuple(data.feature_names)
         layout = replace(command.layout, zero_based=data.zero_based)
         validation = read_validation(command.validate, layout, data.n_features, names)
+        if not command.json:
+            tell_columns(command.train, command.layout, data)
         return cls(data, preferences, validation)
 
     @property
@@ -338,7 +341,7 @@ class FitReport:
         kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
         print(
             f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
-            f"on {_in_words(self.sizes)} in {self.seconds:.2g} s."
+            f"on {_in_words(self.sizes)} in {duration(self.seconds)}."
         )
         if "gap" in details:
             made = counted(details["n_iter"], "iteration", "iterations")
