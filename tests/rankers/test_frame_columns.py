@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.inspection import permutation_importance
 
 from rankwise import (
     InvalidInputError,
@@ -12,6 +13,8 @@ from rankwise import (
     RankRLSCV,
     SearchRanker,
     WithinQueryScaler,
+    explain,
+    export_ranker,
     load,
 )
 
@@ -128,3 +131,57 @@ def test_rankers_that_take_words_keep_them():
     ranker = SearchRanker().fit(frame, y="grade", qid="query")
     assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "kind"]
     assert ranker.predict(frame, qid="query").shape == (60,)
+
+
+# Methods that stand for functions of other packages
+
+
+@every_maker
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_a_ranking_as_a_frame(make):
+    frame = make({**COLUMNS, "id": [f"item {i}" for i in range(60)]})
+    ranker = RankRLS().fit(make(COLUMNS), y="grade", qid="query")
+    found = ranker.rank(frame, qid="query", k=2, as_frame=True, items="id")
+    order = ranker.rank(frame, qid="query", k=2)
+    assert list(found.columns) == ["query", "item", "rank", "score"]
+    assert found["item"].tolist() == [f"item {i}" for i in order]
+    assert found["query"].tolist() == QUERIES[order].tolist()
+    assert found["rank"].tolist() == [1, 2] * 10
+    np.testing.assert_array_equal(found["score"], ranker.predict(frame)[order])
+    assert ranker.rank(X[:3], as_frame=True).columns.tolist() == ["row", "rank", "score"]
+    with pytest.raises(InvalidInputError, match="`items` must come with as_frame=True"):
+        ranker.rank(frame, items="id")
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_explain_report_and_export_are_methods(tmp_path):
+    frame = pd.DataFrame(COLUMNS)
+    ranker = RankRLS().fit(frame, y="grade", qid="query")
+    found = ranker.explain(frame, "query", 1, 2)
+    rows = frame[["a", "b", "c"]]
+    assert str(found) == str(explain(ranker, rows, QUERIES, 1, 2))
+    assert "contribution" in str(found)
+    check = ranker.export(tmp_path / "model.json", format="solr")
+    assert str(check).startswith(str(tmp_path / "model.json"))
+    export_ranker(ranker, tmp_path / "other.json", "solr")
+    assert (tmp_path / "model.json").read_text() == (tmp_path / "other.json").read_text()
+    page = ranker.report(frame, "grade", "query", title="About hotels")
+    page.save(tmp_path / "report.html")
+    assert "About hotels" in (tmp_path / "report.html").read_text()
+
+
+def test_scikit_learns_permutation_importance_works():
+    frame = pd.DataFrame(COLUMNS)
+    rows, target = frame[["a", "b", "c"]], X[:, 0]
+    ranker = RankRLS(1e-6).fit(rows, target)
+    found = permutation_importance(ranker, rows, target, random_state=0).importances_mean
+    assert found[0] > 0.3
+    assert np.abs(found[1:]).max() < 1e-3
+
+
+def test_shap_explains_rankers():
+    shap = pytest.importorskip("shap")
+    ranker = RankRLS().fit(X, GRADES)
+    found = shap.Explainer(ranker.predict, X)(X[:5])
+    expected = (X[:5] - X.mean(axis=0)) * ranker.coef_
+    np.testing.assert_allclose(found.values, expected, atol=1e-8)

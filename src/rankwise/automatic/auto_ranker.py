@@ -278,8 +278,20 @@ class AutoRanker(SumOfRankers):
         known = int(np.count_nonzero(~np.isnan(values)))
         return HonestValue(name, *_mean_and_interval(values), known)
 
-    def report(self) -> str:
-        """Return what was found, in words and a table."""
+    def report(
+        self, X: Any = None, y: Any = None, qid: ArrayLike | None = None, **options: Any
+    ) -> Any:
+        """Return what was found, in words and a table; given items, a page about the ranker.
+
+        Parameters
+        ----------
+        X, y, qid
+            Items that it has not seen, with scores and queries, to make a page as `make_report`.
+        **options
+            As in `make_report`.
+        """
+        if X is not None:
+            return super().report(X, y, qid, **options)
         endings = {
             "done": "All families were tried.",
             "time": f"The time budget of {self.time_budget} s ended the search.",

@@ -467,18 +467,20 @@ class Prefer:
         Path,
         typer.Argument(
             metavar="ITEMS",
-            help="A table (CSV, TSV, Parquet) of names, and features that tell what is alike.",
+            help="A table (CSV, TSV, Parquet) of names, and features that tell what is alike; or "
+            "the file of answers of rankwise ask, which holds the items too.",
             show_default=False,
         ),
     ]
     answers: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="ANSWERS",
-            help="A table of the comparisons: columns winner and loser, with names of items.",
+            help="A table of the comparisons: columns winner and loser, with names of items; or "
+            "the file of answers of rankwise ask.",
             show_default=False,
         ),
-    ]
+    ] = None
     ask: Annotated[int, typer.Option(min=0, help="How many questions to suggest.")] = 1
     goal: Annotated[
         Literal["ranking", "best"],
@@ -506,6 +508,11 @@ class Prefer:
             help="Column of ANSWERS that is 1 where neither was preferred, if not tied.",
         ),
     ] = None
+
+    @property
+    def answer_file(self) -> Path:
+        """Where the answers are: in a file of their own, or with the items."""
+        return self.items if self.answers is None else self.answers
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -550,6 +557,13 @@ class Ask:
     ] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Write the answers so far to a CSV, TSV or Parquet file, and ask nothing.",
+        ),
+    ] = None
 
     @property
     def answer_file(self) -> Path:
@@ -572,7 +586,8 @@ class LeaderboardCommand:
         Path,
         typer.Argument(
             metavar="COMPARISONS",
-            help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won.",
+            help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; or the file "
+            "of answers of rankwise ask.",
             show_default=False,
         ),
     ]

@@ -1,17 +1,22 @@
 """Read comparisons of named items from files, data frames, dictionaries and tuples."""
 
+import json
 import os
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Self, final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import IntArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.files import is_stream
 from rankwise.io.tables.reading import open_table
 
 WINNER, LOSER = ("winner", "won", "preferred", "better"), ("loser", "lost", "rejected", "worse")
@@ -37,6 +42,16 @@ YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
 NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
 """What a column of ties may hold."""
 
+
+_SQLITE_MARK = b"SQLite format 3\0"
+_ANSWERS = """
+SELECT one.name, other.name, answers.answer, raters.name, answers.answered
+FROM answers JOIN questions ON questions.id = answers.question
+JOIN items one ON one.id = questions."left" JOIN items other ON other.id = questions."right"
+JOIN raters ON raters.id = questions.rater
+WHERE answers.undone IS NULL AND answers.answer != 'skip' ORDER BY answers.answered, questions.id
+"""
+_WON = {"left": "a", "right": "b", "tie": "tie"}
 
 WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 """Types of columns that hold names."""
@@ -96,8 +111,9 @@ def read_comparisons(
     Parameters
     ----------
     source
-        A CSV, TSV or Parquet file; a pandas, polars or pyarrow frame; a dictionary of columns; rows
-        (winner, loser) or (a, b, who won); or a `ComparisonTable`, which is returned as it is.
+        A CSV, TSV, Parquet or Excel file, or the file of answers of ``rankwise ask``; a pandas,
+        polars or pyarrow frame; a dictionary of columns; rows (winner, loser) or (a, b, who won);
+        or a `ComparisonTable`, which is returned as it is.
     columns : ComparisonColumns, optional
         The columns by name, in any case; those left out are found by usual names.
     names : (n_items,), optional
@@ -146,9 +162,61 @@ def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:
     return np.array(index.tolist(), dtype=object), X
 
 
+def is_answer_file(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is an SQLite database, such as that of the answers of rankwise ask."""
+    if is_stream(path) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_SQLITE_MARK)) == _SQLITE_MARK
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AnswerFile:
+    """What the file of ``rankwise ask`` holds: items with features, and the answers that count.
+
+    Answers that were undone or skipped are left out. The file is opened for reading only, also
+    while it is in use.
+    """
+
+    names: NDArray[Any]
+    features: FloatArray
+    answers: list[tuple[str, str, str, str, float]]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read everything."""
+        try:
+            with closing(
+                sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+            ) as db:
+                items = db.execute("SELECT name, features FROM items ORDER BY id").fetchall()
+                answers = db.execute(_ANSWERS).fetchall()
+        except sqlite3.Error as error:
+            raise DataFileError(
+                f"{os.fspath(path)}: expected a file of answers of rankwise ask, got another or a "
+                f"damaged database ({error})."
+            ) from error
+        rows = [json.loads(features) for _, features in items]
+        names = np.array([name for name, _ in items], dtype=object)
+        return cls(names, np.array(rows, dtype=float).reshape(len(names), -1), answers)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return a row per answer: both items as shown, who won, the rater and the time."""
+        if not self.answers:
+            raise DataFileError("The file of answers must hold some: there are none yet.")
+        left, right, answer, rater, seconds = zip(*self.answers, strict=True)
+        words = {"a": left, "b": right, "winner": [_WON[one] for one in answer], "judge": rater}
+        found = {name: np.array(values, dtype=object) for name, values in words.items()}
+        times = np.array(seconds, dtype="int64").astype("datetime64[s]")
+        return {**found, "date": times.astype(str).astype(object)}
+
+
 def _columns_of(source: Any) -> dict[str, Any]:
     """Return the columns of a source by name."""
     if isinstance(source, str | os.PathLike):
+        if is_answer_file(source):
+            return AnswerFile.read(source).columns()
         table = open_table(source)
         return {name: np.array(table.words(name), dtype=object) for name in table.names}
     if isinstance(source, Mapping):

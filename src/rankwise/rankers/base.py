@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, Self, final, overload
 
@@ -30,6 +31,7 @@ from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
+from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.frame_columns import read_columns_in, reads_columns
 from rankwise.rankers.storage import save
@@ -38,6 +40,14 @@ from rankwise.rankers.storage import save
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator that follows scikit-learn's ``random_state``."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31))
+
+
+def _public(name: str) -> Any:
+    """Return a public function of a higher layer, loaded by its name when it is first needed.
+
+    Reports, exports and explanations know rankers; rankers know of them only what they are called.
+    """
+    return getattr(import_module("rankwise"), name)
 
 
 WIDEST_RATIO = 1e3
@@ -88,8 +98,30 @@ class Ranker(BaseEstimator, ABC):
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only."""
 
+    @overload
+    def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        as_frame: bool,
+        items: ArrayLike | None = None,
+    ) -> Any: ...
+
     @reads_columns
-    def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray:
+    def rank(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        as_frame: bool = False,
+        items: ArrayLike | None = None,
+    ) -> Any:
         """Return the rows in ranked order: query after query, the best item of each first.
 
         Parameters
@@ -100,6 +132,10 @@ class Ranker(BaseEstimator, ABC):
             The query of each row; one ranking of all rows when left out.
         k : int, optional
             Keep the best k of each query only.
+        as_frame : bool
+            Return a pandas data frame with query, item, rank and score, in that order of rows.
+        items : (n_items,), optional
+            The names of the items in the frame; row numbers when left out.
 
         Returns
         -------
@@ -113,14 +149,14 @@ class Ranker(BaseEstimator, ABC):
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
                 "Rank each column of `predict` instead."
             )
-        queries = Queries.of(qid, len(scores))
-        order = np.lexsort((-scores, queries.index))
-        if k is None:
-            return order
-        if k < 1:
+        if k is not None and k < 1:
             raise InvalidInputError(f"`k` must be at least 1: got {k}.")
-        place = np.arange(len(order)) - queries.starts[queries.index[order]]
-        return order[place < k]
+        if items is not None and not as_frame:
+            raise InvalidInputError(
+                "`items` must come with as_frame=True: an order of row numbers has no names."
+            )
+        ranked = RankedItems.of(scores, qid, items).in_order(k)
+        return ranked.to_frame() if as_frame else ranked.rows
 
     @reads_columns
     def score(
@@ -211,6 +247,56 @@ class Ranker(BaseEstimator, ABC):
         if remembered is None:
             return 0
         return int(remembered.torn(QueryFingerprints.of(queries, as_columns(scores)[:, 0])))
+
+    @reads_columns
+    def explain(
+        self, X: Any, qid: ArrayLike | None = None, a: int = 0, b: int | None = None, **options: Any
+    ) -> Any:
+        """Say why item a is above item b, or above the other items of its query; see `explain`.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The items.
+        qid : (n_items,), optional
+            The query of each item.
+        a, b : int
+            Rows; without b the others of the query.
+        **options
+            As in `rankwise.explain`.
+        """
+        return _public("explain")(self, X, qid, a, b, **options)
+
+    @reads_columns
+    def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
+        """Make a page about this ranker, judged on the items given; see `make_report`.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Items, best ones that it has not seen.
+        y : (n_items,)
+            Their scores.
+        qid : (n_items,), optional
+            Their queries.
+        **options
+            As in `make_report`.
+        """
+        return _public("make_report")(self, X, y, qid, **options)
+
+    def export(self, path: str | PathLike[str], format: str | None = None, **options: Any) -> Any:
+        """Write this ranker for another engine, checked against `predict`; see `export_ranker`.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        format : str, optional
+            The engine; by default from the suffix .onnx or .pmml.
+        **options
+            As in `export_ranker`.
+        """
+        return _public("export_ranker")(self, path, format, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this fitted ranker to one file without pickle; `rankwise.load` reads it.

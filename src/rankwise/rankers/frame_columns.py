@@ -9,7 +9,12 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.frames import column_ids, column_numbers, frame_table, is_frame, refuse_doubtful
 
-READERS = {"y": column_numbers, "qid": column_ids, "sample_weight": column_numbers}
+READERS = {
+    "y": column_numbers,
+    "qid": column_ids,
+    "sample_weight": column_numbers,
+    "items": column_ids,
+}
 """The arguments that may name a column, and how it is read."""
 
 LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "rank", "score")

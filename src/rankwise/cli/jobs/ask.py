@@ -8,13 +8,19 @@ from rankwise.ask.questions import AskGoal
 from rankwise.ask.session import AskSession
 from rankwise.ask.store import AnswerStore
 from rankwise.cli.commands import Ask
+from rankwise.cli.jobs.files import check_target
 from rankwise.cli.output import counted
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import DataFileError, MissingExtraError
+from rankwise.io.comparisons import AnswerFile, is_answer_file
 from rankwise.io.files import open_write
+from rankwise.io.tables.reading import write_table
 
 
 def run(command: Ask) -> None:
-    """Serve the page until Ctrl-C or SIGTERM."""
+    """Serve the page until Ctrl-C or SIGTERM; or write the answers to a table."""
+    if command.export is not None:
+        _export(command, command.export)
+        return
     try:
         from rankwise.ask.report import render_report  # noqa: PLC0415 - optional dependencies
         from rankwise.ask.server import ranking_csv, run_server  # noqa: PLC0415
@@ -34,6 +40,17 @@ def run(command: Ask) -> None:
         _write(command.answer_file.with_suffix(".report.html"), render_report(session))
     finally:
         session.close()
+
+
+def _export(command: Ask, target: Path) -> None:
+    """Write a row per answer: both items as shown, who won, the rater and when."""
+    path = command.items if is_answer_file(command.items) else command.answer_file
+    check_target(target, command.items, path)
+    if not is_answer_file(path):
+        raise DataFileError(f"{path} must be a file of answers of rankwise ask: there is none.")
+    columns = AnswerFile.read(path).columns()
+    write_table(target, columns)
+    print(f"{counted(len(columns['a']), 'answer', 'answers')} written to {target}.")
 
 
 def _print_start(command: Ask, items: ItemList, session: AskSession) -> None:

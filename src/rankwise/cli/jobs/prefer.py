@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from rankwise.cli.commands import Prefer
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.errors import DataFileError
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons
 from rankwise.io.pairs import read_pairs
 from rankwise.io.tables.reading import open_table, require_column
 from rankwise.rankers.gp.preference_gp import PreferenceGP
@@ -53,6 +54,8 @@ def run(command: Prefer) -> None:
 def _read_items(command: Prefer) -> NamedItems:
     """Read the items, features brought to one scale; without features each item is its own."""
     path = command.items
+    if is_answer_file(path):
+        return _items_of_answers(command)
     table = open_table(path)
     name = command.name or table.names[0]
     require_column(path, table, name, "name")
@@ -73,9 +76,25 @@ def _read_items(command: Prefer) -> NamedItems:
     return NamedItems(names, X, has_features=True)
 
 
+def _items_of_answers(command: Prefer) -> NamedItems:
+    """Return the items of a file of rankwise ask, with the features that it keeps."""
+    if command.name is not None or command.features is not None:
+        raise InvalidInputError(
+            f"--name and --features name columns of a table: {command.items} is a file of answers, "
+            "which knows its items. Leave them out."
+        )
+    file = AnswerFile.read(command.items)
+    names = [str(name) for name in file.names]
+    if file.features.shape[1] == 0:
+        return NamedItems(names, np.eye(len(names)), has_features=False)
+    return NamedItems(names, file.features, has_features=True)
+
+
 def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArray]:
     """Return pairs of positions, and which of them are ties."""
-    path = command.answers
+    path = command.answer_file
+    if is_answer_file(path):
+        return _answers_of_file(command, items)
     data, table = read_pairs(path), open_table(path)
     names = data.pairs if data.items is None else data.items[data.pairs]
     column = command.tied or ("tied" if "tied" in table.names else None)
@@ -98,14 +117,27 @@ def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArr
     return pairs, tied
 
 
+def _answers_of_file(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArray]:
+    """Return what a file of rankwise ask holds: pairs, the winner first, and which are ties."""
+    if command.tied is not None:
+        raise InvalidInputError(
+            f"--tied names a column of a table: {command.answer_file} is a file of answers, which "
+            "tells ties itself. Leave it out."
+        )
+    table = read_comparisons(command.answer_file)
+    pairs = np.concatenate([table.pairs, table.tied_pairs])
+    tied = np.arange(len(pairs)) >= len(table.pairs)
+    return _positions(command, table.names[pairs], items), tied
+
+
 def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
     """Return which cells say yes."""
     words = [cell.strip().lower() for cell in cells]
     strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
     if strange is not None:
         raise DataFileError(
-            f"{command.answers}, row {strange + 1}: expected 1 or yes, or else 0, no or nothing, "
-            f"in the column {column!r}, got {cells[strange]!r}."
+            f"{command.answer_file}, row {strange + 1}: expected 1 or yes, or else 0, no or "
+            f"nothing, in the column {column!r}, got {cells[strange]!r}."
         )
     return np.array([word in YES for word in words])
 
@@ -121,12 +153,12 @@ def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntAr
         close = get_close_matches(strange[0], items.names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise DataFileError(
-            f"{command.answers}, row {row + 1}: expected names of items in {command.items}, "
+            f"{command.answer_file}, row {row + 1}: expected names of items in {command.items}, "
             f"got {strange[0]!r}.{hint}"
         )
     if pairs[row, 0] == pairs[row, 1]:
         raise DataFileError(
-            f"{command.answers}, row {row + 1}: expected two different items, got "
+            f"{command.answer_file}, row {row + 1}: expected two different items, got "
             f"{items.names[pairs[row, 0]]!r} twice."
         )
     return pairs
