@@ -11,9 +11,12 @@ import rankwise
 from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, parse_measure
 from rankwise.automatic import families
 from rankwise.automatic.auto_ranker import _Board, _Tried
-from rankwise.automatic.families import FAMILIES, Found
+from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
+from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
+from rankwise.rankers.trees import boosted_ranker
+from rankwise.selection.holdouts import Folds
 
 MEASURE = "NDCG @ 5"
 
@@ -94,12 +97,12 @@ def searched():
     return AutoRanker(MEASURE, cv=3, time_budget=None).fit(X, y, qid=qid)
 
 
-def test_all_families_are_tried_and_the_sum_is_the_best(searched):
+def test_all_families_are_tried_and_weighed(searched):
     board = searched.leaderboard_
     assert board.entries[0].name == "sum"
     assert {entry.name for entry in board.entries[1:]} == {family.name for family in FAMILIES}
     assert all(not entry.note for entry in board.entries)
-    values = [entry.value for entry in board.entries]
+    values = [entry.value for entry in board.entries[1:]]
     assert values == sorted(values, reverse=True)
     assert sum(entry.weight for entry in board.entries) == pytest.approx(1.0)
     assert all(entry.low <= entry.value <= entry.high for entry in board.entries)
@@ -112,14 +115,43 @@ def test_all_families_are_tried_and_the_sum_is_the_best(searched):
     assert "All families were tried." in report
 
 
-def test_unseen_queries_are_a_fifth_and_their_value_is_in_the_interval(searched):
+def test_the_honest_value_is_that_of_all_queries_and_holds_on_new_ones(searched):
     honest = searched.honest_value_
-    assert honest.n_queries <= 8
+    assert honest.n_queries == 40
     assert honest.low <= honest.value <= honest.high
     fresh = drawn(seed=9, n_queries=100)
     scores = searched.predict(fresh[0], qid=fresh[2])
     value = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
     assert abs(value - honest.value) < 0.1
+
+
+def test_measures_that_are_better_when_small_are_shown_as_they_are():
+    X, y, qid = drawn(n_queries=20)
+    ranker = AutoRanker("ERU", time_budget=1e-6).fit(X, y, qid=qid)
+    lower = AutoRanker("Disagreement", time_budget=1e-6).fit(X, y, qid=qid)
+    assert ranker.honest_value_.value > 0.0
+    assert 0.0 <= lower.honest_value_.low <= lower.honest_value_.value <= 0.5
+
+
+def test_one_global_ranking_is_held_out_by_items():
+    X, y, _ = drawn(n_queries=15)
+    ranker = AutoRanker("Concordance", time_budget=None).fit(X, y)
+    assert ranker.honest_value_.n_queries == 3
+    assert 0.7 < ranker.honest_value_.value <= 1.0
+    assert ranker.score(X, y) > 0.8
+
+
+def test_without_lightgbm_trees_are_left_out_and_it_is_said(monkeypatch):
+    def missing():
+        raise MissingExtraError("BoostedRanker", "lightgbm", "trees")
+
+    monkeypatch.setattr(boosted_ranker, "_lightgbm", missing)
+    X, y, qid = drawn(n_queries=20)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    notes = {entry.name: entry.note for entry in ranker.leaderboard_.entries if entry.note}
+    assert set(notes) == {"RankRLS trees with ranks", "lambdarank trees with ranks"}
+    assert all('pip install "rankwise[trees]"' in note for note in notes.values())
+    assert 'pip install "rankwise[trees]"' in ranker.report()
 
 
 def test_noise_has_no_value_beyond_chance():
@@ -154,7 +186,7 @@ def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
         assert "best so far" in step.label
         if step.iteration == 2:
             monkeypatch.setattr(
-                families.RankRLSCV, "fit", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+                families.RankSVM, "fit_path", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
             )
 
     ranker = AutoRanker(MEASURE, progress=interrupt).fit(X, y, qid=qid)
@@ -164,7 +196,7 @@ def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
 
 def test_families_that_need_too_much_memory_are_named():
     X, y, qid = drawn()
-    ranker = AutoRanker(MEASURE, memory=100_000, time_budget=None).fit(X, y, qid=qid)
+    ranker = AutoRanker(MEASURE, memory=400_000, time_budget=None).fit(X, y, qid=qid)
     notes = [entry for entry in ranker.leaderboard_.entries if entry.note]
     assert notes
     assert all("needs" in entry.note for entry in notes)
@@ -195,21 +227,62 @@ def test_parameters_are_checked():
         SearchRanker(basis=0).fit(X, y, qid=qid)
 
 
-def test_sums_are_chosen_greedily_by_held_out_values():
+def board_of(y, qid, scores):
+    """Return a board with a family for each score vector."""
+    data, queries = TrainingData.of(len(y), y, qid), Queries.from_qid(qid)
+    folds = Folds.random(3, queries.index, np.random.default_rng(0))
+    trial = Trial(np.zeros((len(y), 1)), data, folds, queries, parse_measure("Concordance"), 0, 0.0)
+    tried = [
+        _Tried(family, 1.0, (SettingsPath(path, None),), (trial.values(path),))
+        for family, path in zip(FAMILIES, scores, strict=False)
+    ]
+    return _Board(trial, tried)
+
+
+def test_families_are_weighed_by_the_evidence_that_they_are_as_good_as_the_best():
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(50), 6)
     y = rng.normal(size=300)
-    data = TrainingData.of(300, y, qid)
     one, two = (y + 2.0 * rng.normal(size=300) for _ in range(2))
     noise = rng.normal(size=300)
-    measure = parse_measure("Concordance")
-    tried = [
-        _Tried(family, 1.0, Found(scores, None), measure.overall(y, scores, data.queries))
-        for family, scores in zip(FAMILIES, (100.0 * one, two, noise), strict=False)
-    ]
-    board = _Board(data, Queries.from_qid(qid), measure, tried)
-    shares = board.choose(np.random.default_rng(0))
-    assert shares.sum() == pytest.approx(1.0)
-    assert shares[2] < 0.1 < min(shares[:2])
-    single = max(entry.value for entry in tried)
-    assert board.leaderboard(shares).entries[0].value > single
+    board = board_of(y, qid, [path[None] for path in (100.0 * one, two, noise)])
+    choice = board.choice()
+    assert choice.shares.sum() == pytest.approx(1.0)
+    assert choice.shares[2] == 0.0
+    best, other = (
+        np.argmax(choice.values[:2].mean(axis=1)),
+        np.argmin(choice.values.mean(axis=1)[:2]),
+    )
+    deficit = choice.values[best] - choice.values[other]
+    t = deficit.mean() / (deficit.std() / np.sqrt(50))
+    weights = np.array([1.0, np.exp(-0.5 * t**2)])
+    np.testing.assert_allclose(choice.shares[[best, other]], weights / weights.sum())
+    entries = board.leaderboard(choice).entries
+    assert entries[0].value > max(entry.value for entry in entries[1:])
+
+
+def test_the_honest_value_of_settings_chosen_among_noise_is_chance():
+    rng = np.random.default_rng(1)
+    qid = np.repeat(np.arange(60), 5)
+    y = rng.normal(size=300)
+    board = board_of(y, qid, [rng.normal(size=(60, 300)) for _ in range(3)])
+    honest = board.honest_value()
+    flattered = board.leaderboard(board.choice()).entries[1].value
+    assert honest.n_queries == 60
+    assert honest.low < 0.5 < honest.high
+    assert flattered > honest.value
+
+
+def test_the_choice_for_a_fold_does_not_depend_on_its_queries():
+    rng = np.random.default_rng(2)
+    qid = np.repeat(np.arange(30), 5)
+    y = rng.normal(size=150)
+    paths = [y + rng.normal(size=(4, 150)) for _ in range(3)]
+    board = board_of(y, qid, paths)
+    out = board.trial.folds.fold == 0
+    weight = np.ones(30)
+    weight[qid[out]] = 0.0
+    changed = board_of(y, qid, [np.where(out, rng.normal(size=path.shape), path) for path in paths])
+    before, after = board.choice(weight), changed.choice(weight)
+    assert before.settings == after.settings
+    np.testing.assert_array_equal(before.shares, after.shares)

@@ -265,7 +265,7 @@ def within_queries(rng):
     return order
 
 
-RANDOM_FOLDS = {"DORMCV", "SearchRanker"}
+RANDOM_FOLDS = {"AutoRanker", "BoostedRanker", "DORMCV", "SearchRanker"}
 """Rankers that deal queries into random folds in the order in which they appear."""
 
 

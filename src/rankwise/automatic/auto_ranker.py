@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import ArrayLike
 
-from rankwise.automatic.families import FAMILIES, Family, Found, Trial
+from rankwise.automatic.families import FAMILIES, Family, SettingsPath, Trial
 from rankwise.automatic.leaderboard import RankerEntry, RankerLeaderboard
-from rankwise.automatic.sum_of_rankers import (
-    SumOfRankers,
-    added_scores,
-    check_table,
-    fit_preparation,
-    prepared,
-)
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
+from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError, RankwiseError
+from rankwise.core.errors import (
+    ConvergenceWarning,
+    FeatureScaleWarning,
+    InvalidInputError,
+    RankwiseError,
+)
 from rankwise.core.queries import Queries
 from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
@@ -33,13 +31,10 @@ from rankwise.selection.judging import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 
 LEAST_QUERIES = 10
-"""Queries that must be there for some of them to be set aside for the final value."""
+"""Queries that must be there for a value of the choice to be worth a line."""
 
-MOST_MEMBERS = 8
-"""Scores that are added up greedily, counting repeated ones."""
-
-N_BAGS = 10
-"""Draws of the queries whose greedy sums are averaged."""
+LEAST_SHARE = 0.25
+"""Families whose weight is below this share of the best one's are left out of the sum."""
 
 INTERVAL = 1.96
 
@@ -87,24 +82,26 @@ class HonestValue:
 class AutoRanker(SumOfRankers):
     """Find a good ranker for raw data by itself, and say honestly how good it is.
 
-    A fifth of the queries is set aside. On the others, families are tried in the order of their
-    cost: linear and Gaussian RankRLS inside queries, RankSVM, trees for the RankRLS loss and for
-    lambdarank, DORM. Each chooses its own settings and gives held-out scores for every query, from
-    the same folds. Standardised scores are then added up one at a time as long as the held-out
-    value rises, on several draws of the queries, and these sums averaged. What was chosen is fitted
-    to these queries and measured on those set aside, which gives `honest_value_`, and at last
-    fitted to all data.
+    Families are tried in the order of their cost: linear RankRLS, RankSVM and Gaussian RankRLS
+    inside queries, DORM, trees for the RankRLS loss and for lambdarank. Each scores every query by
+    models that have not seen it, from the same folds, for each of its settings. Standardised scores
+    of the best settings are added up, each family weighted by the evidence that it is as good as
+    the best one, and the sum is fitted to all data.
+
+    How good it is: for each fold, settings and weights are chosen anew by the other folds, and what
+    was chosen is measured on this one. The mean over all queries is `honest_value_`.
 
     Parameters
     ----------
     measure : Measure or str
         What decides.
     time_budget : float or None
-        Seconds after which nothing new is tried; the final fits come on top. None for no limit.
+        Seconds after which nothing new is tried; the fits to all data, which take less than a fold
+        of what was tried, come on top. None for no limit.
     cv : int
         Number of folds of queries.
     memory : int
-        Bytes that a family may take; larger ones are not tried.
+        Bytes that may be taken; families that need more are not tried.
     progress : bool or function
         Whether to show what is being tried and the best value so far; or what to call with a
         `Step` before each family. An answer of True ends the search.
@@ -130,7 +127,10 @@ class AutoRanker(SumOfRankers):
     Notes
     -----
     Held-out values of the leaderboard are those of the best settings on the same queries, and so
-    slightly too high; `honest_value_` is not. Ctrl-C ends the search and keeps the best so far.
+    slightly too high; `honest_value_` is not. It is that of models which learned from all folds
+    but one, and so slightly too low where more data help. A family that is worse than the best one
+    with a paired t statistic of t has the weight exp(-t^2 / 2), as Gaussian evidence would have it.
+    Ctrl-C ends the search and keeps the best so far.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class AutoRanker(SumOfRankers):
         measure: Measure | str = "NDCG @ 10",
         *,
         time_budget: float | None = 300.0,
-        cv: int = 4,
+        cv: int = 3,
         memory: int = 4 << 30,
         progress: bool | StepCallback = False,
         random_state: Any = 0,
@@ -168,7 +168,7 @@ class AutoRanker(SumOfRankers):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Try the families, choose, measure on unseen queries, and fit the choice to all data.
+        """Try the families, choose, measure the choice, and fit it to all data.
 
         Parameters
         ----------
@@ -181,22 +181,37 @@ class AutoRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
-        measure, deadline = as_measure(self.measure), self._deadline()
+        deadline = self._deadline()
         check_count("memory", self.memory)
         rows = check_table(self, X, reset=True)
         data = TrainingData.of(len(rows), y, qid, sample_weight)
-        data.single_output("Fit one AutoRanker per output.")
-        rng = generator(self.random_state)
-        development, unseen = _set_aside(data, rng)
-        board = self._search(rows, data, development, measure, deadline, rng)
-        shares = board.choose(rng)
-        self.leaderboard_ = board.leaderboard(shares)
-        self.honest_value_ = self._measured(board, shares, rows, data, development, unseen)
-        everything = np.arange(len(rows))
-        fitted = board.fitted(shares, rows, data, everything)
-        self.preparation_, self.members_, self.member_weights_ = fitted
+        y = data.single_output("Fit one AutoRanker per output.")
+        self.preparation_, ready = fit_preparation(rows, y, data.queries)
+        trial = self._trial(ready, data, deadline)
+        with warnings.catch_warnings():
+            for category in (ConvergenceWarning, FeatureScaleWarning):
+                warnings.simplefilter("ignore", category)
+            board = self._search(trial)
+            choice = board.choice()
+            self.leaderboard_ = board.leaderboard(choice)
+            self.honest_value_ = board.honest_value()
+            self.members_, self.member_weights_ = board.fitted(choice)
         self._remember(data)
         return self
+
+    def _trial(self, X: FloatArray, data: TrainingData, deadline: float) -> Trial:
+        """Draw the folds: of queries, or of the items of one global ranking."""
+        rng, measure = generator(self.random_state), as_measure(self.measure)
+        groups = data.queries.index if data.has_qid else np.arange(data.n_items)
+        if int(groups.max()) == 0:
+            raise InvalidInputError(
+                "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
+                "to hold out items."
+            )
+        folds = Folds.random(check_count("cv", self.cv), groups, rng)
+        judged = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
+        seed = int(rng.integers(2**31 - 1))
+        return Trial(X, data, folds, judged, measure, seed, deadline)
 
     def _deadline(self) -> float:
         if self.time_budget is None:
@@ -204,28 +219,13 @@ class AutoRanker(SumOfRankers):
         budget = check_positive("time_budget", self.time_budget, "It is in seconds; or use None.")
         return time.perf_counter() + budget
 
-    def _search(
-        self,
-        rows: NDArray[Any],
-        data: TrainingData,
-        development: IntArray,
-        measure: Measure,
-        deadline: float,
-        rng: np.random.Generator,
-    ) -> "_Board":
+    def _search(self, trial: Trial) -> "_Board":
         """Try one family after the other, until there are no more or time is over."""
-        part = data.take(development)
-        _, ready = fit_preparation(rows[development], part.scores, part.queries)
-        groups = part.queries.index if part.has_qid else np.arange(part.n_items)
-        folds = Folds.random(check_count("cv", self.cv), groups, rng)
-        judged = part.queries if part.has_qid else Queries.of(folds.fold, part.n_items)
-        seed = int(rng.integers(2**31 - 1))
-        board = _Board(part, judged, measure, [])
+        board = _Board(trial, [])
         self.ending_reason_ = "done"
         with steps_shown(self.progress, "AutoRanker", len(FAMILIES), str) as on_step:
             for number, family in enumerate(FAMILIES):
-                trial = Trial(ready, part, folds, judged, measure, seed, deadline)
-                if self._is_over(trial, board, on_step, number, family):
+                if self._is_over(board, on_step, number, family):
                     break
                 try:
                     board.tried.append(_try(family, trial, self.memory))
@@ -237,46 +237,19 @@ class AutoRanker(SumOfRankers):
         return board
 
     def _is_over(
-        self,
-        trial: Trial,
-        board: "_Board",
-        on_step: StepCallback | None,
-        number: int,
-        family: Family,
+        self, board: "_Board", on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
         """Tell whether to try nothing more; something must have been tried."""
-        best = max((entry.value for entry in board.known), default=float("nan"))
-        label = f"trying {family.name}, best so far {best:.4f}"
+        label = f"trying {family.name}, best so far {board.best_value:.4f}"
         step = Step(number, float("nan"), label=label)
         stop = on_step is not None and wants_to_stop(on_step(step))
         if not board.known:
             return False
         if stop:
             self.ending_reason_ = "callback"
-        elif trial.is_over():
+        elif board.trial.is_over():
             self.ending_reason_ = "time"
         return self.ending_reason_ != "done"
-
-    def _measured(
-        self,
-        board: "_Board",
-        shares: FloatArray,
-        rows: NDArray[Any],
-        data: TrainingData,
-        development: IntArray,
-        unseen: IntArray,
-    ) -> HonestValue:
-        """Fit the choice to the development queries, and measure it on the others."""
-        name = str(board.measure)
-        if len(unseen) == 0:
-            return HonestValue(name, float("nan"), float("nan"), float("nan"), 0)
-        steps, members, weights = board.fitted(shares, rows, data, development)
-        part = data.take(unseen)
-        ready = prepared(steps, rows[unseen], part.queries)
-        scores = added_scores(members, weights, ready, part.queries)
-        values = board.measure.per_query(part.scores, scores, part.queries)
-        known = int(np.count_nonzero(~np.isnan(values)))
-        return HonestValue(name, *_mean_and_interval(values), known)
 
     def report(
         self, X: Any = None, y: Any = None, qid: ArrayLike | None = None, **options: Any
@@ -311,32 +284,30 @@ class AutoRanker(SumOfRankers):
         )
 
 
-def _set_aside(data: TrainingData, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Return the items to choose by, and a fifth, of whole queries, to measure the choice on."""
-    groups = data.queries.index if data.has_qid else np.arange(data.n_items)
-    n_groups = int(groups.max()) + 1
-    if n_groups < LEAST_QUERIES:
-        if n_groups < 2:
-            raise InvalidInputError(
-                "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
-                "to hold out items."
-            )
-        return np.arange(data.n_items), np.arange(0)
-    aside = np.zeros(n_groups, dtype=bool)
-    aside[rng.permutation(n_groups)[: round(n_groups / 5)]] = True
-    return np.flatnonzero(~aside[groups]), np.flatnonzero(aside[groups])
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """A family with what it found; without, a note says why."""
+    """A family with what it found, and the values of all queries; without, a note says why."""
 
     family: Family
     seconds: float
-    found: Found | None = None
-    value: float = float("nan")
+    paths: tuple[SettingsPath, ...] = ()
+    values: tuple[FloatArray, ...] = ()
     note: str = ""
+
+    def best(self, weight: FloatArray) -> tuple[int, int]:
+        """Return the path and the setting of the highest mean value, for weights of the queries.
+
+        Means are smoothed over neighbours on the grid, whose differences are mostly chance.
+        """
+        means = [_smoothed(weighted_mean(values, weight)) for values in self.values]
+        path = int(np.argmax([m.max() for m in means]))
+        return path, int(np.argmax(means[path]))
+
+
+def _smoothed(means: FloatArray) -> FloatArray:
+    known = np.pad(np.nan_to_num(means, nan=-1e300), 1, "edge")
+    return np.mean([known[:-2], known[1:-1], known[2:]], axis=0)
 
 
 def _try(family: Family, trial: Trial, memory: int) -> _Tried:
@@ -346,103 +317,123 @@ def _try(family: Family, trial: Trial, memory: int) -> _Tried:
     needed = n_items * family.bytes_per_item(n_features)
     if needed > memory:
         return _Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
-    X = trial.X
-    for step in family.steps:
-        X = clone(step).fit_transform(X, trial.data.scores, trial.data.queries)
-    placed = Trial(
-        X, trial.data, trial.folds, trial.judged, trial.measure, trial.seed, trial.deadline
-    )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = family.search(placed)
+        paths = tuple(family.search(trial))
+        values = tuple(trial.values(path.scores) for path in paths)
     except RankwiseError as error:
         seconds = time.perf_counter() - start
         return _Tried(family, seconds, note=f"not tried: {str(error).splitlines()[0]}")
-    value = trial.measure.overall(trial.data.scores, found.scores, trial.judged)
-    return _Tried(family, time.perf_counter() - start, found, value)
+    return _Tried(family, time.perf_counter() - start, paths, values)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """A setting for each known family, its standardised held-out scores, and its share."""
+
+    settings: list[tuple[int, int]]
+    parts: FloatArray
+    values: FloatArray
+    scales: FloatArray
+    shares: FloatArray
+
+    @property
+    def scores(self) -> FloatArray:
+        """The sum of the held-out scores."""
+        return self.shares @ self.parts
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Board:
-    """All that was tried on some data, and the choice among it."""
+    """All that was tried, and the choice among it."""
 
-    data: TrainingData
-    judged: Queries
-    measure: Measure
+    trial: Trial
     tried: list[_Tried]
 
     @property
     def known(self) -> list[_Tried]:
-        """What has a value."""
-        return [entry for entry in self.tried if not np.isnan(entry.value)]
+        """What has values."""
+        return [e for e in self.tried if e.values and not all(np.isnan(v).all() for v in e.values)]
 
     @property
-    def _standardised(self) -> FloatArray:
-        return np.stack([_found(e).scores / self._scale(e) for e in self.known])
+    def best_value(self) -> float:
+        """The best mean value so far, in the measure's own direction."""
+        means = [
+            np.nanmax(weighted_mean(v, self.trial.query_weight))
+            for e in self.known
+            for v in e.values
+        ]
+        best = float(max(means, default=np.nan))
+        return best if self.trial.measure.greater_is_better else -best
 
-    def _scale(self, entry: _Tried) -> float:
-        """Return the spread of the held-out scores inside what is judged."""
-        scores = _found(entry).scores
-        inside = scores - self.judged.spread(self.judged.mean(scores))
-        return float(inside.std()) or 1.0
+    def choice(self, weight: FloatArray | None = None) -> _Choice:
+        """Choose a setting for each family, and weigh the families; by some queries, or by all.
 
-    def _values(self, scores: FloatArray) -> FloatArray:
-        """Return the overall values of score vectors; larger is better."""
-        values = self.measure.overall_many(self.data.scores, scores, self.judged)
-        return np.nan_to_num(values if self.measure.greater_is_better else -values, nan=-np.inf)
-
-    def choose(self, rng: np.random.Generator) -> FloatArray:
-        """Return the share of each family in the sum; the best alone where no sum is better.
-
-        Sums are chosen greedily on several draws of the queries, with replacement, and averaged,
-        so that a single query has little say.
+        Parameters
+        ----------
+        weight : (n_judged,), optional
+            0 for queries that must not be looked at.
         """
         if not self.known:
             notes = "; ".join(f"{e.family.name}: {e.note}" for e in self.tried)
             raise InvalidInputError(f"At least one family must suit the data: {notes}.")
-        parts, n_queries = self._standardised, self.judged.n_queries
-        bags = rng.multinomial(n_queries, np.full(n_queries, 1.0 / n_queries), size=N_BAGS)
-        shares = np.mean([self._greedy(parts, bag) for bag in bags], axis=0)
-        values = self._values(np.vstack([shares @ parts, parts]))
-        best = int(np.argmax(values))
-        return shares if best == 0 else np.eye(len(parts))[best - 1]
+        weight = self.trial.query_weight * (1.0 if weight is None else weight)
+        settings = [entry.best(weight) for entry in self.known]
+        pairs = list(zip(self.known, settings, strict=True))
+        scores = np.stack([entry.paths[p].scores[k] for entry, (p, k) in pairs])
+        values = np.stack([entry.values[p][k] for entry, (p, k) in pairs])
+        scales = np.array([self._scale(s) for s in scores])
+        return _Choice(settings, scores / scales[:, None], values, scales, _shares(values, weight))
 
-    def _greedy(self, parts: FloatArray, bag: FloatArray) -> FloatArray:
-        """Start with the best, add whichever raises the value of a bag most, until none does."""
-        counts, value = np.zeros(len(parts)), -np.inf
-        while counts.sum() < MOST_MEMBERS:
-            per_query = self.measure.values_many(
-                self.data.scores, counts @ parts + parts, self.judged
-            )
-            values = weighted_mean(per_query, bag.astype(float))
-            values = np.nan_to_num(values if self.measure.greater_is_better else -values, nan=-9e9)
-            best = int(np.argmax(values))
-            if values[best] <= value:
-                break
-            counts[best] += 1.0
-            value = float(values[best])
-        return counts / counts.sum()
+    def _scale(self, scores: FloatArray) -> float:
+        """Return the spread of held-out scores inside what is judged."""
+        judged = self.trial.judged
+        return float((scores - judged.spread(judged.mean(scores))).std()) or 1.0
 
-    def leaderboard(self, shares: FloatArray) -> RankerLeaderboard:
+    def honest_value(self) -> HonestValue:
+        """Choose by all folds but one, measure on this one; put the folds together."""
+        trial, name = self.trial, str(self.trial.measure)
+        groups = trial.judged.n_queries if trial.data.has_qid else trial.data.n_items
+        if groups < LEAST_QUERIES:
+            return HonestValue(name, float("nan"), float("nan"), float("nan"), 0)
+        fold = np.empty(trial.judged.n_queries, dtype=np.intp)
+        fold[trial.judged.index] = trial.folds.fold
+        values = np.full(len(fold), np.nan)
+        for k in range(trial.folds.n_folds):
+            choice = self.choice((fold != k).astype(float))
+            values[fold == k] = trial.values(choice.scores[None])[0, fold == k]
+        n_known = int(np.count_nonzero(~np.isnan(values)))
+        return HonestValue(name, *self._mean_and_interval(values), n_known)
+
+    def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
+        """Return the mean over queries that have a value, and its 95 % interval."""
+        weight = np.where(np.isnan(values), 0.0, self.trial.query_weight)
+        mean = float(weighted_mean(values, weight))
+        share = weight / max(weight.sum(), np.finfo(float).tiny)
+        n_known = max(int(np.count_nonzero(weight)), 2)
+        spread = np.nan_to_num(values - mean) * share
+        error = float(np.sqrt(np.square(spread).sum() * n_known / (n_known - 1)))
+        sign = 1.0 if self.trial.measure.greater_is_better else -1.0
+        ends = sorted([sign * (mean - INTERVAL * error), sign * (mean + INTERVAL * error)])
+        return sign * mean, ends[0], ends[1]
+
+    def leaderboard(self, choice: _Choice) -> RankerLeaderboard:
         """Return the table: the sum first, then the families by value."""
-        parts = self._standardised
-        per_query = self.measure.values_many(self.data.scores, parts, self.judged)
-        of_sum = self.measure.per_query(self.data.scores, shares @ parts, self.judged)
+        of_sum = self.trial.values(choice.scores[None])[0]
         seconds = sum(entry.seconds for entry in self.tried)
-        first = RankerEntry("sum", *_mean_and_interval(of_sum), 1.0, 0.0, seconds)
+        first = RankerEntry("sum", *self._mean_and_interval(of_sum), 1.0, 0.0, seconds)
         entries = [
             RankerEntry(
                 entry.family.name,
-                *_mean_and_interval(values),
-                paired_test(of_sum, values).pvalue,
-                float(shares[k]),
+                *self._mean_and_interval(choice.values[k]),
+                paired_test(of_sum, choice.values[k]).pvalue,
+                float(choice.shares[k]),
                 entry.seconds,
             )
-            for k, (entry, values) in enumerate(zip(self.known, per_query, strict=True))
+            for k, entry in enumerate(self.known)
         ]
-        sign = -1.0 if self.measure.greater_is_better else 1.0
+        sign = -1.0 if self.trial.measure.greater_is_better else 1.0
         entries.sort(key=lambda entry: sign * entry.value)
         nan = float("nan")
         notes = [
@@ -450,34 +441,35 @@ class _Board:
             for e in self.tried
             if e.note
         ]
-        return RankerLeaderboard(str(self.measure), (first, *entries, *notes))
+        return RankerLeaderboard(str(self.trial.measure), (first, *entries, *notes))
 
-    def fitted(
-        self, shares: FloatArray, rows: NDArray[Any], data: TrainingData, items: IntArray
-    ) -> tuple[list[Any], list[RankerPipeline], FloatArray]:
-        """Fit the preparation and the chosen rankers to some of the items."""
-        part = data.take(items)
-        steps, ready = fit_preparation(rows[items], part.scores, part.queries)
-        qid = part.queries.index if part.has_qid else None
-        members, weights = [], []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            for k in np.flatnonzero(shares):
-                entry = self.known[k]
-                pipeline = RankerPipeline([*map(clone, entry.family.steps), _found(entry).ranker])
-                members.append(pipeline.fit(ready, part.scores, qid, part.sample_weight))
-                weights.append(shares[k] / self._scale(entry))
-        return steps, members, np.array(weights)
+    def fitted(self, choice: _Choice) -> tuple[list[RankerPipeline], FloatArray]:
+        """Fit what has a share in the sum to all data."""
+        chosen = np.flatnonzero(choice.shares)
+        members = []
+        for k in chosen:
+            path, setting = choice.settings[k]
+            members.append(self.known[k].paths[path].fit(setting))
+        return members, (choice.shares / choice.scales)[chosen]
 
 
-def _found(entry: _Tried) -> Found:
-    assert entry.found is not None
-    return entry.found
+def _shares(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Weigh families by the evidence that they are as good as the best one.
 
-
-def _mean_and_interval(values: FloatArray) -> tuple[float, float, float]:
-    """Return the mean over queries that have a value, and its 95 % interval."""
-    known = values[~np.isnan(values)]
-    mean = float(known.mean()) if len(known) else float("nan")
-    error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")
-    return mean, mean - INTERVAL * error, mean + INTERVAL * error
+    Parameters
+    ----------
+    values : (n_families, n_queries)
+        Larger is better.
+    weight : (n_queries,)
+        The weights of the queries.
+    """
+    best = values[int(np.nanargmax(weighted_mean(values, weight)))]
+    known = (weight > 0.0) & ~np.isnan(best)
+    share = weight[known] / weight[known].sum()
+    deficit = np.nan_to_num(best - values)[:, known]
+    mean = deficit @ share
+    error = np.sqrt(np.square((deficit - mean[:, None]) * share).sum(axis=1))
+    t = np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)
+    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
+    shares[shares < LEAST_SHARE] = 0.0
+    return shares / shares.sum()

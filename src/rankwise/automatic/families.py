@@ -3,41 +3,62 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
-from rankwise.features.kernels import Gaussian
-from rankwise.measures.value import Measure
-from rankwise.rankers.base import PointRanker
+from rankwise.features.function_space import FunctionSpace, smallest_space
+from rankwise.features.kernels import Gaussian, Kernel, Linear
+from rankwise.graph.preference_graph import PreferenceGraph, Ties
+from rankwise.measures.rankings import Judgements
+from rankwise.measures.value import Measure, weighted_mean
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.dorm.dorm import DORM
+from rankwise.rankers.pipeline import RankerPipeline, join_fitted
+from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.rankers.rls.rank_rls import RankRLS
-from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.rankers.svm.rank_svm import RankSVM
-from rankwise.rankers.trees.boosted_ranker import BoostedRanker
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
 from rankwise.selection.holdouts import Folds
 from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
 
-N_BASIS = 400
-ALPHAS = 2.0 ** np.arange(-10, 13, 2)
-KERNEL_ALPHAS = 2.0 ** np.arange(-8, 9, 2)
-HINGE_CS = (0.001, 0.01, 0.1, 1.0)
+N_BASIS = 200
+"""Basis rows of Gaussian kernels, at most."""
+
+ALPHAS: FloatArray = np.exp2(np.arange(-10.0, 13.0, 2.0))
+KERNEL_ALPHAS: FloatArray = np.exp2(np.arange(-8.0, 9.0, 2.0))
+HINGE_CS = (0.001, 0.01, 0.1)
 DORM_CS = (0.001, 0.01, 0.1)
+
+N_TREES, STAGE, PATIENCE = 200, 10, 2
+"""Trees at most, trees between two looks, and looks without a rise before growing ends."""
+
+MANY_ITEMS = 50_000
+"""From so many items on, trees have more leaves."""
+
+FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked"]
+
+STEPS: dict[FeatureSet, list[Callable[[], Any]]] = {
+    "scaled": [WithinQueryScaler],
+    "ranked": [WithinQueryScaler, partial(WithinQueryRanks, "values_and_ranks")],
+    "raw_ranked": [partial(WithinQueryRanks, "values_and_ranks")],
+}
+"""How each set of features is made: scaled in the query, these with their ranks, raw with ranks."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a family is tried on.
+    """What families are tried on; features, bins and kernel functions are made once for all.
 
     Parameters
     ----------
     X : (n_items, n_features)
-        The features as the family wants them.
+        Numbers without blanks.
     data : TrainingData
         Scores and queries.
     folds : Folds
@@ -66,36 +87,109 @@ class Trial:
         return self.data.queries.index if self.data.has_qid else None
 
     @property
-    def fold_rows(self) -> list[IntArray]:
-        """The rows of each fold."""
-        return [np.flatnonzero(self.folds.fold == k) for k in range(self.folds.n_folds)]
-
-    @property
     def n_basis(self) -> int:
-        """Number of basis rows: not more than there are without the largest fold."""
-        largest = int(np.bincount(self.folds.fold).max())
-        return min(N_BASIS, self.data.n_items - largest)
+        """Number of basis rows: fewer for few features, which make simpler functions."""
+        return min(N_BASIS, self.data.n_items, 50 + 10 * self.X.shape[1])
 
-    def is_over(self, _step: object = None) -> bool:
+    def is_over(self) -> bool:
         """Tell whether the time is over."""
         return time.perf_counter() > self.deadline
 
-    def best(self, scores: FloatArray) -> int:
-        """Return which of several held-out score vectors is best."""
-        values = self.measure.overall_many(self.data.scores, scores, self.judged)
-        return int(np.nanargmax(values if self.measure.greater_is_better else -values))
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def made(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what was made under a name before, or make it now."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def steps(self, kind: FeatureSet) -> list[Any]:
+        """Return fitted transformers that make some features."""
+        return [step for step, _ in self._transformed(kind)]
+
+    def features(self, kind: FeatureSet) -> FloatArray:
+        """Return features of all items."""
+        return self._transformed(kind)[-1][1]
+
+    def _transformed(self, kind: FeatureSet) -> list[tuple[Any, FloatArray]]:
+        """Return each transformer with what it makes; sets that begin alike share the beginning."""
+        rows, chain, name = self.X, [], ""
+        for make in STEPS[kind]:
+            step = make()
+            name += f" {step!r}"
+            put = partial(_fit_transform, step, rows, self.data)
+            chain.append(self.made(name, put))
+            rows = chain[-1][1]
+        return chain
+
+    def space(self, kind: FeatureSet, *, gaussian: bool) -> FunctionSpace:
+        """Return linear functions of some features, or those of a Gaussian kernel on basis rows."""
+        X = self.features(kind)
+        if not gaussian:
+            return smallest_space(X, Linear(), None, len(X))
+        kernel, rows = self.kernel(kind), self.basis(kind)
+        make = partial(smallest_space, X, kernel, rows, len(X))
+        return self.made(f"space {kind}", make)
+
+    def kernel(self, kind: FeatureSet) -> Kernel:
+        """Return a Gaussian kernel as wide as the features are many."""
+        return Gaussian(1.0 / self.features(kind).shape[1])
+
+    def basis(self, kind: FeatureSet) -> FloatArray:
+        """Return random rows."""
+        rng = np.random.default_rng(self.seed)
+        rows = rng.choice(self.data.n_items, self.n_basis, replace=False)
+        return self.features(kind)[np.sort(rows)]
+
+    @cached_property
+    def trees(self) -> TreeProblem:
+        """The raw features and their ranks, in bins."""
+        return TreeProblem.of(self.features("raw_ranked"), self.data, max_bins=63)
+
+    @cached_property
+    def query_weight(self) -> FloatArray:
+        """The weight of each judged query in the measure."""
+        return self.measure.prepare(Judgements.of(self.data.scores, self.judged)).weight
+
+    def values(self, scores: FloatArray) -> FloatArray:
+        """Return the values of score vectors in every judged query; larger is better."""
+        values = self.measure.values_many(self.data.scores, scores, self.judged)
+        return values if self.measure.greater_is_better else -values
+
+    def value(self, scores: FloatArray) -> float:
+        """Return the overall value of a score vector; larger is better."""
+        return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
+
+    def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
+        """Put transformers before a ranker that was fitted to what they make."""
+        return join_fitted([*self.steps(kind), ranker], self.X, self.data)
+
+
+def _fit_transform(step: Any, rows: FloatArray, data: TrainingData) -> tuple[Any, FloatArray]:
+    made = step.fit_transform(rows, data.scores, data.queries if data.has_qid else None)
+    return step, made
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a family found: held-out scores of its best setting, and a ranker with that setting."""
+class SettingsPath:
+    """Held-out scores along a grid of settings, and how to fit one of them to all data.
+
+    Parameters
+    ----------
+    scores : (n_settings, n_items)
+        Every item scored by a model that has not seen its fold.
+    fit : function
+        Takes the number of a setting; gives a ranker that is fitted to all items.
+    """
 
     scores: FloatArray
-    ranker: BaseEstimator
+    fit: Callable[[int], RankerPipeline]
 
 
-Search: TypeAlias = Callable[[Trial], Found]
+Search: TypeAlias = Callable[[Trial], list[SettingsPath]]
 
 
 @final
@@ -107,137 +201,184 @@ class Family:
     ----------
     name : str
         What the leaderboard calls it.
-    steps : sequence of transformers
-        What makes its features.
     search : function
-        Chooses its settings and holds out scores.
+        Holds out scores for every setting, in one path or several.
     bytes_per_item : function
-        How much memory an item takes, given the number of features.
+        How much memory an item takes, given the number of features, with all that is shared.
     """
 
     name: str
-    steps: Sequence[Any]
     search: Search
     bytes_per_item: Callable[[int], int]
 
 
-def _linear(trial: Trial) -> Found:
-    ranker = RankRLSCV(
-        ALPHAS, cv=trial.fold_rows, measure=trial.measure, ties=["drop", "keep"]
-    ).fit(trial.X, trial.data.scores, trial.qid, trial.data.sample_weight)
-    return _closed_form(ranker, {})
+def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = False) -> Search:
+    """RankRLS in closed form, with all alphas and some ways to treat ties."""
+    alphas = KERNEL_ALPHAS if gaussian else ALPHAS
 
-
-def _gaussian(ties: str) -> Search:
-    def search(trial: Trial) -> Found:
-        shared: dict[str, Any] = {"basis": trial.n_basis, "random_state": trial.seed}
-        ranker = RankRLSCV(
-            KERNEL_ALPHAS,
-            cv=trial.fold_rows,
-            measure=trial.measure,
-            kernel=Gaussian(1.0 / trial.X.shape[1]),
-            ties=ties,
-            **shared,
-        ).fit(trial.X, trial.data.scores, trial.qid, trial.data.sample_weight)
-        return _closed_form(ranker, shared)
+    def search(trial: Trial) -> list[SettingsPath]:
+        space = trial.space(kind, gaussian=gaussian)
+        return [
+            SettingsPath(
+                _held_out_scores(trial, space, alphas, way),
+                partial(_fit_rls, trial, kind, alphas, way, gaussian=gaussian),
+            )
+            for way in ties
+        ]
 
     return search
 
 
-def _closed_form(ranker: RankRLSCV, shared: dict[str, Any]) -> Found:
-    assert ranker.held_out_scores_ is not None
-    chosen = RankRLS(ranker.alpha_, kernel=ranker.kernel_, ties=ranker.ties_, **shared)
-    return Found(ranker.held_out_scores_, chosen)
+def _held_out_scores(
+    trial: Trial, space: FunctionSpace, alphas: FloatArray, ties: Ties
+) -> FloatArray:
+    """Return the scores without each fold, for every alpha; without queries by refits."""
+    if trial.data.has_qid:
+        graph = PreferenceGraph.of(trial.data, ties=ties)
+        return leave_query_out(space, graph, trial.folds, alphas).scores[:, :, 0]
+    Z = np.asarray(space.features())
+    rls = RankRLS(ties=ties)
+
+    def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
+        return rls.fit_path(Z[kept], part.scores, None, part.sample_weight, alphas=alphas)
+
+    return _refitted(trial, Z, path, len(alphas))
 
 
-def _by_refits(trial: Trial, grid: Sequence[float], make: Callable[[float], PointRanker]) -> Found:
-    """Fit without each fold for one value of a grid after the other, until they get worse."""
-    scores = np.full((len(grid), trial.data.n_items), np.nan)
-    done = 0
-    for k, value in enumerate(grid):
-        for rows in trial.fold_rows:
-            kept = np.setdiff1d(np.arange(trial.data.n_items), rows, assume_unique=True)
-            part = trial.data.take(kept)
+def _fit_rls(
+    trial: Trial, kind: FeatureSet, alphas: FloatArray, ties: Ties, k: int, *, gaussian: bool
+) -> RankerPipeline:
+    kernel: dict[str, Any] = {}
+    if gaussian:
+        kernel = {"kernel": trial.kernel(kind), "basis": trial.basis(kind)}
+    ranker = RankRLS(float(alphas[k]), ties=ties, **kernel)
+    data = trial.data
+    ranker.fit(trial.features(kind), data.scores, trial.qid, data.sample_weight)
+    return trial.pipeline(kind, ranker)
+
+
+def _refitted(
+    trial: Trial,
+    X: FloatArray,
+    path: Callable[[IntArray, TrainingData], Sequence[Any]],
+    n_settings: int,
+) -> FloatArray:
+    """Return held-out scores by fits without each fold, a path of rankers each."""
+    scores = np.full((n_settings, trial.data.n_items), np.nan)
+    everything = np.arange(trial.data.n_items)
+    for fold in range(trial.folds.n_folds):
+        out = np.flatnonzero(trial.folds.fold == fold)
+        kept = np.setdiff1d(everything, out, assume_unique=True)
+        for k, ranker in enumerate(path(kept, trial.data.take(kept))):
+            scores[k, out] = ranker.predict(X[out])
+    return scores
+
+
+def _hinge(kind: FeatureSet) -> Search:
+    """RankSVM, each C from the solution of the one before."""
+
+    def search(trial: Trial) -> list[SettingsPath]:
+        X = trial.features(kind)
+        svm = RankSVM(query_weight="items", tol=1e-3, max_iter=100)
+
+        def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
             qid = part.queries.index if part.has_qid else None
-            ranker = make(value).fit(trial.X[kept], part.scores, qid, part.sample_weight)
-            scores[k, rows] = ranker.predict(trial.X[rows])
-        done = k + 1
-        if trial.is_over() or trial.best(scores[:done]) < k:
-            break
-    best = trial.best(scores[:done])
-    return Found(scores[best], make(grid[best]))
+            return svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+
+        def fit(k: int) -> RankerPipeline:
+            ranker = svm._at("C", HINGE_CS[k])
+            ranker.fit(X, trial.data.scores, trial.qid, trial.data.sample_weight)
+            return trial.pipeline(kind, ranker)
+
+        return [SettingsPath(_refitted(trial, X, path, len(HINGE_CS)), fit)]
+
+    return search
 
 
-def _hinge(trial: Trial) -> Found:
-    return _by_refits(
-        trial, HINGE_CS, lambda C: RankSVM(C, query_weight="items", tol=1e-3, max_iter=100)
-    )
+def _direct(*, gaussian: bool) -> Search:
+    """DORM for NDCG, linear or on the basis rows of a Gaussian kernel, while C makes it better."""
+
+    def search(trial: Trial) -> list[SettingsPath]:
+        kernel: dict[str, Any] = {}
+        Z = trial.features("scaled")
+        if gaussian:
+            kernel = {"kernel": trial.kernel("scaled"), "basis": trial.basis("scaled")}
+            Z = np.asarray(trial.space("scaled", gaussian=True).features())
+        make = partial(DORM, "NDCG(gain='exponential')", tol=1e-2, random_state=trial.seed)
+        found: list[FloatArray] = []
+        for C in DORM_CS:
+            found.append(_refitted(trial, Z, partial(_fit_dorm, make(C), Z), 1)[0])
+            if len(found) > 1 and trial.value(found[-1]) < trial.value(found[-2]):
+                break
+
+        def fit(k: int) -> RankerPipeline:
+            ranker = _fit_dorm(
+                make(DORM_CS[k], **kernel), trial.features("scaled"), None, trial.data
+            )
+            return trial.pipeline("scaled", ranker[0])
+
+        return [SettingsPath(np.stack(found), fit)]
+
+    return search
 
 
-def _direct(trial: Trial) -> Found:
-    kernel = Gaussian(1.0 / trial.X.shape[1])
-    return _by_refits(
-        trial,
-        DORM_CS,
-        lambda C: DORM(
-            "NDCG(gain='exponential')",
-            C,
-            kernel=kernel,
-            basis=trial.n_basis,
-            tol=1e-2,
-            random_state=trial.seed,
-        ),
-    )
+def _fit_dorm(
+    ranker: DORM, Z: FloatArray, kept: IntArray | None, part: TrainingData
+) -> Sequence[Any]:
+    qid = part.queries.index if part.has_qid else None
+    return [ranker.fit(Z if kept is None else Z[kept], part.scores, qid, part.sample_weight)]
 
 
 def _trees(loss: Any) -> Search:
-    def search(trial: Trial) -> Found:
-        options: dict[str, Any] = {
-            "loss": loss,
-            "learning_rate": 0.1,
-            "feature_share": 0.3,
-            "random_state": trial.seed,
-        }
+    """Boosted trees, all folds side by side until the held-out value has stopped rising."""
+
+    def search(trial: Trial) -> list[SettingsPath]:
+        leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
         ranker = BoostedRanker(
-            cv=trial.fold_rows, measure=trial.measure, progress=trial.is_over, **options
-        ).fit(trial.X, trial.data.scores, trial.qid, trial.data.sample_weight)
-        if ranker.ending_.reason == "interrupted":
-            raise KeyboardInterrupt
-        assert ranker.held_out_scores_ is not None
-        chosen = BoostedRanker(n_trees=ranker.n_trees_, early_stopping=False, **options)
-        return Found(ranker.held_out_scores_, chosen)
+            loss,
+            n_trees=N_TREES,
+            learning_rate=0.1,
+            max_leaf_nodes=leaves,
+            feature_share=0.3,
+            max_bins=63,
+            early_stopping=False,
+            measure=trial.measure,
+            random_state=trial.seed,
+        )
+        values: list[float] = []
+
+        def goes_on(stages: list[FloatArray]) -> bool:
+            values.append(trial.value(stages[-1]))
+            return len(values) - 1 - int(np.argmax(values)) < PATIENCE and not trial.is_over()
+
+        def fit(k: int) -> RankerPipeline:
+            chosen = BoostedRanker(**{**ranker.get_params(), "n_trees": (k + 1) * STAGE})
+            return trial.pipeline("raw_ranked", fit_to_problem(chosen, trial.trees))
+
+        return [SettingsPath(trial.trees.staged_scores(ranker, trial.folds, STAGE, goes_on), fit)]
 
     return search
 
 
-def _scaled() -> list[Any]:
-    return [WithinQueryScaler()]
-
-
-def _with_ranks() -> list[Any]:
-    return [WithinQueryScaler(), WithinQueryRanks("values_and_ranks")]
+def _row_bytes(n_features: int) -> int:
+    return 8 * (12 * n_features + 120)
 
 
 def _kernel_bytes(n_features: int) -> int:
-    return 8 * (3 * N_BASIS + 2 * n_features)
-
-
-def _row_bytes(n_features: int) -> int:
-    return 8 * 6 * n_features
+    return _row_bytes(n_features) + 8 * 5 * N_BASIS
 
 
 FAMILIES = (
-    Family("linear RankRLS", _scaled(), _linear, _row_bytes),
-    Family("linear RankRLS with ranks", _with_ranks(), _linear, _row_bytes),
-    Family("Gaussian RankRLS", _scaled(), _gaussian("drop"), _kernel_bytes),
-    Family("Gaussian RankRLS with ranks", _with_ranks(), _gaussian("keep"), _kernel_bytes),
-    Family("RankSVM with ranks", _with_ranks(), _hinge, _row_bytes),
-    Family("RankRLS trees with ranks", [WithinQueryRanks("values_and_ranks")], _trees("rank_rls"),
-           _row_bytes),
-    Family("squared hinge trees with ranks", [WithinQueryRanks("values_and_ranks")],
-           _trees("squared_hinge"), _row_bytes),
-    Family("lambdarank trees with ranks", [WithinQueryRanks("values_and_ranks")],
-           _trees("lambdarank"), _row_bytes),
-    Family("Gaussian DORM", _scaled(), _direct, _kernel_bytes),
+    Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
+    Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
+    Family("RankSVM", _hinge("scaled"), _row_bytes),
+    Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
+           _kernel_bytes),
+    Family("Gaussian RankRLS with ranks",
+           _least_squares("ranked", ["keep"], gaussian=True), _kernel_bytes),
+    Family("linear DORM", _direct(gaussian=False), _row_bytes),
+    Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes),
+    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes),
+    Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes),
 )  # fmt: skip
 """In the order of their cost."""

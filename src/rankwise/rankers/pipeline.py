@@ -137,6 +137,16 @@ class RankerPipeline(Ranker):
         return self._through(X, np.zeros(X.shape[0], dtype=np.intp))
 
 
+def join_fitted(steps: list[Any], X: Any, data: TrainingData) -> RankerPipeline:
+    """Return a pipeline of steps that were fitted one by one, starting from X."""
+    pipeline = RankerPipeline([clone(step) for step in steps])
+    pipeline._check_rows(X, reset=True)
+    pipeline.steps_ = steps
+    pipeline.needs_qid_ = data.has_qid and any(_asks(step, "transform") for step in steps[:-1])
+    pipeline._remember(data)
+    return pipeline
+
+
 def _asks(step: Any, method: str) -> bool:
     """Tell whether a method of an estimator asks for ``qid``."""
     return bool(get_routing_for_object(step).consumes(method, ["qid"]))

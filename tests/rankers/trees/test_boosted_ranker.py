@@ -11,7 +11,9 @@ import rankwise
 from problems import problem
 from rankwise import BoostedRanker, ConvergenceWarning, InvalidInputError, evaluate
 from rankwise.core.training_data import TrainingData
+from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem
 from rankwise.rankers.trees.objectives import tree_objective
+from rankwise.selection.holdouts import Folds
 
 LOSSES = ("rank_rls", "squared_hinge", "lambdarank")
 
@@ -165,6 +167,7 @@ def test_a_callback_stops_and_ctrl_c_keeps_the_trees():
         ({"loss": "squared_hinge", "cost": "relative"}, "must have cost='unit' or"),
         ({"feature_share": 1.5}, "at most 1"),
         ({"max_leaf_nodes": 1}, "at least 2"),
+        ({"max_bins": 1}, "`max_bins` must be at least 2"),
         ({"alpha": 0.0}, "`alpha` must be"),
         ({"n_trees": 0}, "`n_trees` must be"),
         ({"cv": 1}, "at least 2"),
@@ -190,3 +193,31 @@ def test_few_items_give_constant_scores_and_equal_rows_are_refused(loss):
     assert np.ptp(ranker.fit(P.X, P.y, qid=P.qid).predict(P.X)) == 0.0
     with pytest.raises(InvalidInputError, match="At least one feature must vary"):
         ranker.fit(np.ones_like(P.X), P.y, qid=P.qid)
+
+
+def test_staged_scores_are_those_of_refits_without_each_fold():
+    X, y, qid = drawn(n_queries=20, seed=3)
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    X, y, qid = X[shuffled], y[shuffled], qid[shuffled]
+    data = TrainingData.of(len(y), y, qid)
+    problem = TreeProblem.of(X, data, 63)
+    folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
+    ranker = BoostedRanker(n_trees=30, early_stopping=False, max_bins=63, random_state=0)
+    scores = problem.staged_scores(ranker, folds, 10, lambda stages: len(stages) < 2)
+    assert scores.shape == (2, len(y))
+    for k in range(3):
+        kept, out = folds.fold != k, folds.fold == k
+        alone = BoostedRanker(n_trees=20, early_stopping=False, max_bins=1000, random_state=0)
+        alone.fit(X[kept], y[kept], qid=qid[kept])
+        agreement = np.corrcoef(alone.predict(X[out]), scores[1, out])[0, 1]
+        assert agreement > 0.9
+    whole = fit_to_problem(ranker, problem).predict(X)
+    np.testing.assert_allclose(whole, ranker.fit(X, y, qid=qid).predict(X))
+
+
+def test_large_queries_are_refused_by_lambdarank_only():
+    X = np.random.default_rng(0).normal(size=(10_001, 1))
+    options = {"n_trees": 1, "early_stopping": False}
+    with pytest.raises(InvalidInputError, match="at most 10,000 items in a query: got 10,001"):
+        BoostedRanker("lambdarank", **options).fit(X, X[:, 0].round())
+    assert BoostedRanker("rank_rls", **options).fit(X, X[:, 0].round()).n_trees_ == 1

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self, final
 
 import numpy as np
@@ -46,6 +46,9 @@ BLOCK_ROWS = 1024
 FEW_ENTRIES = 1 << 23
 """Below so many entries of X, one thread is quickest."""
 
+ALL_TRUNCATION = 30
+"""What LightGBM takes for lambdarank's truncation when nothing is said."""
+
 Rate = Callable[[FloatArray], tuple[float, float]]
 """The weighted sum of a measure over held-out queries at given scores, and the sum of weights."""
 
@@ -78,6 +81,8 @@ class BoostedRanker(Ranker):
         Regularisation: what is added to the curvature of each leaf, where an item counts 1.
     feature_share : float
         Share of the features, drawn anew, that each tree is grown from.
+    max_bins : int
+        Values that are told apart of each feature, at most; few make growing quicker.
     early_stopping : bool
         Whether to choose the number of trees by held-out queries and to stop when the value has not
         risen for `n_iter_no_change` trees. Otherwise all `n_trees` are grown.
@@ -87,7 +92,8 @@ class BoostedRanker(Ranker):
     n_iter_no_change : int
         Patience, in trees.
     measure : Measure or str, optional
-        What decides; the share of pairs in the right order when left out.
+        What decides; the share of pairs in the right order when left out. Its cut-off also tells
+        lambdarank how far down a ranking counts.
     progress : bool or function
         Whether to show the trees; or what to call with a `Step` after each, which stops by True.
     random_state : int, RandomState or None
@@ -143,6 +149,7 @@ class BoostedRanker(Ranker):
         min_samples_leaf: int = 20,
         alpha: float = 1.0,
         feature_share: float = 1.0,
+        max_bins: int = 255,
         early_stopping: bool = True,
         cv: Any = 3,
         n_iter_no_change: int = 50,
@@ -160,6 +167,7 @@ class BoostedRanker(Ranker):
         self.min_samples_leaf = min_samples_leaf
         self.alpha = alpha
         self.feature_share = feature_share
+        self.max_bins = max_bins
         self.early_stopping = early_stopping
         self.cv = cv
         self.n_iter_no_change = n_iter_no_change
@@ -197,7 +205,7 @@ class BoostedRanker(Ranker):
         X_val, y_val, qid_val : optional
             Data that decide on the number of trees in place of folds. They are not learned from.
         """
-        growth = self._growth()
+        self._growth()  # refuses parameters before anything is done
         X = self._check_rows(X, reset=True)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         refuse_partial_validation(X_val, y_val, qid_val)
@@ -205,57 +213,63 @@ class BoostedRanker(Ranker):
         if X_val is not None:
             rows = self._check_rows(X_val, reset=False)
             validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
-        _refuse_constant_features(X)
-        problem = _Problem.of(X, data, self, growth)
-        with steps_shown(self.progress, "BoostedRanker", total=growth.n_trees) as on_step:
+        return self._fit_problem(TreeProblem.of(X, data, self.max_bins), validation)
+
+    def _fit_problem(self, problem: "TreeProblem", validation: ValidationData | None) -> Self:
+        """Grow trees from rows that are in bins."""
+        with steps_shown(self.progress, "BoostedRanker", total=self.n_trees) as on_step:
             found = self._grow(problem, validation, on_step)
-        self._keep_trees(found, problem, data)
+        self._keep_trees(found, problem)
         return self
 
-    def _growth(self) -> "_Growth":
-        """Check the parameters of the trees."""
+    def _growth(self) -> dict[str, Any]:
+        """Check the parameters of the trees, and return them in LightGBM's words."""
         check_positive("learning_rate", self.learning_rate, "0.05 and 0.1 are usual.")
         share = check_positive("feature_share", self.feature_share, "It is at most 1.")
         if share > 1.0:
             raise InvalidInputError(f"`feature_share` must be at most 1: got {share!r}.")
         if check_count("max_leaf_nodes", self.max_leaf_nodes) < 2:
             raise InvalidInputError("`max_leaf_nodes` must be at least 2: got 1.")
-        options = {
+        check_count("n_iter_no_change", self.n_iter_no_change)
+        check_count("n_trees", self.n_trees)
+        return {
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaf_nodes,
             "min_data_in_leaf": check_count("min_samples_leaf", self.min_samples_leaf),
             "min_sum_hessian_in_leaf": 1e-6,
             "lambda_l2": check_positive("alpha", self.alpha, "It is added to each leaf."),
             "feature_fraction": share,
-            "feature_pre_filter": False,
+            "lambdarank_truncation_level": _truncation(as_measure(self.measure)),
             "metric": "none",
-            "verbose": -1,
-            "deterministic": True,
-            "force_row_wise": True,
             "seed": int(generator(self.random_state).integers(2**31 - 1)),
         }
-        patience = check_count("n_iter_no_change", self.n_iter_no_change)
-        return _Growth(options, check_count("n_trees", self.n_trees), patience)
+
+    def _objective(self, data: TrainingData) -> TreeObjective:
+        return tree_objective(self.loss, data, self.cost, self.ties, self.query_weight)
 
     def _grow(
-        self, problem: "_Problem", validation: ValidationData | None, on_step: StepCallback | None
+        self,
+        problem: "TreeProblem",
+        validation: ValidationData | None,
+        on_step: StepCallback | None,
     ) -> "_Chosen":
         """Grow trees from all data, as many as held-out data ask for."""
-        growth, measure = problem.growth, as_measure(self.measure)
+        measure, n_trees = as_measure(self.measure), self.n_trees
+        grow = partial(problem.grow, self, on_step=on_step)
         everything = np.arange(problem.X.shape[0])
         if validation is not None:
             held_out = _Held(validation.X, _rate_queries(validation, measure))
-            grown = problem.grow(everything, problem.data, growth.n_trees, held_out, on_step)
+            grown = grow(everything, problem.data, n_trees, held_out)
             path = _path([grown], measure)
             n_trees = int(path.grid[path.best()])
             return _Chosen(grown, n_trees, path, None)
         if not self.early_stopping:
-            grown = problem.grow(everything, problem.data, growth.n_trees, None, on_step)
-            return _Chosen(grown, growth.n_trees, None, None)
+            grown = grow(everything, problem.data, n_trees, None)
+            return _Chosen(grown, n_trees, None, None)
         parts = problem.parts(self.cv, measure, generator(self.random_state))
         folds = []
         for part in parts:
-            folds.append(problem.grow(part.rows, part.data, growth.n_trees, part.held, on_step))
+            folds.append(grow(part.rows, part.data, n_trees, part.held))
             if folds[-1].reason == "interrupted":
                 break
         path = _path(folds, measure)
@@ -263,12 +277,12 @@ class BoostedRanker(Ranker):
         scores = np.full(problem.X.shape[0], np.nan)
         for part, fold in zip(parts, folds, strict=False):
             scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
-        grown = problem.grow(everything, problem.data, n_trees, None, on_step)
+        grown = grow(everything, problem.data, n_trees, None)
         return _Chosen(grown, n_trees, path, scores if problem.data.is_scored else None)
 
-    def _keep_trees(self, found: "_Chosen", problem: "_Problem", data: TrainingData) -> None:
+    def _keep_trees(self, found: "_Chosen", problem: "TreeProblem") -> None:
         """Store the text of the model and what was held out."""
-        booster = found.grown.booster
+        booster, data = found.grown.booster, problem.data_given
         self.n_trees_ = min(found.n_trees, booster.current_iteration())
         text = booster.model_to_string(num_iteration=self.n_trees_)
         self.model_ = np.frombuffer(trees_only(text), dtype=np.uint8).copy()
@@ -282,7 +296,7 @@ class BoostedRanker(Ranker):
         if found.scores is not None:
             self.held_out_scores_ = np.empty_like(found.scores)
             self.held_out_scores_[problem.order] = found.scores
-        rule = StoppingRule(np.inf, problem.growth.n_trees)
+        rule = StoppingRule(np.inf, self.n_trees)
         reason = found.grown.reason
         self.ending_: Ending = rule.end(reason, self.n_trees_, float("nan"))
         self._remember(data)
@@ -331,6 +345,12 @@ def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArra
     return np.asarray(scores, dtype=float)
 
 
+def _truncation(measure: Measure) -> int:
+    """Return how many of the first items lambdarank has a pair with; few more than are judged."""
+    cutoff = measure.parameters.get("cutoff")
+    return ALL_TRUNCATION if cutoff is None else int(cutoff) + 3
+
+
 def _n_threads(X: Matrix) -> int:
     return 1 if X.shape[0] * X.shape[1] < FEW_ENTRIES else n_threads()
 
@@ -365,20 +385,10 @@ def _lightgbm() -> Any:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Growth:
-    """How trees are grown: LightGBM's options, how many at most, and the patience."""
-
-    options: dict[str, Any]
-    n_trees: int
-    patience: int
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class _Held:
-    """Rows that are not learned from, and what rates their scores."""
+    """Rows that are not learned from, or the numbers of such rows, and what rates their scores."""
 
-    X: Matrix
+    rows: Matrix | IntArray
     rate: Rate
 
 
@@ -417,23 +427,47 @@ class _Chosen:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """What trees are grown from; items stand query by query, as lambdarank wants them."""
+class TreeProblem:
+    """What trees are grown from; items stand query by query, as lambdarank wants them.
+
+    Rows are put into bins once, for all folds and for every ranker that shares the problem.
+    """
 
     X: Matrix
     data: TrainingData
     order: IntArray
     X_given: Matrix
     data_given: TrainingData
-    ranker: BoostedRanker
-    growth: _Growth
+    max_bins: int
 
     @classmethod
-    def of(cls, X: Matrix, data: TrainingData, ranker: BoostedRanker, growth: _Growth) -> Self:
+    def of(cls, X: Matrix, data: TrainingData, max_bins: int) -> Self:
+        """Sort the items by query; refuse rows that are all alike."""
+        if check_count("max_bins", max_bins) < 2:
+            raise InvalidInputError("`max_bins` must be at least 2: got 1.")
+        _refuse_constant_features(X)
         order = data.queries.order
         if not data.is_scored or data.queries.is_sorted:
-            return cls(X, data, order, X, data, ranker, growth)
-        return cls(X[order], data.take(order), order, X, data, ranker, growth)
+            return cls(X, data, order, X, data, max_bins)
+        return cls(X[order], data.take(order), order, X, data, max_bins)
+
+    @cached_property
+    def bins(self) -> Any:
+        """LightGBM's data, without labels."""
+        labels = np.zeros(self.X.shape[0])
+        return _lightgbm().Dataset(self.X, labels, params=self.bin_options).construct()
+
+    @property
+    def bin_options(self) -> dict[str, Any]:
+        """What LightGBM must be told in the same words whenever it sees the bins."""
+        return {
+            "max_bin": self.max_bins,
+            "feature_pre_filter": False,
+            "verbose": -1,
+            "deterministic": True,
+            "force_col_wise": True,
+            "num_threads": _n_threads(self.X),
+        }
 
     def parts(self, cv: Any, measure: Measure, rng: np.random.Generator) -> list[_Part]:
         """Return the folds: of queries, of the items of one query, or of comparisons."""
@@ -455,17 +489,18 @@ class _Problem:
     def _part_of_rows(self, out: IntArray, measure: Measure) -> _Part:
         kept = np.setdiff1d(np.arange(self.data.n_items), out, assume_unique=True)
         held = self.data.take(out)
-        rate = _rate_queries(ValidationData(self.X[out], held.scores, held.queries), measure)
-        return _Part(kept, self.data.take(kept), _Held(self.X[out], rate), out)
+        rate = _rate_queries(ValidationData(self.X[:0], held.scores, held.queries), measure)
+        return _Part(kept, self.data.take(kept), _Held(out, rate), out)
 
     def _part_of_pairs(self, out: IntArray) -> _Part:
         pairs, _, weight = self.data.comparisons
         everything = np.arange(self.data.n_items)
-        held = _Held(self.X, _rate_pairs(pairs[out], weight[out]))
+        held = _Held(everything, _rate_pairs(pairs[out], weight[out]))
         return _Part(everything, self.data.without_pairs(out), held, everything[:0])
 
     def grow(
         self,
+        ranker: BoostedRanker,
         rows: IntArray,
         data: TrainingData,
         n_trees: int,
@@ -473,9 +508,8 @@ class _Problem:
         on_step: StepCallback | None,
     ) -> _Grown:
         """Grow trees from some rows until the held-out value has not risen for long enough."""
-        ranker = self.ranker
-        objective = tree_objective(ranker.loss, data, ranker.cost, ranker.ties, ranker.query_weight)
-        booster = _prepared_booster(self.X[rows], data, objective, self.growth.options, held)
+        objective, patience = ranker._objective(data), ranker.n_iter_no_change
+        booster = self._booster(ranker, rows, data, objective, None if held is None else held.rows)
         values: list[float] = []
         sums: list[float] = []
         weight = 1.0
@@ -486,7 +520,7 @@ class _Problem:
                     total, weight = held.rate(_held_out_scores(booster))
                     sums.append(total)
                     values.append(total / weight)
-                    if number - int(np.argmax(values)) >= self.growth.patience:
+                    if number - int(np.argmax(values)) >= patience:
                         return _Grown(booster, np.array(sums), weight, "no improvement")
                 if interrupts.pending:
                     return _Grown(booster, np.array(sums), weight, "interrupted")
@@ -495,36 +529,90 @@ class _Problem:
                     return _Grown(booster, np.array(sums), weight, "callback")
         return _Grown(booster, np.array(sums), weight, "exhausted")
 
+    def _booster(
+        self,
+        ranker: BoostedRanker,
+        rows: IntArray,
+        data: TrainingData,
+        objective: TreeObjective,
+        held: Matrix | IntArray | None,
+    ) -> Any:
+        """Return a booster without trees that follows the scores of what is held out."""
+        labels, explained = objective.labels()
+        options = {**ranker._growth(), **self.bin_options, **explained, "objective": objective.name}
+        training = self.bins.subset(rows).construct().set_label(labels)
+        if objective.name == "lambdarank":
+            training.set_group(sizes_of_runs(data.queries.index))
+            if data.sample_weight is not None:
+                training.set_weight(data.sample_weight)
+        booster = _lightgbm().Booster(options, training)
+        if held is not None:
+            followed = self._followed(held)
+            if objective.name == "lambdarank":
+                followed.set_group([followed.num_data()])
+            booster.add_valid(followed, "held out")
+        return booster
+
+    def _followed(self, held: Matrix | IntArray) -> Any:
+        """Return rows in the same bins: rows of this problem by number, or others."""
+        if held.ndim == 1:
+            return self.bins.subset(held).construct()
+        nothing = np.zeros(held.shape[0])
+        others = _lightgbm().Dataset(held, nothing, reference=self.bins, params=self.bin_options)
+        return others.construct()
+
+    def staged_scores(
+        self,
+        ranker: BoostedRanker,
+        folds: Folds,
+        stage: int,
+        goes_on: Callable[[list[FloatArray]], bool],
+    ) -> FloatArray:
+        """Grow the trees of all folds side by side; return the held-out scores of every stage.
+
+        Parameters
+        ----------
+        ranker : BoostedRanker
+            What to grow; its `n_trees` at most.
+        folds : Folds
+            What is held out, by the numbers of the rows as they were given.
+        stage : int
+            Number of trees between two looks at the scores.
+        goes_on : function
+            Asked after every stage with all scores so far, (n_items,) each, whether to go on.
+
+        Returns
+        -------
+        scores : (n_stages, n_items)
+        """
+        fold, growing = folds.fold[self.order], []
+        for k in range(folds.n_folds):
+            kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            data = self.data.take(kept)
+            objective = ranker._objective(data)
+            booster = self._booster(ranker, kept, data, objective, out)
+            growing.append((booster, objective, self.order[out]))
+        stages: list[FloatArray] = []
+        for _ in range(ranker.n_trees // stage):
+            scores = np.empty(len(fold))
+            for booster, objective, rows in growing:
+                for _ in range(stage):
+                    _add_tree(booster, objective)
+                scores[rows] = _held_out_scores(booster)
+            stages.append(scores)
+            if not goes_on(stages):
+                break
+        return np.stack(stages)
+
+
+def fit_to_problem(ranker: BoostedRanker, problem: TreeProblem) -> BoostedRanker:
+    """Fit a ranker to rows that others share with it."""
+    ranker._check_rows(problem.X_given, reset=True)
+    return ranker._fit_problem(problem, None)
+
 
 def _label(values: list[float]) -> str:
     return f"held out {values[-1]:.4f}, best {max(values):.4f}" if values else "all data"
-
-
-def _prepared_booster(
-    X: Matrix,
-    data: TrainingData,
-    objective: TreeObjective,
-    options: dict[str, Any],
-    held: _Held | None,
-) -> Any:
-    """Return a booster without trees that follows the scores of what is held out."""
-    lightgbm = _lightgbm()
-    labels, explained = objective.labels()
-    own = {"objective": objective.name, "num_threads": _n_threads(X)}
-    options = {**options, **explained, **own}
-    training = lightgbm.Dataset(X, label=labels, params=options, free_raw_data=True)
-    if objective.name == "lambdarank":
-        training.set_group(sizes_of_runs(data.queries.index))
-        if data.sample_weight is not None:
-            training.set_weight(data.sample_weight)
-    booster = lightgbm.Booster(options, training)
-    if held is not None:
-        nothing = np.zeros(held.X.shape[0])
-        validation = lightgbm.Dataset(held.X, nothing, reference=training, params=options)
-        if objective.name == "lambdarank":
-            validation.set_group([held.X.shape[0]])
-        booster.add_valid(validation, "held out")
-    return booster
 
 
 def _held_out_scores(booster: Any) -> FloatArray:

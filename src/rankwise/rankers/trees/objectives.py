@@ -17,6 +17,9 @@ from rankwise.graph.query_weights import QueryWeight
 
 TreeLoss: TypeAlias = Literal["rank_rls", "squared_hinge", "lambdarank"]
 
+LARGEST_QUERY = 10_000
+"""Items of a query that LightGBM's lambdarank takes at most."""
+
 LARGEST_EXPONENT = 30
 """Gains are 2^y - 1 for grades up to this, and the grades themselves beyond."""
 
@@ -129,6 +132,12 @@ class LambdaRank(TreeObjective):
             raise InvalidInputError(
                 "loss='lambdarank' must have scores `y`: got comparisons (`pairs`). Use "
                 "loss='rank_rls' or 'squared_hinge'."
+            )
+        largest = int(data.queries.sizes.max())
+        if largest > LARGEST_QUERY:
+            raise InvalidInputError(
+                f"loss='lambdarank' must have at most {LARGEST_QUERY:,} items in a query: got "
+                f"{largest:,}. Use loss='rank_rls' or 'squared_hinge'."
             )
         return cls(data.single_output("Grow trees for one output at a time."))
 
