@@ -14,7 +14,8 @@ from types import FunctionType
 from typing import Any, final
 
 import numba
-from numba.core import caching, config, event, types
+from numba.core import caching, config, event
+from numba.core.types import unliteral
 
 _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
@@ -44,8 +45,8 @@ def _compile_constants_as_values(compiled: Any) -> None:
     template_of = compiled.get_call_template
 
     def get_call_template(args: Any, kws: Any) -> Any:
-        plain = [types.unliteral(arg) for arg in args]
-        return template_of(plain, {name: types.unliteral(arg) for name, arg in kws.items()})
+        plain = [unliteral(arg) for arg in args]
+        return template_of(plain, {name: unliteral(arg) for name, arg in kws.items()})
 
     compiled.get_call_template = get_call_template
 

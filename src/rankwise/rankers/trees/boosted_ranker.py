@@ -597,7 +597,7 @@ class TreeProblem:
             scores = np.empty(len(fold))
             for booster, objective, rows in growing:
                 for _ in range(stage):
-                    _add_tree(booster, objective)
+                    objective.add_tree(booster)
                 scores[rows] = _held_out_scores(booster)
             stages.append(scores)
             if not goes_on(stages):
