@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numba
 from numba.core import caching, config, event
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 
 _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()

@@ -219,7 +219,7 @@ class RankRLSCV(ClosedFormCV):
         allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
         return allowed or every
 
-    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> "_Choice":
+    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> "_BestSetting":
         """Judge all settings; store all paths, return the best choice.
 
         An interrupt keeps what is done. Weights are found as soon as a setting is the best so far,
@@ -227,7 +227,7 @@ class RankRLSCV(ClosedFormCV):
         """
         settings = self._settings(problem)
         self.search_: list[Candidate] = []
-        best: _Choice | None = None
+        best: _BestSetting | None = None
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
                 judged = hold_out.judge(problem.at(setting))
@@ -235,7 +235,7 @@ class RankRLSCV(ClosedFormCV):
                 chosen = self._paths(judged, path, problem.n_outputs)
                 goodness = float(np.mean([p.goodness(p.best(self.rule)) for p in chosen]))
                 if best is None or goodness > best.goodness:
-                    best = _Choice.of(setting, judged, path, chosen, self.rule)
+                    best = _BestSetting.of(setting, judged, path, chosen, self.rule)
                 self.search_ = [*self.search_, Candidate(setting, path)]
         except KeyboardInterrupt:
             if best is None or not self.search_:
@@ -257,7 +257,7 @@ class RankRLSCV(ClosedFormCV):
             return (average,)
         return tuple(judged.path_of(k) for k in range(n_outputs))
 
-    def _keep_best(self, best: "_Choice") -> None:
+    def _keep_best(self, best: "_BestSetting") -> None:
         self.kernel_, self.cost_, self.ties_ = (best.settings[k] for k in SEARCHED)
         self.path_, self.held_out_scores_ = best.path, best.scores
         self.paths_ = list(best.paths)
@@ -267,7 +267,7 @@ class RankRLSCV(ClosedFormCV):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class _BestSetting:
     """The best alphas of a setting, and the fit to all data with them."""
 
     settings: Mapping[str, Any]
