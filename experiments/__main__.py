@@ -16,6 +16,7 @@ from experiments.harness import HERE, DataMissingError
 EXPERIMENTS = {
     "small_sample_auc": "The AUC of small samples",
     "ohsumed": "OHSUMED, LETOR 2.0 ([PTAB07] Tables 1-3, [PTA09] Table 3)",
+    "transductive": "New queries scored together ([PTAB07] Sect. 4)",
     "parse_costs": "Ranking of parses ([PTA09] Table 2, [PTAB07] Table 8)",
     "letor": "LETOR and LambdaMART, five folds",
     "auto": "Rankers that choose by themselves, five folds",

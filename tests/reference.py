@@ -641,3 +641,33 @@ def pair_scores(K, G, Y, alpha, sign=0, weight=1.0):
     inner = kernel[np.ix_(known, known)]
     a = np.linalg.solve(L @ inner + alpha * np.eye(len(known)), L @ Y.ravel()[known])
     return (kernel[:, known] @ a).reshape(n, q)
+
+
+def left_out_residuals(K, y, qid, n_known, ties, query_weight, alpha):
+    """Return what each pair of each query misses by a fit without that query, times root weight.
+
+    Items from ``n_known`` on are new: every two of a query form a pair, whatever their scores.
+    """
+    apart = np.concatenate([y[:n_known], np.arange(len(y) - n_known)])
+    pairs = [
+        (i, j, y[i] - y[j], w)
+        for i, j, _, w in score_pairs(apart, qid, "magnitude", ties, query_weight)
+    ]
+    residuals = []
+    for q in dict.fromkeys(qid):
+        f = scores_without_queries(K, pairs, qid, [q], alpha)
+        residuals += [np.sqrt(w) * (z - (f[i] - f[j])) for i, j, z, w in pairs if qid[i] == q]
+    return np.array(residuals)
+
+
+def transductive_scores(K, y, qid, ties, query_weight, alpha):
+    """Return scores of the new items, those beyond ``y``, with the smallest left-out residuals."""
+    n_new = len(K) - len(y)
+
+    def residuals(new):
+        scores = np.concatenate([y, new])
+        return left_out_residuals(K, scores, qid, len(y), ties, query_weight, alpha)
+
+    at_zero = residuals(np.zeros(n_new))
+    slopes = np.column_stack([residuals(unit) - at_zero for unit in np.eye(n_new)])
+    return np.linalg.lstsq(slopes, -at_zero, rcond=1e-9)[0]

@@ -67,6 +67,7 @@ _HOMES = {
         "leave_pair_out_auc",
         "permutation_test",
     ],
+    "rankwise.rankers.rls.transductive": ["transductive_scores"],
     "rankwise.report.report": ["Report", "make_report"],
     "rankwise.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],

@@ -94,6 +94,7 @@ from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
 from rankwise.rankers.rls.small_samples import PermutationTest as PermutationTest
 from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
+from rankwise.rankers.rls.transductive import transductive_scores as transductive_scores
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
