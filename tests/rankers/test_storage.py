@@ -153,6 +153,15 @@ def test_the_path_of_a_search_comes_back(tmp_path):
     np.testing.assert_array_equal(path.per_query, ranker.path_.per_query)
 
 
+def test_an_alpha_for_each_output_comes_back(tmp_path):
+    ranker = RankRLSCV(alpha_per_output=True).fit(P.X, np.c_[P.y, P.X[:, 0]], qid=P.qid)
+    ranker.save(tmp_path / "model")
+    again = rankwise.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.alpha_, ranker.alpha_)
+    assert [path.best() for path in again.paths_] == [path.best() for path in ranker.paths_]
+    np.testing.assert_array_equal(again.predict(P.X), ranker.predict(P.X))
+
+
 def test_sparse_training_rows_come_back(tmp_path):
     X = csr_array(np.where(P.X > 0, P.X, 0))
     ranker = RankRLS(kernel="gaussian").fit(X, P.y, qid=P.qid)
