@@ -224,7 +224,7 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
 
 def _keep_path(ranker: RankRLSCV, path: Any, options: dict[str, Any]) -> float:
     position = path.best(ranker.rule)
-    ranker.path_, ranker.held_out_scores_ = path, None
+    ranker.path_, ranker.paths_, ranker.held_out_scores_ = path, [path], None
     ranker.held_out_value_ = float(path.values[position])
     ranker.search_ = [
         Candidate({"kernel": Linear(), "cost": options["cost"], "ties": options["ties"]}, path)
