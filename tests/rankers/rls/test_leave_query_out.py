@@ -8,7 +8,7 @@ from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import ExplicitSpace, KernelSpace, smallest_space
 from rankwise.features.maps import Identity
-from rankwise.rankers.rls import leave_query_out as leave_query_out_module
+from rankwise.rankers.rls._kernels import weighted_blocks
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.selection.holdouts import Folds
 
@@ -185,18 +185,24 @@ def test_one_fold_alone_leaves_nothing_to_learn_from():
         held_out(p, Linear(), folds)
 
 
-def test_rows_that_are_not_kept_give_the_same_scores(monkeypatch):
+@pytest.mark.parametrize("form", ["refit", "update"])
+def test_rows_that_are_not_kept_give_the_same_scores(form):
     p = problem(seed=5, sizes=(6, 1, 5, 9, 40, 3))
     graph = PreferenceGraph.from_scores(p.y, p.qid)
     folds = Folds.by_query(graph.queries)
-    for form in ("refit", "update"):
-        kept = held_out(p, Linear(), folds, None, form=form)
-        with monkeypatch.context() as patch:
-            patch.setattr(leave_query_out_module, "STORED", 0)
-            patch.setattr(leave_query_out_module, "PRODUCT_BYTES", 64)
-            formed = held_out(p, Linear(), folds, None, form=form)
-        np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)
+    space = smallest_space(p.X, Linear(), None, graph.laplacian.rank())
+    kept = leave_query_out(space, graph, folds, ALPHAS, form=form)
+    formed = leave_query_out(space, graph, folds, ALPHAS, form=form, n_stored=0)
+    np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 100])
+def test_blocks_formed_some_rows_at_a_time_are_the_products(n_rows):
+    rng = np.random.default_rng(0)
+    V, weights = rng.normal(size=(7, 5)), rng.normal(size=(5, 8))
+    expected = np.einsum("ik,ka,jk->aij", V, weights, V)
+    np.testing.assert_allclose(weighted_blocks(V, weights, n_rows), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", ["refit", "update"])

@@ -29,7 +29,7 @@ PRODUCT_BYTES = 1 << 19
 """Products of rows that are formed together, so that they stay in cache."""
 
 STORED = 1 << 23
-"""Up to so many entries the features in coordinates are kept; more are formed as needed."""
+"""Entries of the features in coordinates that are kept: 64 MB."""
 
 VECTOR = 8
 """Grids are filled up to a multiple of this, the doubles of a vector register."""
@@ -81,6 +81,7 @@ def leave_query_out(
     form: Form = "auto",
     elsewhere: Elsewhere | None = None,
     device: Device | None = None,
+    n_stored: int = STORED,
 ) -> HeldOut:
     """Return the scores that models without each fold give to the items of that fold.
 
@@ -104,6 +105,8 @@ def leave_query_out(
         What other data say, of which nothing is left out; for explicit features.
     device : Device, optional
         Where the kernel matrix is formed, reduced and decomposed.
+    n_stored : int
+        Up to so many entries, explicit features in coordinates are kept; more are formed as needed.
 
     Notes
     -----
@@ -125,7 +128,8 @@ def leave_query_out(
     leave_out = _refit_folds if form == "refit" else _update_folds
     if elsewhere is None:
         elsewhere = Elsewhere.nothing(Z.shape[1], as_columns(graph.rhs).shape[1])
-    return leave_out(_FoldedProblem(graph, Z, root, order, starts, elsewhere), folds, alphas)
+    problem = _FoldedProblem(graph, Z, root, order, starts, elsewhere, n_stored)
+    return leave_out(problem, folds, alphas)
 
 
 @final
@@ -142,6 +146,8 @@ class _FoldedProblem:
     """Where each fold begins among them, and where the last one ends."""
     elsewhere: Elsewhere
     """What no fold holds out, since it lies elsewhere."""
+    n_stored: int
+    """Up to so many entries of H are kept."""
 
     @cached_property
     def targets(self) -> FloatArray:
@@ -154,7 +160,7 @@ class _FoldedProblem:
 
     def rows(self, where: slice) -> FloatArray:
         """Return some rows of H, the features in coordinates; few are kept, many are not."""
-        if len(self.order) * self.Z.shape[1] > STORED:
+        if len(self.order) * self.Z.shape[1] > self.n_stored:
             return self._pick(self.order[where])
         return self._stored[where]
 
