@@ -201,7 +201,9 @@ likelihood, which is not in the paper, loses little to flips and then beats the 
 differences, whose signs are flipped as well.
 
 KPCRank and RankRLS from clean differences lose to the process of differences, whose width is learnt
-and not chosen from three. RankRLS on margins of 1 loses to every process from the order, since it
+and not chosen from three. With flips KPCRank makes the fewest errors of the three: every number of
+components up to 60 is tried on held-out comparisons. Seconds are those of a busy machine.
+RankRLS on margins of 1 loses to every process from the order, since it
 wants the same difference of every pair. The average over the length-scale and Laplace's method
 change nothing that matters here. `PreferenceGP()` as it comes gives every point a score of its own
 beside the curve, which is one thing more to learn and not there: it loses a little to the robust
