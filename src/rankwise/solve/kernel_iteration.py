@@ -85,7 +85,7 @@ class ConjugateGradients:
     True
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-10
     max_iter: int = 1000
     n_basis: int | None = None
     progress: bool | StepCallback = False

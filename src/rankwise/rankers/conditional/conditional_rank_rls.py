@@ -17,6 +17,9 @@ from rankwise.solve.kernel_iteration import (
     as_conjugate_gradients,
 )
 
+FEW_FEATURES = 200
+"""Eigenfunctions of the preconditioner: products are cheap, and more cost more than they save."""
+
 
 @final
 class ConditionalRankRLS(ConditionalRanker):
@@ -51,7 +54,8 @@ class ConditionalRankRLS(ConditionalRanker):
     query_weight : {"items", "pairs", "equal"}
         The weight of a condition, as in `RankRLS`.
     solver : {"auto", "iterations"} or ConjugateGradients
-        "auto" takes the closed form where there is one, and conjugate gradients otherwise.
+        "auto" takes the closed form where there is one, and conjugate gradients otherwise. Their
+        preconditioner knows 200 eigenfunctions of the kernel unless `n_basis` says otherwise.
 
     Attributes
     ----------
@@ -147,7 +151,8 @@ class ConditionalRankRLS(ConditionalRanker):
             if full is not None:
                 return self._keep_full(full, alpha)
         graph = problem.graph(cost=self.cost, ties=self.ties, query_weight=self.query_weight)
-        features = problem.features(settings.basis_size(problem.cells.n_cells))
+        n_features = FEW_FEATURES if settings.n_basis is None else settings.n_basis
+        features = problem.features(min(n_features, problem.cells.n_cells))
         system = MatrixFree.of(graph, problem.product, features, settings, problem.size())
         weights = problem.cells.spread(system.solve(alpha)[:, 0])
         return self._keep(problem.mirrored(weights))
