@@ -33,8 +33,9 @@ TABLES = {
     "growth": "Growth with size",
     "distributed": "On a cluster",
     "gpu": "On a GPU",
+    "kernel_iterations": "Kernel problems without their matrix",
 }
-SECTIONS = {"growth", "serve", "distributed", "gpu"}
+SECTIONS = {"growth", "serve", "distributed", "gpu", "kernel_iterations"}
 PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
