@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-7, Table 2)",
     "diversity": "Different sources ([LS08] Sect. 5.1)",
     "collaborative": "Collaborative ranking ([LS08] Tables 3-4)",
+    "conditional": "Pairs of objects: new users, new jokes ([APS10] Sect. 5)",
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
