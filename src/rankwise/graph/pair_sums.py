@@ -44,6 +44,10 @@ class BandLaplacian(ABC):
     def diagonal(self) -> FloatArray:
         """Return the weight of all pairs of each item."""
 
+    @abstractmethod
+    def joined(self) -> "tuple[IntArray, BandLaplacian]":
+        """Return the items that are in a pair, and the Laplacian over them in this order."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -289,6 +293,21 @@ class GradedBand(BandLaplacian):
         """Return the weight of all pairs of each item."""
         return self.items.to_items(self.degree)
 
+    def joined(self) -> "tuple[IntArray, GradedBand]":
+        """Keep the positions that have partners; windows shrink by those that have none."""
+        items, kept = self.items, np.flatnonzero(self.degree > 0.0)
+        n_before = np.concatenate([[0], np.cumsum(self.degree > 0.0)])
+        among_them = SortedItems(
+            np.arange(len(kept)),
+            items.grade[kept],
+            items.weight[kept],
+            items.query_share[kept],
+            items.n_grades,
+            n_before[items.starts],
+        )
+        start, stop = n_before[self.start[kept]], n_before[self.stop[kept]]
+        return items.item[kept], GradedBand(among_them, start, stop, self.degree[kept])
+
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z``, some queries at a time; threads take whole queries."""
         n_features, starts = Z.shape[1], self.items.starts
@@ -423,6 +442,14 @@ class ExplicitBand(BandLaplacian):
         """Return the weight of all pairs of each item."""
         first = sum_by(self.pairs.first, self.weight, self.pairs.n_items)
         return first + sum_by(self.pairs.second, self.weight, self.pairs.n_items)
+
+    def joined(self) -> "tuple[IntArray, ExplicitBand]":
+        """Return the items of pairs that count, numbered anew in their Laplacian."""
+        counted = np.flatnonzero(self.weight > 0.0)
+        pairs = self.pairs.take(counted)
+        items, number = np.unique(np.append(pairs.first, pairs.second), return_inverse=True)
+        first, second = np.split(number, 2)
+        return items, ExplicitBand(Incidence(first, second, len(items)), self.weight[counted])
 
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z``, some pairs at a time."""

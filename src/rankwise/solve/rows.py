@@ -221,13 +221,21 @@ class ItemRows(ScorableRows, ABC):
         """Return the weighted sum of the rows of each group, those of group -1 left out."""
 
 
+class StoredRows(ItemRows, ABC):
+    """Rows in memory, of which some can be taken."""
+
+    @abstractmethod
+    def take(self, items: IntArray) -> "StoredRows":
+        """Return a copy of some of the rows."""
+
+
 BLOCK_BYTES = 1 << 18
 """Dense rows are brought to float64 in blocks of this size, which stay in a core's cache."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class SparseRows(ItemRows):
+class SparseRows(StoredRows):
     """Rows in compressed form (CSR); values of float64 or float32, indices of any width.
 
     The indices may number the columns in an order of their own.
@@ -269,6 +277,14 @@ class SparseRows(ItemRows):
     @property
     def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self.data, self.indices, self.indptr
+
+    def take(self, items: IntArray) -> "SparseRows":
+        """Return a copy of some of the rows."""
+        n_entries = np.diff(self.indptr)[items]
+        starts = np.concatenate([[0], np.cumsum(n_entries)])
+        entry = np.arange(starts[-1]) + np.repeat(self.indptr[items] - starts[:-1], n_entries)
+        kept = self.data[entry], self.indices[entry], starts
+        return SparseRows(*kept, self.n_features, self.columns)
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``X @ w``."""
@@ -332,7 +348,7 @@ class SparseRows(ItemRows):
 
 @final
 @dataclass(frozen=True, eq=False)
-class DenseRows(ItemRows):
+class DenseRows(StoredRows):
     """Rows of a dense array of float64 or float32, less an offset that is taken off in the cache.
 
     Without the offset the digits of small differences between rows would be lost in the products.
@@ -374,6 +390,10 @@ class DenseRows(ItemRows):
             rows = slice(begin, min(begin + n_rows, last))
             block = buffer[: rows.stop - begin]
             yield rows, np.subtract(self.X[rows], self.offset, out=block)
+
+    def take(self, items: IntArray) -> "DenseRows":
+        """Return a copy of some of the rows, less the same offset."""
+        return DenseRows(self.X[items], self.offset)
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``(X - offset) @ w``."""
@@ -428,6 +448,6 @@ class DenseRows(ItemRows):
         return out
 
 
-def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> ItemRows:
+def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> StoredRows:
     """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``."""
     return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)

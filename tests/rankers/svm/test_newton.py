@@ -13,12 +13,14 @@ from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
+from rankwise.rankers.svm import systems
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
-from rankwise.rankers.svm.newton import (
+from rankwise.rankers.svm.newton import minimize_hinge
+from rankwise.rankers.svm.systems import (
     NewtonSystems,
     RegularizedLoss,
-    minimize_hinge,
     solve_by_products,
+    solve_in_span,
 )
 from rankwise.solve.iteration import Interrupts, StoppingRule
 
@@ -168,7 +170,7 @@ def test_the_hessian_equals_the_dense_one(dtype):
     scores = P.X[:, 0]
     L = reference.violations(listed, scores, 0.0)[-1]
     expected = np.eye(40) + 0.7 * 2 * Z.T.astype(float) @ L @ Z
-    H = RegularizedLoss.of(Z, pairs, 0.7).hessian(squared_hinge(pairs, scores))
+    H = RegularizedLoss.of(Z, pairs, 0.7).formed_hessian(squared_hinge(pairs, scores))
     np.testing.assert_allclose(H, expected, atol=1e-9)
 
 
@@ -188,16 +190,82 @@ def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
     dense, loss, b = RegularizedLoss.of(P.X, pairs, 0.5), squared_hinge(pairs, P.y), B
     expected = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     rounded = np.diag([1.0, -1.0, 1.0])
-    monkeypatch.setattr(RegularizedLoss, "hessian", lambda *_: rounded)
+    monkeypatch.setattr(RegularizedLoss, "formed_hessian", lambda *_: rounded)
     x = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
     np.testing.assert_allclose(x, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e2])
+@pytest.mark.parametrize("n_features", [3, 90])
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_the_span_of_the_pairs_holds_the_solution_of_the_same_system(C, n_features, is_scored):
+    if is_scored:
+        P, pairs, _ = scored(5, n_features=n_features)
+        X = P.X
+    else:
+        X, pairs, _ = compared(5, n_features=n_features)
+    objective = RegularizedLoss.of(X, pairs, C)
+    rng = np.random.default_rng(1)
+    loss, b = squared_hinge(pairs, rng.normal(size=len(X))), rng.normal(size=n_features)
+    expected = np.linalg.solve(objective.formed_hessian(loss), b)
+    x, is_solved = solve_in_span(objective.hessian(loss), b, 1e-8, 4000, Interrupts())
+    assert is_solved
+    np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, atol=1e-7 * np.abs(b).max())
+    np.testing.assert_allclose(x, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_without_violated_pairs_the_span_is_empty():
+    P, pairs, _ = scored(5)
+    objective = RegularizedLoss.of(P.X, pairs, 1.0)
+    loss = squared_hinge(pairs, 100.0 * P.y)
+    x, is_solved = solve_in_span(objective.hessian(loss), B, 1e-8, 10, Interrupts())
+    assert is_solved
+    np.testing.assert_array_equal(x, B)
+
+
+def test_products_take_over_where_the_span_has_not_sufficed(monkeypatch):
+    P, pairs, _ = scored(5, n_features=40)
+    objective = RegularizedLoss.of(csr_array(P.X), pairs, 5.0)
+    loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
+    objective = replace(objective, dense=None)
+    expected = NewtonSystems.of(objective).solve(loss, b, 1e-10, Interrupts())
+    monkeypatch.setattr(systems, "solve_in_span", lambda *_: (b, False))
+    late = NewtonSystems(objective, 0)
+    np.testing.assert_allclose(late.solve(loss, b, 1e-10, Interrupts()), expected, rtol=1e-6)
+    assert not late.is_spanned
+
+
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_items_without_a_pair_can_be_left_out(is_scored):
+    n_items = 55 if is_scored else 12
+    pairs = scored(3)[1] if is_scored else compared(3, n_pairs=12)[1]
+    band = pairs.slacks(np.random.default_rng(3).normal(size=n_items)).band(0.0, 1.5)
+    items, among_them = band.joined()
+    np.testing.assert_array_equal(np.sort(items), np.flatnonzero(band.diagonal() > 0.0))
+    assert 0 < len(items) < n_items
+    v = np.random.default_rng(4).normal(size=n_items)
+    np.testing.assert_allclose(among_them @ v[items], (band @ v)[items], atol=1e-12)
+    np.testing.assert_allclose(among_them.diagonal(), band.diagonal()[items], atol=1e-12)
+
+
+@pytest.mark.parametrize("stop_at", [1, 3])
+def test_a_run_stopped_early_is_certified_for_the_value_of_c_wanted(stop_at):
+    P, pairs, _ = scored(5, n_features=90)
+    X = csr_array(np.where(np.random.default_rng(0).random(P.X.shape) < 0.1, P.X, 0.0))
+    full = minimize_hinge(X, pairs, "squared_hinge", 1e4, rule(1e-8))
+    assert full.ending.converged
+    stopped = minimize_hinge(
+        X, pairs, "squared_hinge", 1e4, rule(1e-8), on_step=lambda step: step.iteration == stop_at
+    )
+    assert stopped.ending.was_stopped
+    assert stopped.n_iter == stop_at
+    found = stopped.certificate
+    assert found.bound <= full.certificate.objective <= found.objective * (1 + 1e-12)
+
+
 def test_an_interrupt_ends_conjugate_gradients_after_a_product():
     A = np.diag(np.arange(1.0, 9.0))
-    x, is_solved = solve_by_products(
-        lambda v: A @ v, np.ones(8), 1e-12, 250, Interrupts(pending=True)
-    )
+    x, is_solved = solve_by_products(A, np.ones(8), 1e-12, 250, Interrupts(pending=True))
     assert is_solved
     np.testing.assert_allclose(x, np.full(8, 8 / 36))
 
@@ -207,12 +275,12 @@ def test_the_hessian_is_formed_when_products_have_not_sufficed(max_products):
     P, pairs, _ = scored(5, n_features=40)
     objective, b = RegularizedLoss.of(P.X, pairs, 500.0), np.arange(1.0, 41.0)
     loss = squared_hinge(pairs, np.zeros(len(P.y)))
-    expected = np.linalg.solve(objective.hessian(loss), b)
-    systems = NewtonSystems(objective, max_products)
+    expected = np.linalg.solve(objective.formed_hessian(loss), b)
+    given = NewtonSystems(objective, max_products)
     for _ in range(2):
-        x = systems.solve(loss, b, 1e-12, Interrupts())
+        x = given.solve(loss, b, 1e-12, Interrupts())
         np.testing.assert_allclose(x, expected, rtol=1e-6)
-        assert systems.max_products == (400 if max_products == 400 else 0)
+        assert given.max_products == (400 if max_products == 400 else 0)
 
 
 def test_products_come_first_for_many_features_and_are_all_for_sparse_ones():

@@ -1,17 +1,15 @@
 """Large-margin ranking by Newton's method, with a certified duality gap."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self, final
+from dataclasses import dataclass, replace
+from typing import final
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from rankwise.core.arrays import FloatArray, Matrix, freeze
 from rankwise.core.threads import serial_blas
 from rankwise.graph.pair_sums import PairSet
-from rankwise.rankers.svm.losses import HingeLoss, SmoothedLoss, smoothed_hinge, squared_hinge
+from rankwise.rankers.svm.losses import HingeLoss
+from rankwise.rankers.svm.systems import NewtonIterate, NewtonSystems, RegularizedLoss
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
@@ -23,25 +21,14 @@ from rankwise.solve.iteration import (
     deferred_interrupts,
     wants_to_stop,
 )
-from rankwise.solve.rows import ItemRows, as_rows
-
-FEW_FEATURES = 512
-"""Up to so many features the Hessian is formed, which then costs no more than products with it."""
-
-MANY_FEATURES = 4096
-"""Up to so many it is formed once products with it have become many."""
-
-PRODUCTS_PER_FEATURE = 0.01
-"""When a system takes more products than this, Hessians are formed from there on; as measured."""
-
-DENSE_ENOUGH = 0.2
-"""Sparse rows with few features and this share of entries are held as a dense array."""
-
-MAX_PRODUCTS = 250
-"""Products with the Hessian in one step, at most."""
 
 MAX_TRIALS = 40
 """Points tried in one line search, at most."""
+
+EASY = 100.0
+"""Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
+
+TINY = 1e-300
 
 NARROWER = 0.1
 """The width over which the hinge is rounded off shrinks at most by this factor at a time."""
@@ -97,7 +84,12 @@ def minimize_hinge(
     width = _first_width(pairs, loss)
     descent = NewtonDescent(objective, rule, objective.iterate(w, width), width)
     with serial_blas(), deferred_interrupts() as interrupts:
-        reason = descent.run(interrupts, on_step)
+        for stage in _stages(descent) if start is None else [C]:
+            descent.move_to(stage, rule if stage == C else replace(rule, tol=max(rule.tol, 1.0)))
+            reason = descent.run(interrupts, on_step)
+            if reason not in ("converged", "precision"):
+                break
+        descent.move_to(C, rule)
     best, certificate = descent.best, descent.certificate
     ending = rule.end(reason, descent.n_iter, certificate.gap, REMEDY)
     return CertifiedSolution(C, freeze(best.w), certificate, descent.n_iter, ending)
@@ -109,190 +101,6 @@ def _first_width(pairs: PairSet, loss: HingeLoss) -> float | None:
         return None
     at_zero = pairs.slacks(np.zeros(pairs.n_items)).violations(0.0)
     return at_zero.squares / at_zero.total if at_zero.total > 0.0 else 1.0
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NewtonIterate:
-    """Weights and what belongs to them."""
-
-    w: FloatArray
-    scores: FloatArray
-    loss: SmoothedLoss
-    gradient: FloatArray
-    """Of the smooth objective."""
-    smooth_objective: float
-    """``1/2 |w|^2 + C loss.smooth``."""
-    objective: float
-    """``1/2 |w|^2 + C loss.exact``."""
-    gap: float
-    """How far the objective is from the dual one: never negative, 0 at the optimum."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class RegularizedLoss:
-    """The objective ``1/2 |w|^2 + C loss(Zw)``.
-
-    A width rounds the hinge off over it; without one the loss is the squared hinge.
-
-    Parameters
-    ----------
-    C : float
-        What multiplies the loss.
-    pairs : PairSet
-        The preferences.
-    rows : ItemRows
-        The rows of Z.
-    dense : (n_items, n_features), optional
-        Z itself, where its Hessian can be formed.
-    """
-
-    C: float
-    pairs: PairSet
-    rows: ItemRows
-    dense: FloatArray | None
-
-    @classmethod
-    def of(cls, Z: Matrix, pairs: PairSet, C: float) -> Self:
-        """Take dense or sparse rows."""
-        n_items, n_features = Z.shape
-        few = n_features <= FEW_FEATURES
-        if sparse.issparse(Z) and few and Z.nnz >= DENSE_ENOUGH * n_items * n_features:
-            Z = Z.toarray()
-        formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
-        return cls(C, pairs, as_rows(Z), Z if formed else None)
-
-    def loss(self, scores: FloatArray, width: float | None) -> SmoothedLoss:
-        """Return the loss of the scores."""
-        if width is None:
-            return squared_hinge(self.pairs, scores)
-        return smoothed_hinge(self.pairs, scores, width)
-
-    def iterate(self, w: FloatArray, width: float | None) -> NewtonIterate:
-        """Return all that belongs to weights."""
-        scores = self.rows.product(w)
-        return self.complete(w, scores, self.loss(scores, width))
-
-    def complete(self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss) -> NewtonIterate:
-        """Add gradient, objectives and gap to weights whose scores and loss are known."""
-        gradient = w + self.C * self.rows.transposed(loss.slope)
-        half_norm = float(w @ w) / 2.0
-        return NewtonIterate(
-            w,
-            scores,
-            loss,
-            gradient,
-            half_norm + self.C * loss.smooth,
-            half_norm + self.C * loss.exact,  # eq. svm-problem
-            float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap,  # eq. svm-gap
-        )
-
-    def hessian(self, loss: SmoothedLoss) -> FloatArray:
-        """Return ``I + C Z'HZ`` with H the second derivative of the loss by the scores."""
-        assert self.dense is not None
-        G = loss.laplacian.gram(self.dense)
-        G *= self.C * loss.curvature
-        G.flat[:: len(G) + 1] += 1.0
-        return G
-
-    def hessian_product(self, loss: SmoothedLoss, v: FloatArray) -> FloatArray:
-        """Return ``(I + C Z'HZ) v`` without the matrix."""
-        bent = self.rows.transposed(loss.laplacian @ self.rows.product(v))
-        return v + self.C * loss.curvature * bent
-
-
-@final
-@dataclass(eq=False)
-class NewtonSystems:
-    """Solve ``(I + C Z'HZ) x = b`` at one iterate after another.
-
-    By conjugate gradients, and by Cholesky where the Hessian can be formed: for few features at
-    once, else from where conjugate gradients need many products. Beyond that point systems only get
-    harder, and exact steps are fewer.
-
-    Parameters
-    ----------
-    objective : RegularizedLoss
-        What is minimised.
-    max_products : int
-        How many products with the Hessian are worth making in one step; 0 once it is formed.
-    """
-
-    objective: RegularizedLoss
-    max_products: int
-
-    @classmethod
-    def of(cls, objective: RegularizedLoss) -> Self:
-        """Begin with as many products as are worth it."""
-        n_features = objective.rows.n_features
-        if objective.dense is None:
-            return cls(objective, MAX_PRODUCTS)
-        few = n_features <= FEW_FEATURES
-        return cls(objective, 0 if few else int(PRODUCTS_PER_FEATURE * n_features))
-
-    def solve(
-        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
-    ) -> FloatArray:
-        """Return about ``(I + C Z'HZ)^-1 b``, with a residual of ``tol`` times b at most."""
-
-        def product(v: FloatArray) -> FloatArray:
-            return self.objective.hessian_product(loss, v)
-
-        x, is_solved = solve_by_products(product, b, tol, self.max_products, interrupts)
-        if is_solved or self.objective.dense is None:
-            return x
-        self.max_products = 0
-        try:
-            factor = cho_factor(self.objective.hessian(loss), check_finite=False)
-            return cho_solve(factor, b, check_finite=False)
-        except LinAlgError:  # C is so large that rounding errors make up more than the identity
-            return solve_by_products(product, b, tol, MAX_PRODUCTS, interrupts)[0]
-
-
-def solve_by_products(
-    product: Callable[[FloatArray], FloatArray],
-    b: FloatArray,
-    tol: float,
-    max_products: int,
-    interrupts: Interrupts,
-) -> tuple[FloatArray, bool]:
-    """Solve a positive definite system by conjugate gradients until interrupted.
-
-    Every iterate after the first product is a direction of descent.
-
-    Parameters
-    ----------
-    product
-        Multiplies a vector by the matrix.
-    b : (n_features,)
-        The right-hand side.
-    tol : float
-        Solved when the residual is this share of b.
-    max_products : int
-        Number of products at most.
-    interrupts : Interrupts
-        Whether Ctrl-C was pressed.
-
-    Returns
-    -------
-    x : (n_features,)
-    is_solved : bool
-        False if the products did not suffice.
-    """
-    x, r, p = np.zeros_like(b), b.copy(), b.copy()
-    square = float(r @ r)
-    goal = tol**2 * square
-    for _ in range(max_products):
-        q = product(p)
-        step = square / float(p @ q)
-        x += step * p
-        r -= step * q
-        last, square = square, float(r @ r)
-        if square <= goal or interrupts.pending:
-            return x, True
-        p = r + (square / last) * p
-    return x, False
 
 
 def line_search(
@@ -332,6 +140,22 @@ def line_search(
     return None
 
 
+def _stages(descent: "NewtonDescent") -> list[float]:
+    """Return rising values of C up to the one wanted, from where Newton steps are easy.
+
+    Far from the optimum a large C lets few pairs stay violated, and steps become short. Where the
+    Hessian can be formed at once steps are cheap, and the hinge has its width to begin with.
+    """
+    C, here, systems = descent.objective.C, descent.iterate, descent.systems
+    if systems.max_products == 0 or descent.width is not None:
+        return [C]
+    g = here.gradient
+    square = float(g @ g)
+    curved = float(g @ (descent.objective.hessian(here.loss) @ g)) if square > 0.0 else 0.0
+    n_stages = int(np.log10(max(1.0, curved / (EASY * max(square, TINY)))))
+    return [*(C * 0.1**k for k in range(n_stages, 0, -1)), C]
+
+
 @final
 @dataclass(eq=False)
 class NewtonDescent:
@@ -349,6 +173,18 @@ class NewtonDescent:
         self.best = self.iterate
         self.bound = self.iterate.objective - self.iterate.gap
         self.narrowest = 0.0 if self.width is None else NARROWEST * self.width
+
+    def move_to(self, C: float, rule: StoppingRule) -> None:
+        """Go on from here with another C."""
+        self.rule = rule
+        if self.objective.C == C:
+            return
+        here = self.iterate
+        self.objective = replace(self.objective, C=C)
+        self.systems.objective = self.objective
+        self.iterate = self.objective.complete(here.w, here.scores, here.loss)
+        self.best, self.bound = self.iterate, self.iterate.objective - self.iterate.gap
+        self.n_idle_steps = 0
 
     @property
     def gap(self) -> float:

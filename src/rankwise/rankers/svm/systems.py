@@ -1,0 +1,323 @@
+"""The regularised loss of RankSVM, and the systems of equations that its Newton steps solve."""
+
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.graph.pair_sums import BandLaplacian, PairSet
+from rankwise.rankers.svm.losses import SmoothedLoss, smoothed_hinge, squared_hinge
+from rankwise.solve.iteration import Interrupts
+from rankwise.solve.rows import StoredRows, as_rows
+
+FEW_FEATURES = 512
+"""Up to so many features the Hessian is formed, which then costs no more than products with it."""
+
+MANY_FEATURES = 4096
+"""Up to so many it is formed once products with it have become many."""
+
+PRODUCTS_PER_FEATURE = 0.01
+"""When a system takes more products than this, Hessians are formed from there on; as measured."""
+
+DENSE_ENOUGH = 0.2
+"""Sparse rows with few features and this share of entries are held as a dense array."""
+
+WORTH_COPYING = 0.7
+"""Rows without a pair are left out where no more than this share of the rows remains."""
+
+FEW_PRODUCTS = 20
+"""When a system takes more products than this, it is solved in the span of the pairs."""
+
+PRODUCTS_PER_CHECK = 5
+"""The residual in the span of the pairs takes a product of its own, so it is not always formed."""
+
+MAX_PRODUCTS = 250
+"""Products with the Hessian in one step, at most."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NewtonIterate:
+    """Weights and what belongs to them."""
+
+    w: FloatArray
+    scores: FloatArray
+    loss: SmoothedLoss
+    gradient: FloatArray
+    """Of the smooth objective."""
+    smooth_objective: float
+    """``1/2 |w|^2 + C loss.smooth``."""
+    objective: float
+    """``1/2 |w|^2 + C loss.exact``."""
+    gap: float
+    """How far the objective is from the dual one: never negative, 0 at the optimum."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RegularizedLoss:
+    """The objective ``1/2 |w|^2 + C loss(Zw)``.
+
+    A width rounds the hinge off over it; without one the loss is the squared hinge.
+
+    Parameters
+    ----------
+    C : float
+        What multiplies the loss.
+    pairs : PairSet
+        The preferences.
+    rows : StoredRows
+        The rows of Z.
+    dense : (n_items, n_features), optional
+        Z itself, where its Hessian can be formed.
+    """
+
+    C: float
+    pairs: PairSet
+    rows: StoredRows
+    dense: FloatArray | None
+
+    @classmethod
+    def of(cls, Z: Matrix, pairs: PairSet, C: float) -> Self:
+        """Take dense or sparse rows."""
+        n_items, n_features = Z.shape
+        few = n_features <= FEW_FEATURES
+        if sparse.issparse(Z) and few and Z.nnz >= DENSE_ENOUGH * n_items * n_features:
+            Z = Z.toarray()
+        formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
+        return cls(C, pairs, as_rows(Z), Z if formed else None)
+
+    def loss(self, scores: FloatArray, width: float | None) -> SmoothedLoss:
+        """Return the loss of the scores."""
+        if width is None:
+            return squared_hinge(self.pairs, scores)
+        return smoothed_hinge(self.pairs, scores, width)
+
+    def iterate(self, w: FloatArray, width: float | None) -> NewtonIterate:
+        """Return all that belongs to weights."""
+        scores = self.rows.product(w)
+        return self.complete(w, scores, self.loss(scores, width))
+
+    def complete(self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss) -> NewtonIterate:
+        """Add gradient, objectives and gap to weights whose scores and loss are known."""
+        gradient = w + self.C * self.rows.transposed(loss.slope)
+        half_norm = float(w @ w) / 2.0
+        return NewtonIterate(
+            w,
+            scores,
+            loss,
+            gradient,
+            half_norm + self.C * loss.smooth,
+            half_norm + self.C * loss.exact,  # eq. svm-problem
+            float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap,  # eq. svm-gap
+        )
+
+    def hessian(self, loss: SmoothedLoss) -> "Hessian":
+        """Return ``I + C Z'HZ`` with H the second derivative of the loss by the scores."""
+        return Hessian.of(self.rows, loss.laplacian, self.C * loss.curvature)
+
+    def formed_hessian(self, loss: SmoothedLoss) -> FloatArray:
+        """Return the Hessian as a matrix."""
+        assert self.dense is not None
+        G = loss.laplacian.gram(self.dense)
+        G *= self.C * loss.curvature
+        G.flat[:: len(G) + 1] += 1.0
+        return G
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Hessian:
+    """The matrix ``I + c Z'LZ`` by its products, over the items that are in a pair.
+
+    Parameters
+    ----------
+    rows : StoredRows
+        The rows of Z.
+    laplacian : BandLaplacian
+        L.
+    c : float
+        The factor of the second term.
+    """
+
+    rows: StoredRows
+    laplacian: BandLaplacian
+    c: float
+
+    @classmethod
+    def of(cls, rows: StoredRows, laplacian: BandLaplacian, c: float) -> Self:
+        """Leave out rows without a pair where they are many."""
+        items, among_them = laplacian.joined()
+        if len(items) > WORTH_COPYING * rows.n_items:
+            return cls(rows, laplacian, c)
+        return cls(rows.take(items), among_them, c)
+
+    def __matmul__(self, v: FloatArray) -> FloatArray:
+        return v + self.c * self.rows.transposed(self.laplacian @ self.rows.product(v))
+
+
+@final
+@dataclass(eq=False)
+class NewtonSystems:
+    """Solve ``(I + C Z'HZ) x = b`` at one iterate after another.
+
+    By conjugate gradients while these need few products. From there on, since systems only get
+    harder: by Cholesky where the Hessian can be formed, which it is at once for few features, and
+    in the span of the pairs where it cannot.
+
+    Parameters
+    ----------
+    objective : RegularizedLoss
+        What is minimised.
+    max_products : int
+        How many products with the Hessian are worth making in one step; 0 when they no longer are.
+    is_spanned : bool
+        Whether the span of the pairs is worth trying.
+    """
+
+    objective: RegularizedLoss
+    max_products: int
+    is_spanned: bool = True
+
+    @classmethod
+    def of(cls, objective: RegularizedLoss) -> Self:
+        """Begin with as many products as are worth it."""
+        n_features = objective.rows.n_features
+        if objective.dense is None:
+            return cls(objective, FEW_PRODUCTS)
+        few = n_features <= FEW_FEATURES
+        return cls(objective, 0 if few else int(PRODUCTS_PER_FEATURE * n_features))
+
+    def solve(
+        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
+    ) -> FloatArray:
+        """Return about ``(I + C Z'HZ)^-1 b``, with a residual of ``tol`` times b at most."""
+        if self.max_products > 0:
+            hessian = self.objective.hessian(loss)
+            x, is_solved = solve_by_products(hessian, b, tol, self.max_products, interrupts)
+            if is_solved:
+                return x
+            self.max_products = 0
+        if self.objective.dense is None:
+            return self._solve_by_many_products(loss, b, tol, interrupts)
+        try:
+            factor = cho_factor(self.objective.formed_hessian(loss), check_finite=False)
+            return cho_solve(factor, b, check_finite=False)
+        except LinAlgError:  # C is so large that rounding errors make up more than the identity
+            return self._solve_by_many_products(loss, b, tol, interrupts)
+
+    def _solve_by_many_products(
+        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
+    ) -> FloatArray:
+        hessian = self.objective.hessian(loss)
+        if self.is_spanned:
+            x, self.is_spanned = solve_in_span(hessian, b, tol, MAX_PRODUCTS, interrupts)
+            if self.is_spanned:
+                return x
+        return solve_by_products(hessian, b, tol, MAX_PRODUCTS, interrupts)[0]
+
+
+def solve_in_span(
+    hessian: Hessian, b: FloatArray, tol: float, max_products: int, interrupts: Interrupts
+) -> tuple[FloatArray, bool]:
+    r"""Solve ``(I + c Z'LZ) x = b`` in the span of the pairs, one unknown for each item.
+
+    The solution is ``x = b - Z'Lu``, where u solves eq. svm-span, which is found by conjugate
+    gradients. Scaled by the degrees its matrix is nearly K where most items are in many pairs.
+    How large C is then hardly matters.
+
+    Parameters
+    ----------
+    hessian : Hessian
+        The matrix.
+    b, tol, max_products, interrupts
+        As in `solve_by_products`.
+
+    Returns
+    -------
+    x : (n_features,)
+    is_solved : bool
+        False if the products did not suffice.
+    """
+    rows, L, c = hessian.rows, hessian.laplacian, hessian.c
+    scale = _span_scale(hessian)
+    r = L @ rows.product(b)  # eq. svm-span
+    goal, pull = tol * float(np.sqrt(b @ b)), np.zeros_like(r)
+    p = s = scale * r
+    size, is_solved = float(r @ s), False
+    for k in range(1, max_products + 1):
+        if size == 0.0:
+            is_solved = True
+            break
+        lead = L @ p
+        q = L @ (p / c + rows.product(rows.transposed(lead)))
+        step = size / float(p @ q)
+        pull += step * lead
+        r -= step * q
+        if k % PRODUCTS_PER_CHECK == 0 or interrupts.pending:
+            residual = c * rows.transposed(r)
+            is_solved = interrupts.pending or float(np.sqrt(residual @ residual)) <= goal
+            if is_solved:
+                break
+        s = scale * r
+        last, size = size, float(r @ s)
+        p = s + (size / last) * p
+    return b - rows.transposed(pull), is_solved
+
+
+def _span_scale(hessian: Hessian) -> FloatArray:
+    """Return the inverse diagonal of eq. svm-span for K of equal entries on the diagonal alone."""
+    rows, degree = hessian.rows, hessian.laplacian.diagonal()
+    mean_square = float(rows.squares(np.ones(rows.n_items)).sum()) / max(1, rows.n_items)
+    scale = np.zeros_like(degree)
+    joined = degree > 0.0
+    scale[joined] = 1.0 / (degree * (1.0 / hessian.c + mean_square * degree))[joined]
+    return scale
+
+
+def solve_by_products(
+    matrix: Hessian,
+    b: FloatArray,
+    tol: float,
+    max_products: int,
+    interrupts: Interrupts,
+) -> tuple[FloatArray, bool]:
+    """Solve a positive definite system by conjugate gradients until interrupted.
+
+    Every iterate after the first product is a direction of descent.
+
+    Parameters
+    ----------
+    matrix : Hessian
+        The matrix by its products.
+    b : (n_features,)
+        The right-hand side.
+    tol : float
+        Solved when the residual is this share of b.
+    max_products : int
+        Number of products at most.
+    interrupts : Interrupts
+        Whether Ctrl-C was pressed.
+
+    Returns
+    -------
+    x : (n_features,)
+    is_solved : bool
+        False if the products did not suffice.
+    """
+    x, r, p = np.zeros_like(b), b.copy(), b.copy()
+    square = float(r @ r)
+    goal = tol**2 * square
+    for _ in range(max_products):
+        q = matrix @ p
+        step = square / float(p @ q)
+        x += step * p
+        r -= step * q
+        last, square = square, float(r @ r)
+        if square <= goal or interrupts.pending:
+            return x, True
+        p = r + (square / last) * p
+    return x, False
