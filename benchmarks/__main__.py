@@ -1,6 +1,8 @@
 """Run speed tables and write them to RESULTS.md: ``python -m benchmarks [name ...]``.
 
-Without names all tables are run. Tables that are not run keep what was recorded before. A module
+Without names all tables are run. Tables that are not run keep what was recorded before. After each
+table the jobs whose ratio got worse than the one recorded before are named; the exit status stays
+0, since a busy machine is no mistake. A module
 has a function ``table()``, which returns rows of ratios, or, where it is listed in ``SECTIONS``, a
 function ``section()``, which returns its part of the results as it stands.
 """
@@ -12,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from benchmarks.harness import machine_facts, markdown
+from benchmarks.harness import machine_facts, markdown, regressions
 
 TABLES = {
     "rankrls": "RankRLS in closed form",
@@ -51,11 +53,13 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"unknown tables {unknown}; there are {sorted(TABLES)}")
     for name in names or [name for name in TABLES if _can_run(name)]:
-        section = _run(name)
-        sections = {**_recorded(), TABLES[name]: section}
+        section, before = _run(name), _recorded()
+        sections = {**before, TABLES[name]: section}
         ordered = [sections[title] for title in TABLES.values() if title in sections]
         RESULTS.write_text("\n".join([HEAD, *ordered]))
         print(section)
+        for line in regressions(before.get(TABLES[name], ""), section):
+            print(line)
 
 
 def _can_run(name: str) -> bool:

@@ -98,6 +98,47 @@ def markdown(title: str, rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+SPREAD = 1.25
+"""Ratios of one job on one machine differ by up to this factor from run to run."""
+
+
+def regressions(recorded: str, new: str) -> list[str]:
+    """Name the jobs that got slower by more than the spread, given two tables as Markdown.
+
+    A job is as slow as the time it takes in that of what it is compared with. Jobs that are new
+    are passed over.
+    """
+    before, lines = _slowness(recorded), []
+    for job, slowness in _slowness(new).items():
+        slower = slowness / before.get(job, slowness)
+        if slower > SPREAD:
+            times = f"{before[job]:.3g} of the other's time before, now {slowness:.3g}"
+            lines.append(f"slower by {slower:.2f}x: {job[0]}, against {job[1]}: {times}")
+    return lines
+
+
+def _slowness(table: str) -> dict[tuple[str, str], float]:
+    """Return our time over the other by job and what it is compared with."""
+    found: dict[tuple[str, str], float] = {}
+    named = ""
+    for line in table.splitlines():
+        cells = dict(zip(HEADER, (c.strip() for c in line.strip("|").split("|")), strict=False))
+        ours, other = (_as_number(cells.get(f"{who} (s)", "")) for who in ("ours", "other"))
+        if ours > 0 and other > 0:
+            job = cells["job"]
+            is_same = job.startswith("the same")
+            named = named if is_same else job
+            found[f"{named}: {job}" if is_same else job, cells["against"]] = ours / other
+    return found
+
+
+def _as_number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
 def machine_facts(packages: Sequence[str]) -> str:
     """Return the machine and the versions, one line each."""
     lines = [f"- {platform.machine()}, {_cpu()}, Python {platform.python_version()}"]

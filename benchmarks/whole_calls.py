@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, cpu_minima, markdown
-from rankwise import NDCG, Gaussian, LinearRankRLS, RankRLS, RankRLSCV, evaluate
+from rankwise import NDCG, Gaussian, LinearRankRLS, RankRLS, RankRLSCV, RankSVM, evaluate
 
 PEERS = ["lightgbm"]
 GRID = 2.0 ** np.arange(-10, 11)
@@ -107,7 +107,25 @@ def word_rows() -> list[Row]:
         "none",
         repeats=2,
     )
-    return [grid, one_topic]
+    T.data /= np.repeat(np.sqrt(T.multiply(T).sum(axis=1)), np.diff(T.indptr))
+    return [grid, one_topic, *margin_rows(T, topic)]
+
+
+def margin_rows(T, topic) -> list[Row]:
+    """Return RankSVM on rows of length 1; its C multiplies pairs, of which an item is in many."""
+
+    def compare(loss, C, bar) -> Row:
+        return row(
+            f"RankSVM, {loss}, C = {C:g}, one topic, rows of length 1, 11,293 x 42,254",
+            lambda: RankSVM(C, loss=loss).fit(T, topic),
+            "LinearSVC as classifier",
+            lambda: LinearSVC().fit(T, topic),
+            bar,
+            repeats=2,
+        )
+
+    squared = [compare("squared_hinge", C, "at most 3x") for C in (1e-3, 1.0)]
+    return [*squared, compare("hinge", 1.0, "none")]
 
 
 def table() -> list[Row]:

@@ -1,0 +1,30 @@
+"""The speed tables name what got slower."""
+
+import math
+
+from benchmarks.harness import Row, markdown, regressions
+
+
+def table(**seconds):
+    rows = [Row(job, "a peer", "none", s, 2.0, s / 2.0) for job, s in seconds.items()]
+    rows.append(Row("the same", "a peer", "none", 1.0, seconds["slow"], seconds["slow"]))
+    rows.append(Row("no peer", "none", "none", 1.0, math.nan, math.nan))
+    return markdown("Table", rows)
+
+
+def test_a_job_that_got_slower_beyond_the_spread_is_named():
+    before, now = table(steady=1.0, slow=1.0, faster=1.0), table(steady=1.2, slow=2.0, faster=0.5)
+    (line,) = regressions(before, now)
+    assert line == ("slower by 2.00x: slow, against a peer: 0.5 of the other's time before, now 1")
+
+
+def test_the_same_job_is_known_by_the_one_above_it():
+    lines = regressions(table(fast=1.0, slow=2.0), table(fast=1.0, slow=1.0))
+    assert lines == [
+        "slower by 2.00x: slow: the same, against a peer: 0.5 of the other's time before, now 1"
+    ]
+
+
+def test_new_jobs_and_missing_tables_are_passed_over():
+    assert regressions("", table(slow=1.0)) == []
+    assert regressions(table(slow=1.0), table(slow=1.0, another=9.0)) == []
