@@ -153,7 +153,7 @@ def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not one of the named choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
         raise InvalidInputError(f"`{name}` must be one of {known}: got {value!r}.")
 

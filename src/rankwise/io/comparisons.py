@@ -131,7 +131,12 @@ def read_comparisons(
     if isinstance(source, ComparisonTable):
         return source
     found = _Columns(_columns_of(source), columns or ComparisonColumns())
-    return found.table(names)
+    try:
+        return found.table(names)
+    except DataFileError as error:
+        if isinstance(source, str | os.PathLike):
+            raise DataFileError(f"{os.fspath(source)}: {error}") from None
+        raise
 
 
 def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:

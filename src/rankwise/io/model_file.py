@@ -134,7 +134,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     Traceback (most recent call last):
     rankwise.core.errors.ModelFileError: ...ranker.model: expected a model saved by rankwise, got...
     """
-    text, tensors = _load(path)
+    text, tensors = _load(os.fspath(path))  # a number would be taken for an open file
     try:
         document = json.loads(text)
         _refuse_later_format(path, document)

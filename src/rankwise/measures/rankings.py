@@ -263,7 +263,7 @@ def many_vectors(scores: ArrayLike, n_items: int) -> FloatArray:
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"`{name}` must hold numbers, one per item: {error}.") from error
 
 

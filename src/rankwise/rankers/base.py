@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, sum_by
 from rankwise.core.checks import (
@@ -35,6 +35,7 @@ from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.frame_columns import read_columns_in, reads_columns
 from rankwise.rankers.storage import save
+from rankwise.transformers.base import check_rows
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -342,18 +343,15 @@ class PointRanker(Ranker, ABC):
     def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
         """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
         refuse_unusable_rows(X)
-        try:
-            rows = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                order="C" if reset else None,
-                ensure_min_samples=2 if reset else 1,
-            )
-        except OverflowError as error:
-            raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
+        rows = check_rows(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C" if reset else None,
+            ensure_min_samples=2 if reset else 1,
+        )
         if reset:
             refuse_huge_rows(rows)
             self.__dict__.pop("zero_based_", None)

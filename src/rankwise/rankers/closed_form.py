@@ -45,7 +45,8 @@ class ClosedFormRanker(PointRanker, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.input_tags.pairwise = self.kernel in ("precomputed", Precomputed())
+        is_named = isinstance(self.kernel, str | Kernel)
+        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
         return tags
 
     def _keep_solution(

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.rankers.base import Ranker
+from rankwise.transformers.base import check_rows
 
 
 @final
@@ -76,7 +77,8 @@ class RankerPipeline(Ranker):
         sample_weight : (n_items,), optional
             Weights of the items, for the ranker.
         """
-        if not self.steps or not _asks(self.steps[-1], "score"):
+        is_sequence = isinstance(self.steps, list | tuple)
+        if not is_sequence or not self.steps or not _asks(self.steps[-1], "score"):
             raise InvalidInputError(
                 f"`steps` must end in a ranker: got {self.steps!r}. Put transformers before it."
             )
@@ -117,7 +119,7 @@ class RankerPipeline(Ranker):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
         """Check the shape and the names only: what rows may hold is for the first step to say."""
-        return validate_data(
+        return check_rows(
             self,
             X,
             reset=reset,

@@ -21,9 +21,7 @@ PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
 
 def as_measure(measure: Measure | str | None) -> Measure:
     """Return the measure that a value or a name stands for; Concordance when there is none."""
-    if measure is None:
-        return Concordance
-    return parse_measure(measure) if isinstance(measure, str) else measure
+    return Concordance if measure is None else parse_measure(measure)
 
 
 def judge_scores(

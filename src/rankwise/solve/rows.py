@@ -384,7 +384,7 @@ class DenseRows(StoredRows):
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the rows first to last in blocks of float64 without the offset."""
-        n_rows = max(1, BLOCK_BYTES // (8 * self.n_features))
+        n_rows = max(1, BLOCK_BYTES // (8 * max(1, self.n_features)))
         buffer = np.empty((n_rows, self.n_features))
         for begin in range(first, last, n_rows):
             rows = slice(begin, min(begin + n_rows, last))

@@ -112,9 +112,17 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
         """Return rows as floats in C order; blanks are allowed."""
-        return validate_data(
+        return check_rows(
             self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
         )
+
+
+def check_rows(owner: Any, X: Any, **options: Any) -> Any:
+    """Return rows as scikit-learn checks them; numbers beyond all floats are refused too."""
+    try:
+        return validate_data(owner, X, **options)
+    except OverflowError as error:
+        raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
 
 
 def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:

@@ -5,13 +5,12 @@ from typing import Any, Literal, TypeAlias, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
 from rankwise.core.queries import Queries
 from rankwise.transformers._kernels import add_powers, find_extremes, shift_and_scale
-from rankwise.transformers.base import QueryTransformer, of_queries, refuse_sparse_rows
+from rankwise.transformers.base import QueryTransformer, check_rows, of_queries, refuse_sparse_rows
 from rankwise.transformers.columns import quantiles_within_queries, ranks_within_queries
 
 Scale: TypeAlias = Literal["min_max", "standard", "robust", "max_abs"]
@@ -62,7 +61,7 @@ class WithinQueryScaler(QueryTransformer):
         if self.scale != "max_abs":
             owner = f"WithinQueryScaler(scale={self.scale!r})"
             refuse_sparse_rows(X, owner, "Use scale='max_abs', or X.toarray().")
-        return validate_data(
+        return check_rows(
             self,
             X,
             reset=reset,

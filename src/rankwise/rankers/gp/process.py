@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
 from rankwise.core.checks import check_choice, check_pairs
@@ -34,6 +34,7 @@ from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_items, suggest_pairs
 from rankwise.rankers.leaderboard import Leaderboard, check_level
+from rankwise.transformers.base import check_rows
 
 MAX_SEQUENTIAL = 500
 """New comparisons up to which their sites are found one after the other."""
@@ -546,7 +547,7 @@ class ProcessRanker(Ranker, ABC):
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
         """Return dense rows; ``reset`` is for training rows."""
-        rows = validate_data(
+        rows = check_rows(
             self,
             X,
             reset=reset,

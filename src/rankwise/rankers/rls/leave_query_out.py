@@ -194,7 +194,7 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
     """
     Z, C, starts = problem.Z, problem.targets, problem.starts
     n, n_outputs = Z.shape[1], C.shape[1]
-    size = max(1, min(CHUNK_BYTES // (16 * n * n), -(-folds.n_folds // (4 * n_threads()))))
+    size = max(1, min(CHUNK_BYTES // (16 * max(1, n * n)), -(-folds.n_folds // (4 * n_threads()))))
     chunks = [slice(a, min(a + size, folds.n_folds)) for a in range(0, folds.n_folds, size)]
     bounds = [slice(starts[c.start], starts[c.stop]) for c in chunks]
     bounds.append(slice(starts[-1], len(problem.order)))  # what no fold holds out

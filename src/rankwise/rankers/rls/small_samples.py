@@ -414,7 +414,10 @@ def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
 
 def _check_rows(X: Any) -> Matrix:
     refuse_unusable_rows(X)
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    try:
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    except OverflowError as error:
+        raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
 
 
 def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:

@@ -1,0 +1,62 @@
+"""What the fuzzers found, one case each."""
+
+import numpy as np
+import pytest
+
+import rankwise
+from problems import problem
+from rankwise import (
+    InvalidInputError,
+    RankerPipeline,
+    RankRLS,
+    RankRLSCV,
+    WithinQueryEncoder,
+    WithinQueryScaler,
+)
+from rankwise.io import read_comparisons
+
+P = problem(seed=0, sizes=(4, 3, 5))
+
+
+@pytest.mark.parametrize("measure", [b"NDCG", 3, np.zeros(3), iter("a")], ids=repr)
+def test_a_measure_is_a_measure_or_its_name(measure):
+    with pytest.raises(InvalidInputError, match="measure"):
+        RankRLSCV([0.1, 1.0], measure=measure).fit(P.X, P.y, P.qid)
+
+
+def test_a_choice_is_a_text_and_no_array():
+    with pytest.raises(InvalidInputError, match="`cost` must be one of"):
+        RankRLS(cost=np.ones(3)).fit(P.X, P.y, P.qid)
+
+
+@pytest.mark.parametrize("transformer", [WithinQueryScaler, WithinQueryEncoder])
+def test_numbers_beyond_all_floats_are_refused(transformer):
+    with pytest.raises(ValueError, match="fit a float|2D array"):
+        transformer().fit(10**400, P.y, qid=P.qid)
+    with pytest.raises(InvalidInputError, match="`scores` must hold numbers"):
+        rankwise.evaluate(P.y, [10**400] * len(P.y), P.qid)
+    with pytest.raises(InvalidInputError, match="`X` must hold numbers that fit a float"):
+        rankwise.leave_pair_out_auc(10**400, P.y > 0)
+
+
+def test_basis_rows_that_span_nothing_are_no_division_by_zero():
+    basis = np.full((3, P.X.shape[1]), 1e-320)
+    ranker = RankRLSCV([0.1, 1.0], basis=basis).fit(P.X, P.y, P.qid)
+    assert np.ptp(ranker.predict(P.X)) == 0.0
+
+
+def test_the_steps_of_a_pipeline_are_a_list():
+    with pytest.raises(InvalidInputError, match="`steps` must end in a ranker"):
+        RankerPipeline({"a": RankRLS()}).fit(P.X, P.y, P.qid)
+
+
+def test_a_number_is_no_path_of_a_model():
+    with pytest.raises(TypeError, match="PathLike"):
+        rankwise.load(1)  # would read, and close, standard output
+
+
+def test_comparisons_that_cannot_be_read_are_named(tmp_path):
+    path = tmp_path / "matches.csv"
+    path.write_text("who,whom\na,b\n")
+    with pytest.raises(rankwise.DataFileError, match=r"matches\.csv: Comparisons must"):
+        read_comparisons(path)
