@@ -93,3 +93,43 @@ def _other_values(array, rng):
         lowest = np.iinfo(changed.dtype).min if changed.dtype.kind in "iu" else False
         changed[at] = [largest, lowest, 0, 1][rng.integers(4)]
     return changed
+
+
+TOKENS = [
+    b"", b" ", b"\n", b"\r\n", b"\t", b":", b"::", b"#", b",", b'"', b"'", b";", b"|", b"qid:",
+    b"qid:-1", b"0:1", b"1:", b":1", b"-1:2", b"2147483647:1", b"2147483648:1",
+    b"99999999999999999999:1", b"nan", b"NaN", b"inf", b"-inf", b"1e400", b"-1e-400", b"0x10",
+    b"1_000", b"+1", b"--1", b"1e", b".", b"1.", b".5", b"1,5", b"\x00", b"\xff\xfe",
+    b"\xef\xbb\xbf", b"\xc3\xa9", b"\xf0\x9f\x8d\x93", b"9" * 400, b"1" + b"0" * 30, b"true",
+    b"None", b"NULL", b"NA", b"a" * 3000, b"=1+1", b"winner", b"label",
+]  # fmt: skip
+"""What goes wrong in text files."""
+
+
+def mutated_text(text, rng):
+    """Return bytes in which one to four places are changed."""
+    for _ in range(rng.integers(1, 5)):
+        text = _mutated_once(text, rng)
+    return text
+
+
+def _mutated_once(text, rng):
+    at, end = np.sort(rng.integers(0, len(text) + 1, size=2))
+    end = min(end, at + 8)
+    token = TOKENS[rng.integers(len(TOKENS))]
+    return [
+        lambda: text[:at] + token + text[at:],
+        lambda: text[:at] + token + text[end:],
+        lambda: text[:at] + text[end:],
+        lambda: text[:at],
+        lambda: text[:at] + bytes([rng.integers(256)]) + text[at + 1 :],
+        lambda: text[:end] + text[at:],
+        lambda: _swapped_lines(text, rng),
+    ][rng.integers(7)]()
+
+
+def _swapped_lines(text, rng):
+    lines = text.split(b"\n")
+    i, j = rng.integers(len(lines), size=2)
+    lines[i], lines[j] = lines[j], lines[i]
+    return b"\n".join(lines)

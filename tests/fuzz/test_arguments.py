@@ -1,0 +1,165 @@
+"""Whatever is passed, the answer is a result or an error that says what to pass."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import rankwise
+from fuzz.mutations import N_CASES
+from problems import problem
+from rankwise import (
+    DORM,
+    DORMCV,
+    KPCRank,
+    KPCRankCV,
+    LinearRankRLS,
+    PreferenceGP,
+    PreferenceGraph,
+    Queries,
+    QueryKFold,
+    RankerPipeline,
+    RankingFactorization,
+    RankRLS,
+    RankRLSCV,
+    RankSVM,
+    WithinQueryEncoder,
+    WithinQueryImputer,
+    WithinQueryRanks,
+    WithinQueryScaler,
+)
+
+P = problem(seed=0, sizes=(4, 3, 5))
+N = len(P.y)
+PAIRS = [[0, 1], [2, 1], [3, 2], [4, 0]]
+
+
+class Odd:
+    """An object that is no number, no array and no text."""
+
+
+ODD = [
+    None, True, 0, 1, -1, 3, 2**31, 2**63, 10**30, 10**400, 0.5, -0.5, 1e-300, 1e300,
+    float("nan"), float("inf"), 1j, "", "a", "linear", "x" * 500, b"bytes", Odd(), Odd, [], {}, (),
+    [[]], [None], ["a", "b"], [Odd()], {"a": 1}, {1, 2}, range(3), np.float64("nan"), np.array(3.0),
+    np.zeros(0), np.zeros((0, 3)), np.zeros((N, 0)), np.zeros(N), np.full(N, np.nan),
+    np.full(N, np.inf), np.zeros((N, 1)), np.ones((N, 3)), np.ones((N, 3, 2)), np.ones((N - 1, 3)),
+    np.arange(N) % 2 == 0, np.array(["a"] * N), np.array([None] * N, dtype=object),
+    np.array([Odd()] * N, dtype=object), np.full((N, 3), 1e308), np.full((N, 3), 1e-320),
+    np.zeros(N, dtype=complex), np.zeros(N, dtype="datetime64[s]"), csr_array((N, 3)),
+    csr_array(P.X), [[1, 2], [3]], pd.DataFrame({"a": ["x"] * N}), pd.Series([pd.NA] * N),
+    np.ma.masked_all(N), np.matrix(np.ones((N, 3))), lambda x: x, iter([1, 2]), [[0, 0]], [[0, 99]],
+    [[-1, 0]], [[0.5, 1]], PAIRS, np.arange(N), -np.arange(N), np.full(N, 2**62), np.full(N, 1e18),
+    float, "NDCG @ 5", "NDCG @", "gaussian", "AUC", ["linear", "gaussian"], [1.0, -1.0], [0.1, 1.0],
+]  # fmt: skip
+
+RANKER = RankRLS().fit(P.X, P.y, P.qid)
+DATA = {"X": P.X, "y": P.y, "qid": P.qid}
+COMPARED = {"X": P.X, "pairs": PAIRS}
+RATINGS = {"R": csr_array(np.random.default_rng(0).integers(1, 5, size=(6, 5)).astype(float))}
+
+
+def fit(cls, **fixed):
+    """Return a call that splits its arguments between the constructor and ``fit``."""
+
+    def call(**arguments):
+        names = inspect.signature(cls.__init__).parameters
+        own = {name: value for name, value in arguments.items() if name in names}
+        rest = {name: value for name, value in arguments.items() if name not in names}
+        ranker = cls(**{**fixed, **own})
+        ranker.fit(*[rest.pop("R")] if "R" in rest else [], **rest)
+        return ranker
+
+    return call
+
+
+def names_of(cls):
+    return [n for n in inspect.signature(cls.__init__).parameters if n not in ("self", "progress")]
+
+
+def evaluate(**arguments):
+    return rankwise.evaluate(**arguments)
+
+
+TARGETS = {
+    "RankRLS": (fit(RankRLS), DATA, [*names_of(RankRLS), "sample_weight"]),
+    "RankRLS, pairs": (fit(RankRLS), COMPARED, ["pair_margin", "pair_weight"]),
+    "RankRLSCV": (fit(RankRLSCV), DATA, names_of(RankRLSCV)),
+    "LinearRankRLS": (fit(LinearRankRLS), DATA, [*names_of(LinearRankRLS), "sample_weight"]),
+    "KPCRank": (fit(KPCRank), DATA, names_of(KPCRank)),
+    "KPCRankCV": (fit(KPCRankCV), DATA, names_of(KPCRankCV)),
+    "RankSVM": (fit(RankSVM, max_iter=50), DATA, names_of(RankSVM)),
+    "PreferenceGP": (fit(PreferenceGP), COMPARED, names_of(PreferenceGP)),
+    "DORM": (fit(DORM, max_iter=20), DATA, names_of(DORM)),
+    "DORMCV": (fit(DORMCV, max_iter=20), DATA, names_of(DORMCV)),
+    "RankingFactorization": (
+        fit(RankingFactorization, n_components=2, max_iter=2), RATINGS,
+        names_of(RankingFactorization),
+    ),
+    "RankerPipeline": (fit(RankerPipeline, steps=[RankRLS()]), DATA, names_of(RankerPipeline)),
+    "WithinQueryScaler": (fit(WithinQueryScaler), DATA, names_of(WithinQueryScaler)),
+    "WithinQueryRanks": (fit(WithinQueryRanks), DATA, names_of(WithinQueryRanks)),
+    "WithinQueryEncoder": (fit(WithinQueryEncoder), DATA, names_of(WithinQueryEncoder)),
+    "WithinQueryImputer": (fit(WithinQueryImputer), DATA, names_of(WithinQueryImputer)),
+    "predict": (RANKER.predict, {"X": P.X}, []),
+    "rank": (lambda X, qid: RANKER.rank(X, qid=qid), {"X": P.X, "qid": P.qid}, []),
+    "score": (lambda X, y, qid: RANKER.score(X, y, qid=qid), DATA, []),
+    "evaluate": (
+        evaluate, {"y": P.y, "scores": P.X[:, 0], "qid": P.qid, "measures": ["NDCG"]},
+        ["sample_weight"],
+    ),
+    "parse_measure": (rankwise.parse_measure, {"text": "NDCG @ 5"}, []),
+    "leave_pair_out_auc": (
+        rankwise.leave_pair_out_auc, {"X": P.X, "y": P.y > P.y.mean()}, ["alpha", "kernel"]
+    ),
+    "leaderboard": (rankwise.leaderboard, {"comparisons": [("a", "b"), ("b", "c")]}, []),
+    "Queries": (Queries.from_qid, {"qid": P.qid}, []),
+    "PreferenceGraph": (PreferenceGraph.from_scores, {"y": P.y, "qid": P.qid}, ["cost", "ties"]),
+    "QueryKFold": (
+        lambda n_splits, groups: list(QueryKFold(n_splits).split(P.X, P.y, groups)),
+        {"n_splits": 2, "groups": P.qid}, [],
+    ),
+    "Gaussian": (lambda gamma: rankwise.Gaussian(gamma)(P.X, P.X), {"gamma": 0.5}, []),
+    "Polynomial": (
+        lambda degree, coef0: rankwise.Polynomial(degree, gamma=1.0, coef0=coef0)(P.X, P.X),
+        {"degree": 2, "coef0": 1.0}, [],
+    ),
+    "load": (rankwise.load, {"path": "no such file"}, []),
+}  # fmt: skip
+ALLOWED = (ValueError, TypeError, rankwise.RankwiseError, OSError, MemoryError)
+CASES = N_CASES // len(TARGETS) or 80
+
+
+def one_change(given, others, rng):
+    """Replace or add one argument, sometimes two."""
+    changed = dict(given)
+    for _ in range(1 + (rng.integers(4) == 0)):
+        names = [*given, *others]
+        changed[names[rng.integers(len(names))]] = ODD[rng.integers(len(ODD))]
+    return changed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TARGETS)
+def test_odd_arguments_give_a_result_or_say_what_to_pass(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some arguments are paths
+    call, given, others = TARGETS[name]
+    rng = np.random.default_rng(N_CASES)
+    refused = 0
+    if name != "load":
+        call(**given)
+    for _ in range(CASES):
+        arguments = one_change(given, others, rng)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                call(**arguments)
+            except ALLOWED as error:
+                refused += 1
+                assert len(str(error)) < 2000, arguments  # noqa: PT017
+            except Exception as error:
+                raise AssertionError(f"{name}({arguments}): {error!r}") from error
+    assert refused > CASES / 10
