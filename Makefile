@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 CASES ?= 1000000
 
-.PHONY: help demo test test-browser fuzz check format lint types imports docs bench experiments experiment clean
+.PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -45,8 +45,27 @@ test-browser: $(VENV)/.test  ## run the tests in a real Chromium; it is installe
 		|| echo "chromium and chromium-driver cannot be installed here: the tests will be skipped"
 	$(BIN)/python -m pytest -q tests/browser
 
-fuzz: $(VENV)/.test  ## try a million crafted model files: make fuzz CASES=1000000
-	RANKWISE_FUZZ=$(CASES) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz
+# The lowest versions that pyproject.toml allows of what rankwise imports, and the newest of all.
+.venv-oldest/.test: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip --disable-pip-version-check install --quiet -e '.[test]' \
+		$$($(PYTHON) tests/oldest_versions.py)
+	@touch $@
+
+.venv-newest/.test: pyproject.toml
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade \
+		--upgrade-strategy eager -e '.[test]'
+	@touch $@
+
+test-oldest: .venv-oldest/.test  ## run the tests with the oldest versions that are allowed
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) -m "not browser" tests
+
+test-newest: .venv-newest/.test  ## run the tests with the newest versions there are
+	.venv-newest/bin/python -m pytest -q -n $(WORKERS) -m "not browser" tests
+
+fuzz: $(VENV)/.test  ## try a million model files, data files, calls, predictions: make fuzz CASES=...
+	RANKWISE_FUZZ=$(CASES) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz tests/core/test_soak.py
 
 check: format lint types imports docs test  ## everything that must be green on main
 
@@ -75,4 +94,4 @@ experiment: $(VENV)/.experiments  ## rerun one table: make experiment NAME=letor
 	$(BIN)/python -m experiments $(NAME)
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) docs/_build docs/api/generated build dist
+	rm -rf $(VENV) .venv-oldest .venv-newest docs/_build docs/api/generated build dist
