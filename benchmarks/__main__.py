@@ -30,6 +30,7 @@ TABLES = {
     "measures": "Measures",
     "whole_calls": "Whole calls, in CPU seconds",
     "io": "Files",
+    "first_fits": "First fits after an install, in CPU seconds",
     "ask": "Asking in a browser",
     "serve": "Serving",
     "growth": "Growth with size",
