@@ -26,6 +26,13 @@ def find_band_start(keys: FloatArray, starts: IntArray, margin: float) -> IntArr
 
 
 @njit(cache=True, nogil=True)
+def _clear(tree: FloatArray, n_rows: int) -> None:
+    for i in range(n_rows):
+        for j in range(tree.shape[1]):
+            tree[i, j] = 0.0
+
+
+@njit(cache=True, nogil=True)
 def sum_partners(
     values: FloatArray,
     grade: IntArray,
@@ -44,13 +51,16 @@ def sum_partners(
     grade; both may be one array. These three have a row for each position of the queries first to
     last, the others an entry for each position. Two sweeps with a Fenwick tree over the grades.
     """
-    tree = np.empty((np.max(n_grades[first:last]) + 1, values.shape[1]))
+    most = 0
+    for q in range(first, last):
+        most = max(most, n_grades[q])
+    tree = np.empty((most + 1, values.shape[1]))
     base = starts[first]
     for q in range(first, last):
         begin, end, k = starts[q], starts[q + 1], n_grades[q]
         if k < 2:
             continue
-        tree[:k] = 0.0
+        _clear(tree, k)
         low, high = end, end
         for p in range(end - 1, begin - 1, -1):
             while low > band_start[p]:
@@ -60,7 +70,7 @@ def sum_partners(
                 high -= 1
                 _add_to_tree(tree, grade[high] + 1, k, -1.0, values, high - base)
             _add_prefix_sum(tree, grade[p], below, p - base)
-        tree[:k] = 0.0
+        _clear(tree, k)
         low, high = begin, begin
         for p in range(begin, end):
             while low < end and band_start[low] <= p:
