@@ -1,17 +1,23 @@
 """Run experiments and write their tables to RESULTS.md: ``python -m experiments [name ...]``.
 
 Without names all experiments are run. A table that is not run keeps what was recorded before. Every
-experiment is a module with a function ``section()``, which returns its part of the results.
+experiment is a module with a function ``section()``, which returns its part of the results. With
+``--quick`` they run on small sizes and record nothing, to see that everything works.
 """
 
 import datetime
 import importlib
+import os
 import re
 import sys
+import tempfile
 import time
+import traceback
+from pathlib import Path
+from types import ModuleType
 
 from benchmarks.harness import machine_facts
-from experiments.harness import HERE, DataMissingError
+from experiments.harness import HERE, DataMissingError, progress
 
 EXPERIMENTS = {
     "small_sample_auc": "The AUC of small samples",
@@ -26,37 +32,83 @@ EXPERIMENTS = {
     "jester_costs": "Costs on joke ratings ([PTA09] Table 6)",
     "irrelevant_pairs": "Irrelevant pairs ([PTA09] Sect. 5.1)",
     "linear_reuters": "Three ways to train linear RankRLS ([APS10] Table 1)",
+    "linear_parses": "Three ways to train on parses ([APS10] Table 1)",
     "dorm_uci": "Direct optimisation of NDCG ([LS08] Table 1)",
     "dorm_curves": "Measures, training size and decay ([LS08] Figs. 2-7, Table 2)",
     "diversity": "Different sources ([LS08] Sect. 5.1)",
     "collaborative": "Collaborative ranking ([LS08] Tables 3-4)",
     "conditional": "Pairs of objects: new users, new jokes ([APS10] Sect. 5)",
+    "collaborative_kernels": "DORM with product kernels on ratings ([LS08] Tables 3-4)",
     "kpcrank_noise": "Ranking from noisy scores ([TH10] Table 1)",
+    "kpcrank_letor": "Ranking from noisy grades of LETOR",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "arena": "Leaderboards from names alone",
 }
+QUICK: dict[str, dict[str, object]] = {
+    "small_sample_auc": {"N_SAMPLES": 2},
+    "parse_costs": {"N_DRAWS": 2},
+    "jester_costs": {"N_USERS": 5},
+    "collaborative": {
+        "NUMBERS": (10,),
+        "N_SPLITS": 2,
+        "N_USERS": 120,
+        "CS": (0.4,),
+        "PAPER": {10: ()},
+    },
+    "gp_sinc": {"N_SEEDS": 2},
+    "gp_comparisons": {"SETS": ("pyrim",)},
+}
+"""Small sizes: constants of the modules and their values under ``--quick``."""
+
 PACKAGES = ["rankwise", "numpy", "scipy", "scikit-learn"]
 RESULTS = HERE / "RESULTS.md"
+README = HERE / "README.md"
 OVERVIEW = HERE / "overview.md"
 """What stands before the sections: what is where, and what could not be run."""
 
 
 def main(names: list[str]) -> None:
+    """Run the experiments named, or all of them; those that fail are told at the end."""
+    is_quick = "--quick" in names
+    names = [name for name in names if name != "--quick"]
     unknown = sorted(set(names) - set(EXPERIMENTS))
     if unknown:
         sys.exit(f"unknown experiments {unknown}; there are {sorted(EXPERIMENTS)}")
-    for name in names or EXPERIMENTS:
+    chosen, start, failed = names or list(EXPERIMENTS), time.perf_counter(), []
+    for number, name in enumerate(chosen, 1):
+        progress(f"[{number} of {len(chosen)}] {name}")
         try:
-            section = _run(name)
+            section = _run_quickly(name) if is_quick else _run(name)
         except DataMissingError as missing:
             print(f"Skipped {name}: {missing}.")
             continue
-        sections = {**_recorded(), EXPERIMENTS[name]: section}
-        ordered = [sections[title] for title in EXPERIMENTS.values() if title in sections]
-        RESULTS.write_text("\n".join([OVERVIEW.read_text(), *ordered]))
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        if not is_quick:
+            record(name, section)
         print(section, flush=True)
+    progress(f"{len(chosen)} experiments in {(time.perf_counter() - start) / 60.0:.1f} min")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def record(name: str, section: str) -> None:
+    """Put a section in its place in the results, and the total time into the README."""
+    sections = {**_recorded(), EXPERIMENTS[name]: section}
+    ordered = [sections[title] for title in EXPERIMENTS.values() if title in sections]
+    RESULTS.write_text("\n".join([OVERVIEW.read_text(), *ordered]))
+    README.write_text(with_total(README.read_text(), RESULTS.read_text()))
+
+
+def with_total(readme: str, results: str) -> str:
+    """Return the README with the sum of the times that the results tell of."""
+    minutes = [float(found) for found in re.findall(r"run on [-\d]+ in ([\d.]+) min", results)]
+    total = f"{sum(minutes):.0f} minutes for the {len(minutes)} that have their time recorded"
+    return re.sub(r"(?<=All experiments together: ).*?(?=\.\n)", total, readme)
 
 
 def _run(name: str) -> str:
@@ -68,6 +120,21 @@ def _run(name: str) -> str:
     facts = machine_facts(packages).replace("\n- ", ", ").removeprefix("- ")
     run = f"`{name}`: run on {datetime.date.today()} in {minutes:.1f} min; {facts}."
     return f"## {EXPERIMENTS[name]}\n\n{body.strip()}\n\n{run}\n"
+
+
+def _run_quickly(name: str) -> str:
+    """Run on small sizes; figures go to a folder that is removed."""
+    os.environ["RANKWISE_QUICK"] = "1"
+    module = importlib.import_module(f"experiments.{name}")
+    with tempfile.TemporaryDirectory() as folder:
+        _set(module, {**QUICK.get(name, {}), "HERE": Path(folder)})
+        return str(module.section())
+
+
+def _set(module: ModuleType, constants: dict[str, object]) -> None:
+    for name, value in constants.items():
+        if name in vars(module):
+            setattr(module, name, value)
 
 
 def _recorded() -> dict[str, str]:

@@ -1,6 +1,8 @@
 """What the experiments share: where the data are, and how a table is written."""
 
 import os
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -26,3 +28,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def is_quick() -> bool:
+    """Tell whether to run on small sizes, to see that everything works: ``--quick``."""
+    return os.environ.get("RANKWISE_QUICK") == "1"
+
+
+def progress(message: str) -> None:
+    """Say on standard error where an experiment stands."""
+    print(f"{time.strftime('%H:%M:%S')}  {message}", file=sys.stderr, flush=True)
