@@ -105,3 +105,9 @@ def test_a_weight_counts_as_repeated_rows(kernel, offset):
     if kernel.accepts_sparse:
         sparse_rows = kernel.fitted_to(csr_array(X), weight.astype(float))
         assert sparse_rows.gamma == pytest.approx(repeated.gamma)
+
+
+@pytest.mark.parametrize(("name", "ours"), [("rbf", "gaussian"), ("poly", "polynomial")])
+def test_names_of_other_libraries_are_translated(name, ours):
+    with pytest.raises(InvalidInputError, match=f"got '{name}', which is called '{ours}' here"):
+        as_kernel(name)

@@ -23,11 +23,14 @@ from rankwise.cli.commands import (
     Fit,
     FitAuto,
     FitDORM,
+    FitFactorization,
     FitKPCRank,
     FitLinear,
     FitRLS,
     FitSVM,
     LeaderboardCommand,
+    LeavePairOut,
+    PermutationCommand,
     Predict,
     Prefer,
     RankCommand,
@@ -41,6 +44,8 @@ COMMANDS: dict[type, str] = {
     Predict: "predict",
     RankCommand: "rank",
     Evaluate: "evaluate",
+    LeavePairOut: "leave-pair-out",
+    PermutationCommand: "permutation-test",
     Prefer: "prefer",
     LeaderboardCommand: "leaderboard",
     Ask: "ask",
@@ -58,11 +63,14 @@ FAMILIES: dict[type, str] = {
     FitSVM: "svm",
     FitKPCRank: "kpcrank",
     FitDORM: "dorm",
+    FitFactorization: "factorization",
 }
 JOBS: dict[type, str] = {
     Fit: "fits.fit",
     **{command: f"fits.{name}" for command, name in FAMILIES.items()},
     **{command: name.replace("-", "_") for command, name in COMMANDS.items()},
+    LeavePairOut: "samples.leave_pair_out",
+    PermutationCommand: "samples.permutation_test",
 }
 GROUPS = ("fit",)
 RECOMMENDED = "recommended"

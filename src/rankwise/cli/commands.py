@@ -13,6 +13,7 @@ from rankwise.cli.options import (
     GRID,
     ITERATION,
     PREFERENCES,
+    TABLES,
     AlphaOption,
     AlphasOption,
     BasisOption,
@@ -328,6 +329,103 @@ class FitDORM(KernelCommand):
     basis: BasisOption = None
     max_iter: MaxIterOption = 1000
     tol: GapOption = 1e-3
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitFactorization:
+    """Train RankingFactorization: recommend items to users from who rated what how.
+
+    The table has a row per rating: a user, an item and a number, higher is better.
+
+    For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
+    """
+
+    ratings: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RATINGS", help="A table (CSV, TSV, Parquet, Excel).", show_default=False
+        ),
+    ]
+    output: ModelOption
+    user: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the users.", rich_help_panel=TABLES)
+    ] = "user"
+    item: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the items.", rich_help_panel=TABLES)
+    ] = "item"
+    rating: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the ratings.", rich_help_panel=TABLES)
+    ] = "rating"
+    n_components: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Factors of each user and item.")
+    ] = 10
+    objective: Annotated[
+        str, typer.Option(metavar="MEASURE", help='What to train for, such as "NDCG @ 10".')
+    ] = "NDCG @ 10"
+    c: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            show_default="scale",
+        ),
+    ] = None
+    recommend: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE", help="Write the best items that each user has not rated to a table."
+        ),
+    ] = None
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n", min=1, metavar="NUMBER", help="How many to --recommend.", show_default="10"
+        ),
+    ] = None
+    max_iter: MaxIterOption = 50
+    random_state: RandomStateOption = 0
+    json: Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallSampleCommand(ItemsCommand, ABC):
+    """A question about few items, which RankRLS answers by exact hold-outs."""
+
+    data: DataArgument
+    kernel: KernelOption = "linear"
+    gamma: GammaOption = None
+    degree: DegreeOption = None
+    coef0: Coef0Option = None
+    json: Json = False
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LeavePairOut(SmallSampleCommand):
+    """Estimate the AUC on unseen items, with an interval, by leaving out every pair.
+
+    For example: rankwise leave-pair-out patients.csv --y ill
+    """
+
+    alpha: Annotated[float, typer.Option(help="Regularisation, chosen beforehand.")] = 1.0
+    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PermutationCommand(SmallSampleCommand):
+    """Test whether there is anything to learn: shuffle the scores and learn again.
+
+    For example: rankwise permutation-test patients.csv --y ill --alphas 1e-2:1e2:5
+    """
+
+    alphas: Annotated[
+        str, typer.Option(metavar="GRID", help=f"The best is taken for every shuffle too: {GRID}.")
+    ] = "1"
+    measure: MeasureOption = None
+    n_permutations: Annotated[int, typer.Option(min=1, help="Number of shuffles.")] = 999
     random_state: RandomStateOption = 0
 
 

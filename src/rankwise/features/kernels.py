@@ -491,11 +491,20 @@ def own_product_on(kernel: Kernel, X: DeviceArray, device: Device, V: FloatArray
     return device.host(out)
 
 
+OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
+"""What other libraries call the kernels."""
+
+
 def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
     """Return the kernel that a name, a kernel or a function stands for."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
+        if kernel in OTHER_NAMES:
+            raise InvalidInputError(
+                f"`kernel` must be one of {', '.join(map(repr, KERNELS))}: got {kernel!r}, which "
+                f"is called {OTHER_NAMES[kernel]!r} here."
+            )
         check_choice("kernel", kernel, tuple(KERNELS))
         return KERNELS[kernel]()
     if callable(kernel):

@@ -9,7 +9,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.cli.commands import FitCommand, KernelCommand
+from rankwise.cli.commands import FitCommand, KernelCommand, SmallSampleCommand
 from rankwise.cli.jobs.files import (
     check_target,
     given_scores,
@@ -209,7 +209,7 @@ def _geometric(first: float, last: float, number: int) -> FloatArray:
     return np.geomspace(first, last, number)
 
 
-def kernel_of(command: KernelCommand) -> Kernel:
+def kernel_of(command: KernelCommand | SmallSampleCommand) -> Kernel:
     """Return the kernel with the parameters that were given."""
     kernel = as_kernel(command.kernel)
     options = {"gamma": command.gamma, "degree": command.degree, "coef0": command.coef0}
