@@ -177,7 +177,7 @@ class ColumnNames:
             raise self.error(
                 f"{self.owner} must not have ids among its features: the column {name!r} looks "
                 f"like {kind}. Say what it is: drop={name!r}, or name all features with "
-                f"features=...{role}."
+                f"features=[...]{role}."
             )
 
 
