@@ -92,14 +92,14 @@ def _report(
         head = {"model": str(command.output), "ranker": type(model).__name__}
         print_json({**head, **sizes, **ignored, **found, "seconds": seconds})
         return
-    sizes = ", ".join(
+    learned_from = ", ".join(
         [
             counted(ratings.nnz, "rating", "ratings"),
             counted(n_users, "user", "users"),
             counted(n_items, "item", "items"),
         ]
     )
-    print(f"Trained RankingFactorization(C={model.C_:g}) on {sizes} in {duration(seconds)}.")
+    print(f"Trained RankingFactorization(C={model.C_:g}) on {learned_from} in {duration(seconds)}.")
     if model.n_ignored_users_:
         print(f"{counted(model.n_ignored_users_, 'user', 'users')} showed no preference.")
     print(f"Saved as {command.output}; users and items are its rows and columns in sorted order.")
