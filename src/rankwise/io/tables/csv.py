@@ -1,9 +1,9 @@
 """Tables in delimited text: CSV and TSV.
 
-Where pyarrow is installed it reads the numbers: in a new process it takes 0.4 s less than the
-compiled parser here, whose code is loaded first, and 3 s less where that has to be compiled. The
-parser is the way without it, and finds the line and the column of what is wrong; both give the same
-bits. Measured by ``python -m benchmarks.io``.
+Where pyarrow is installed it reads the numbers: a new process need not load, or even compile, the
+parser here, which takes longer than most files. The parser is the way without it, and finds the
+line and the column of what is wrong; both give the same bits. ``python -m benchmarks.io`` measures
+both ways in new processes.
 """
 
 import csv
