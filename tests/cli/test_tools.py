@@ -10,9 +10,8 @@ from rankwise.io import read_scores, write_svmlight
 
 @pytest.fixture
 def model(run, folder):
-    assert (
-        run("fit", "train.csv", "-o", "tool.model", "--y", "rating", "--qid", "city").exit_code == 0
-    )
+    options = ("-o", "tool.model", "--y", "rating", "--qid", "city")
+    assert run("fit", "rls", "train.csv", *options).exit_code == 0
     return folder / "tool.model"
 
 

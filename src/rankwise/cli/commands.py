@@ -69,11 +69,11 @@ class KernelCommand(FitCommand, ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fit(FitCommand):
-    """Train a linear ranker, its regularisation chosen by exact hold-outs, and save it.
+    """Find a good ranker for raw features, say how good it is, and save it.
 
-    The ranker is RankRLSCV: every query is left out once, or every pair of
-    items where the file has no queries; --validate lets a file decide instead.
-    What decides is NDCG @ 10, without queries the share of pairs in order.
+    With queries it is AutoRanker: linear and kernel rankers and trees, added
+    up where that is better by NDCG @ 10, and a value that no choice has seen.
+    Without, or with --validate, it is a linear RankRLS with the best alpha.
 
     For example: rankwise fit train.txt -o model
     """

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from rankwise.automatic.auto_ranker import AutoRanker
-from rankwise.cli.commands import FitAuto
+from rankwise.cli.commands import FitAuto, FitCommand
 from rankwise.cli.jobs.fits.training import FitInput, refuse_if
 from rankwise.cli.output import print_json
 
@@ -22,8 +22,13 @@ def run(command: FitAuto) -> None:
         f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
         "or use fit rls for one global ranking.",
     )
+    search(command, problem, AutoRanker(time_budget=command.time_budget))
+
+
+def search(command: FitCommand, problem: FitInput, ranker: AutoRanker) -> None:
+    """Fit to data that were read, save, and print what was found."""
     start = time.perf_counter()
-    ranker = AutoRanker(command.measure or "NDCG @ 10", time_budget=command.time_budget)
+    ranker.set_params(measure=command.measure or "NDCG @ 10")
     ranker.fit(problem.data.X, **problem.preferences)
     if problem.data.feature_names is not None:
         ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
@@ -32,10 +37,13 @@ def run(command: FitAuto) -> None:
     ranker.save(command.output)
     honest = ranker.honest_value_
     if command.json:
-        values = {"value": honest.value, "low": honest.low, "high": honest.high}
+        values: dict[str, float | None] = {"value": None, "low": None, "high": None}
+        if honest.n_queries > 0:
+            values = {"value": honest.value, "low": honest.low, "high": honest.high}
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
         seconds = time.perf_counter() - start
-        print_json({"model": str(command.output), "honest_value": found, "seconds": seconds})
+        names = {"ranker": "AutoRanker", "model": str(command.output)}
+        print_json({**names, "honest_value": found, "seconds": seconds})
     else:
         print(ranker.report())
         print(f"Saved as {command.output}.")

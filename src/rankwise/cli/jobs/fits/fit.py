@@ -1,10 +1,13 @@
-"""Fit the recommended ranker: RankRLS with the alpha that exact hold-outs find best."""
+"""Fit what suits the file: AutoRanker for several queries, RankRLS otherwise."""
 
 from functools import partial
 
+from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.cli.commands import Fit
+from rankwise.cli.jobs.fits.auto import search
 from rankwise.cli.jobs.fits.rls import describe, fit_best
 from rankwise.cli.jobs.fits.training import FitInput, fit_and_save
+from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
@@ -16,6 +19,10 @@ def run(command: Fit) -> None:
     """Fit, save and report."""
     asked = None if command.measure is None else parse_measure(command.measure)
     problem = FitInput.read(command)
+    queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
+    if queries.n_queries > 1 and command.validate is None:
+        search(command, problem, AutoRanker())
+        return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
     fit = partial(fit_best, command, RankRLS(), ALPHAS, problem, measure)
     fit_and_save(command, problem, fit, describe)
