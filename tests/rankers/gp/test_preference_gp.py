@@ -488,6 +488,61 @@ def test_questions_after_an_update_are_those_of_the_whole_posterior(name):
     np.testing.assert_allclose(scores, again.predict(rows), atol=2e-5)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_forgetting_answers_is_the_opposite_of_adding_them(name):
+    model, options = MODELS[name]
+    more = {"tied": [[6, 7]]} if "ties" in name else {}
+    ranker = clone(model).fit(X, pairs=PAIRS, **options)
+    before = ranker.predict(X)
+    ranker.update(NEW, **more).forget(NEW, **more)
+    np.testing.assert_allclose(ranker.predict(X), before, atol=2e-5)
+    ranker.forget(PAIRS[:1])
+    again = clone(model).fit(X, pairs=PAIRS[1:], **options)
+    np.testing.assert_allclose(ranker.predict(X), again.predict(X), atol=2e-5)
+
+
+def test_ties_alone_can_be_added_and_forgotten():
+    ranker = fixed(tie_width=0.6).fit(X, pairs=PAIRS, tied=TIED)
+    before = ranker.predict(X)
+    more = ranker.update(tied=[[0, 2], [4, 2]]).predict(X)
+    again = fixed(tie_width=0.6).fit(X, pairs=PAIRS, tied=[*TIED.tolist(), [0, 2], [4, 2]])
+    np.testing.assert_allclose(more, again.predict(X), atol=2e-5)
+    np.testing.assert_allclose(ranker.forget(tied=[[0, 2], [4, 2]]).predict(X), before, atol=2e-5)
+    named = PreferenceGP().fit(pairs=[("ann", "bob"), ("bob", "cid"), ("ann", "bob")])
+    assert named.forget([("ann", "bob")]).leaderboard().answers.sum() == 4
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([[11, 10]], "1 of items 11 and 10, recorded 0 times"),
+        (np.tile(PAIRS[:1], (9, 1)), r"got 9 of items \d+ and \d+, recorded"),
+        (PAIRS, "At least one answer must be left"),
+    ],
+)
+def test_answers_that_were_not_recorded_cannot_be_forgotten(pairs, message):
+    with pytest.raises((InvalidInputError, NothingToLearnError), match=message):
+        fixed().fit(X, pairs=PAIRS).forget(pairs)
+
+
+def test_every_third_question_is_about_the_items_asked_least():
+    ranker = fixed().fit(X, pairs=PAIRS)  # 30 answers: the third question of a batch is due
+    assert len(PAIRS) % 3 == 0
+    plain, even = (ranker.suggest(X, 3, balance=every) for every in (None, 3))
+    np.testing.assert_array_equal(plain[:2], even[:2])
+    asked = np.bincount(np.concatenate([PAIRS, even[:2]]).ravel(), minlength=len(X))
+    assert asked[even[2]].sum() == np.sort(asked)[:2].sum()
+    np.testing.assert_array_equal(ranker.suggest(X, 3), ranker.suggest(None, 3))
+    candidates = [[0, 1], [2, 3], [4, 5]]
+    chosen = ranker.suggest(X, 3, candidates=candidates, balance=1)
+    totals = np.bincount(PAIRS.ravel(), minlength=12)[chosen].sum(axis=1)
+    assert (np.diff(totals) >= 0).all()
+    every = ranker.suggest(X, 66, balance=2)
+    assert len({tuple(pair) for pair in every.tolist()}) == 66
+    with pytest.raises(InvalidInputError, match="`balance` must be"):
+        ranker.suggest(X, balance=0)
+
+
 def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):
     ranker = fixed().fit(X, pairs=PAIRS).update(NEW)
     assert "posterior_" not in vars(ranker)

@@ -169,15 +169,23 @@ def recorded_comparisons(
     )
     if tied is None or np.size(tied) == 0:
         return won
-    undecided = items.merged(check_pairs(tied, data.n_items))
+    return won.extend(tied_comparisons(tied, items, likelihood, tied_weight))
+
+
+def tied_comparisons(
+    tied: ArrayLike,
+    items: DistinctItems,
+    likelihood: LikelihoodName,
+    tied_weight: ArrayLike | None = None,
+) -> Comparisons:
+    """Merge answers of "no preference"; Gaussian ties have a margin of 0."""
+    undecided = items.merged(check_pairs(tied, len(items.X)))
     weight = check_weight("tied_weight", tied_weight, len(undecided), "tie")
     undecided, weight = undecided[weight > 0.0], weight[weight > 0.0]
     n_tied = len(undecided)
     if likelihood == "gaussian":
-        ties = Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), weight=weight)
-    else:
-        ties = Comparisons.from_pairs(undecided, tied=np.ones(n_tied), weight=weight)
-    return won.extend(ties)
+        return Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), weight=weight)
+    return Comparisons.from_pairs(undecided, tied=np.ones(n_tied), weight=weight)
 
 
 def scored_comparisons(

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
-from rankwise.core.checks import check_choice, check_pairs
+from rankwise.core.checks import check_choice, check_count, check_pairs
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import CopiesApart, ParametricKernel
@@ -26,13 +26,20 @@ from rankwise.rankers.gp.answers import (
     are_positions,
     recorded_comparisons,
     refuse_unread,
+    tied_comparisons,
 )
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
-from rankwise.rankers.gp.questions import Goal, RankDistribution, candidate_items, suggest_pairs
+from rankwise.rankers.gp.questions import (
+    Balance,
+    Goal,
+    RankDistribution,
+    candidate_items,
+    suggest_pairs,
+)
 from rankwise.rankers.leaderboard import Leaderboard, check_level
 from rankwise.transformers.base import check_rows
 
@@ -292,7 +299,7 @@ class ProcessRanker(Ranker, ABC):
 
     def _answers_of(self, X: Any, n_rows: int) -> FloatArray:
         """Return how many answers each item of `fit` has; 0 for other rows."""
-        known = self.posterior_.prior.comparisons
+        known = self._recorded
         ends = np.append(known.winner, known.loser)
         counts = sum_by(ends, np.tile(known.count, 2), len(self.X_train_))
         if X is None:
@@ -306,6 +313,7 @@ class ProcessRanker(Ranker, ABC):
         *,
         goal: Goal = "ranking",
         candidates: ArrayLike | None = None,
+        balance: int | None = 3,
         random_state: Any = None,
     ) -> IntArray:
         """Choose the comparisons whose answers help most, the best first.
@@ -323,8 +331,12 @@ class ProcessRanker(Ranker, ABC):
             The pairs of rows to choose from; all of them when left out. Among more than a
             thousand items, those of the best thousand or, for "ranking", of a thousand drawn at
             random.
+        balance : int or None
+            For "ranking" and items of `fit`: every which question is about the items with the
+            fewest answers, which keeps probabilities calibrated; None for informative ones only.
         random_state : int, RandomState or None
-            Source of these draws.
+            Source of these draws and of the choice among items with equally few answers. When None,
+            the same answers lead to the same questions.
 
         Returns
         -------
@@ -334,16 +346,38 @@ class ProcessRanker(Ranker, ABC):
         check_choice("goal", goal, get_args(Goal))
         named = self.item_names_ is not None and (X is None or np.ndim(X) == 1)
         labels = self._labels(X, 0) if named else None
+        if balance is not None:
+            check_count("balance", balance)
+        asked, rng = self._asked(X), generator(random_state)
+        n_answers = int(self._recorded.count.sum())
+        if random_state is None:
+            rng = np.random.default_rng(n_answers)
         ends = None
         if candidates is None:
-            items = candidate_items(self._means_of(X), goal, generator(random_state))
+            items = candidate_items(self._means_of(X), goal, rng)
         else:
             items, ends = np.unique(self._candidates(candidates, X), return_inverse=True)
             ends = ends.reshape(-1, 2)
         mean, covariance = self._joint(X, items)
         noise = self.likelihood_.probit_noise
-        chosen = items[suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise)]
+        even = None
+        if balance is not None and asked is not None and goal == "ranking":
+            even = Balance(asked[items], balance, n_answers, rng)
+        chosen = items[
+            suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise, balance=even)
+        ]
         return chosen if labels is None else labels[chosen]
+
+    @property
+    def _recorded(self) -> Comparisons:
+        """All answers so far."""
+        return self.posterior_.prior.comparisons if self._live is None else self._live.comparisons
+
+    def _asked(self, X: Any) -> FloatArray | None:
+        """Return how many answers each item has; None where X are not items of `fit`."""
+        if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
+            return self._answers_of(None, len(self.X_train_))
+        return self._answers_of(X, 0) if np.ndim(X) == 1 else None
 
     def _candidates(self, candidates: ArrayLike, X: Any) -> IntArray:
         return check_pairs(candidates, len(self.X_train_) if X is None else np.shape(X)[0])
@@ -370,7 +404,7 @@ class ProcessRanker(Ranker, ABC):
 
     def update(
         self,
-        pairs: Any,
+        pairs: Any = None,
         *,
         tied: ArrayLike | None = None,
         tied_weight: ArrayLike | None = None,
@@ -386,22 +420,12 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         pairs, tied, tied_weight, pair_margin, pair_weight
-            As in `fit`: row numbers of the X given there, or names.
+            As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
+            the answers.
         """
         check_is_fitted(self)
-        if self.item_names_ is not None and not are_positions(pairs):
-            options = {"tied": tied, "tied_weight": tied_weight, "pair_margin": pair_margin}
-            options |= {"pair_weight": pair_weight}
-            return self.update(
-                **NamedAnswers.of(self.item_names_, pairs=pairs, **options).arguments
-            )
-        refuse_unread(tied, pair_margin, pairs, self.likelihood, tied_weight)
-        data = TrainingData.of(
-            len(self.X_train_), pairs=pairs, pair_margin=pair_margin, pair_weight=pair_weight
-        )
-        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
-        items = merge(self.X_train_)
-        new = recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
+        options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
+        new = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
             raise InvalidInputError(
                 "`update` takes ties after a `fit` with ties only, which learns how close items "
@@ -416,6 +440,46 @@ class ProcessRanker(Ranker, ABC):
         for name in FOLLOWING:
             self.__dict__.pop(name, None)
         return self
+
+    def forget(
+        self,
+        pairs: Any = None,
+        *,
+        tied: ArrayLike | None = None,
+        tied_weight: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Take answers back, with the parameters learnt in `fit`: the opposite of `update`.
+
+        Parameters
+        ----------
+        pairs, tied, tied_weight, pair_margin, pair_weight
+            As in `update`; each must have been recorded at least that often.
+        """
+        check_is_fitted(self)
+        options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
+        old = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
+        left, kept = self._recorded.without(old)
+        known = self.posterior_ if self._live is None else self._live
+        return self._condition(self._inference(left), (known.tau[kept], known.nu[kept]))
+
+    def _new_answers(self, pairs: Any, **options: Any) -> Comparisons:
+        """Return answers about items of `fit`, given by row numbers or by name."""
+        if pairs is None and options["tied"] is not None:
+            pairs = np.zeros((0, 2), dtype=np.intp)
+        named = self.item_names_ is not None and np.size(pairs) > 0 and not are_positions(pairs)
+        if named:
+            given = NamedAnswers.of(self.item_names_, pairs=pairs, **options).arguments
+            return self._new_answers(**given)
+        tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
+        refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
+        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
+        items = merge(self.X_train_)
+        if np.size(pairs) == 0 and tied is not None:
+            return tied_comparisons(tied, items, self.likelihood, tied_weight)
+        data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
+        return recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
 
     def _live_scores(self) -> LiveScores | None:
         """Return the joint distribution of all scores of `fit`; None where it is not kept."""

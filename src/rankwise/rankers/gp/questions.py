@@ -68,6 +68,7 @@ def suggest_pairs(
     *,
     goal: Goal = "ranking",
     noise: float = 1.0,
+    balance: "Balance | None" = None,
 ) -> IntArray:
     """Choose the comparisons to ask next, the most useful first.
 
@@ -86,6 +87,8 @@ def suggest_pairs(
         Learn the whole order (`information_gain`), or find the best item (`winner_score`).
     noise : float
         Noise variance of an answer.
+    balance : Balance, optional
+        Which of the questions are about the items asked about least instead.
     """
     n_items = len(mean)
     n_candidates = n_items * (n_items - 1) // 2 if candidates is None else len(candidates)
@@ -97,7 +100,9 @@ def suggest_pairs(
     S = covariance.copy() if n_pairs > 1 else covariance
     chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
-        if candidates is None:
+        if balance is not None and balance.is_due(place):
+            i, j = balance.pair(candidates, chosen[:place])
+        elif candidates is None:
             scan = most_informative_pair if goal == "ranking" else most_promising_pair
             i, j = scan(mean, S, noise, chosen[:place])
         else:
@@ -108,6 +113,50 @@ def suggest_pairs(
             variance = np.maximum(column[i] - column[j], 0.0)
             S -= fisher_information(mean[i] - mean[j], variance, noise) * np.outer(column, column)
     return chosen
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Let every few questions be about the items that have been asked about least.
+
+    Informative questions are about items that seem close. Answers to nothing else hardly tell how
+    far scores lie apart, and after a while probabilities are overconfident.
+
+    Parameters
+    ----------
+    asked : (n_items,)
+        How many answers each item has.
+    every : int
+        Every which question is of this kind.
+    n_answers : int
+        The number of answers so far.
+    rng
+        Chooses among items with equally few answers.
+    """
+
+    asked: FloatArray
+    every: int
+    n_answers: int
+    rng: np.random.Generator
+
+    def is_due(self, place: int) -> bool:
+        """Tell whether the question at this place of a batch is of this kind."""
+        return (self.n_answers + place) % self.every == self.every - 1
+
+    def pair(self, candidates: IntArray | None, chosen: IntArray) -> IntArray:
+        """Return a pair with the fewest answers that was not chosen before."""
+        asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
+        order = np.lexsort((self.rng.random(len(asked)), asked))
+        if candidates is None:  # the best pair that is free is among the first few items
+            head = order[: 3 + int(np.sqrt(2.0 * len(chosen)))]
+            i, j = np.triu_indices(len(head), 1)
+            candidates = np.sort(np.stack([head[i], head[j]], axis=1), axis=1)
+        place = np.argsort(order)
+        total = asked[candidates].sum(axis=1)
+        for pair in chosen:
+            total[(candidates == pair).all(axis=1)] = np.inf
+        return candidates[np.lexsort((place[candidates].sum(axis=1), total))[0]]
 
 
 def _best_candidate(

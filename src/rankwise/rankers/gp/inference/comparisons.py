@@ -79,6 +79,34 @@ class Comparisons:
             np.append(self.margin, new.margin),
         )
 
+    def without(self, old: Self) -> tuple[Self, IntArray]:
+        """Take comparisons back: what is left, and the positions of the pairs that are.
+
+        Parameters
+        ----------
+        old : Comparisons
+            Each must be here at least as often.
+        """
+        place = {key: k for k, key in enumerate(self._keys())}
+        count = self.count.copy()
+        for key, taken in zip(old._keys(), old.count, strict=True):
+            if key not in place or taken > count[place[key]] * (1.0 + 1e-12):
+                recorded = count[place[key]] if key in place else 0
+                raise InvalidInputError(
+                    "Answers must have been recorded to be taken back: got "
+                    f"{taken:g} of items {key[0]} and {key[1]}, recorded {recorded:g} times."
+                )
+            count[place[key]] -= taken
+        kept = np.flatnonzero(count > 1e-12 * self.count)
+        if len(kept) == 0:
+            raise NothingToLearnError("At least one answer must be left: got all of them.")
+        arrays = (self.winner, self.loser, count, self.tied, self.margin)
+        return type(self)(*(freeze(values[kept]) for values in arrays)), kept
+
+    def _keys(self) -> list[tuple[int, int, bool, float]]:
+        columns = (self.winner, self.loser, self.tied, self.margin)
+        return list(zip(*(values.tolist() for values in columns), strict=True))
+
     @classmethod
     def _merged(
         cls,
