@@ -44,6 +44,7 @@ EXPERIMENTS = {
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
+    "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
 }
 QUICK: dict[str, dict[str, object]] = {
