@@ -18,7 +18,10 @@ from rankwise.io import read_comparisons
 P = problem(seed=0, sizes=(4, 3, 5))
 
 
-@pytest.mark.parametrize("measure", [b"NDCG", 3, np.zeros(3), iter("a")], ids=repr)
+ODD_MEASURES = {"bytes": b"NDCG", "number": 3, "array": np.zeros(3), "iterator": iter("a")}
+
+
+@pytest.mark.parametrize("measure", ODD_MEASURES.values(), ids=ODD_MEASURES)
 def test_a_measure_is_a_measure_or_its_name(measure):
     with pytest.raises(InvalidInputError, match="measure"):
         RankRLSCV([0.1, 1.0], measure=measure).fit(P.X, P.y, P.qid)
