@@ -22,6 +22,7 @@ from rankwise.cli.commands import (
     ExportCommand,
     Fit,
     FitAuto,
+    FitCluster,
     FitDORM,
     FitFactorization,
     FitKPCRank,
@@ -64,6 +65,7 @@ FAMILIES: dict[type, str] = {
     FitKPCRank: "kpcrank",
     FitDORM: "dorm",
     FitFactorization: "factorization",
+    FitCluster: "cluster",
 }
 JOBS: dict[type, str] = {
     Fit: "fits.fit",

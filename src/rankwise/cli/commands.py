@@ -9,6 +9,7 @@ import typer
 
 from rankwise.cli.options import (
     CHOICE,
+    CLUSTER,
     DIVERSE,
     GRID,
     ITERATION,
@@ -200,6 +201,48 @@ class FitLinear(FitCommand):
             rich_help_panel="Larger than memory",
         ),
     ] = None
+    random_state: RandomStateOption = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitCluster(FitCommand):
+    """Train a linear RankRLS on a Dask cluster, from files that its workers read themselves.
+
+    Queries may run on from one file to the next. A grid of --alphas is judged
+    by leaving out each query in turn, with --many-features on a tenth of them.
+
+    For example: rankwise fit cluster "part-*.parquet" -o model --workers 4
+    """
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="NUMBER", help="Start so many processes on this machine.",
+            rich_help_panel=CLUSTER,
+        ),
+    ] = None  # fmt: skip
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Use the cluster of this scheduler, such as tcp://host:8786.",
+            rich_help_panel=CLUSTER,
+        ),
+    ] = None
+    many_features: Annotated[
+        bool,
+        typer.Option(
+            "--many-features",
+            help="Iterate, for more features than a few thousand; rows stay on the workers.",
+            rich_help_panel=CLUSTER,
+        ),
+    ] = False
+    alpha: AlphaOption = None
+    alphas: AlphasOption = None
+    cost: CostOption = "magnitude"
+    ties: TiesOption = "drop"
+    query_weight: QueryWeightOption = "items"
     random_state: RandomStateOption = 0
 
 

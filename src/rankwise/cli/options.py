@@ -18,6 +18,7 @@ KERNEL = "Kernel"
 PREFERENCES = "Preferences"
 ITERATION = "Iteration"
 DIVERSE = "Diverse rankings"
+CLUSTER = "Cluster"
 FORMATS = "svmlight/LETOR, CSV, TSV, Parquet or Excel; may be compressed."
 GRID = "0.1,1,10 or first:last:number, evenly spaced in the logarithms"
 

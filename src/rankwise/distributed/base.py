@@ -37,7 +37,8 @@ class DaskRanker(BaseEstimator, ABC):
         zero_based: ZeroBased = "auto",
         y: str | None = None,
         qid: str | None = None,
-        features: Sequence[str] | None = None,
+        features: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] = (),
     ) -> Self:
         """Learn from files that the workers read themselves, a partition each.
 
@@ -47,12 +48,12 @@ class DaskRanker(BaseEstimator, ABC):
             Tables (Parquet, CSV) or svmlight files, in a folder that all workers see.
         n_features, zero_based
             Of svmlight files, as in `rankwise.io.read_svmlight`; a first pass finds them.
-        y, qid, features : optional
+        y, qid, features, drop : optional
             Columns of tables, as in `rankwise.io.read_table`.
         """
         partitions = Partitions.of_files(
             self._engine, pattern, n_features=n_features, zero_based=zero_based, y=y, qid=qid,
-            features=features,
+            features=features, drop=drop,
         )  # fmt: skip
         return self._keep(partitions)
 

@@ -214,12 +214,13 @@ class Partitions:
         zero_based: ZeroBased,
         y: str | None,
         qid: str | None,
-        features: Sequence[str] | None,
+        features: str | Sequence[str] | None,
+        drop: str | Sequence[str] = (),
     ) -> Self:
         """Let workers read files, one partition each."""
         paths = _paths(pattern)
         labels = [f"Partition {k} ({path})" for k, path in enumerate(paths)]
-        options: list[Any] = [{"y": y, "qid": qid, "features": features}] * len(paths)
+        options: list[Any] = [{"y": y, "qid": qid, "features": features, "drop": drop}] * len(paths)
         is_table = [format_suffix(path) in TABLE_SUFFIXES for path in paths]
         if any(is_table) != all(is_table):
             raise InvalidInputError(
