@@ -17,6 +17,9 @@ DeviceArray: TypeAlias = Any
 BLOCK_ROWS = 1024
 """Rows of a large matrix that are looked at together."""
 
+LEAF = 512
+"""Triangles of up to this order are inverted as a whole, larger ones by halves."""
+
 
 class Device(ABC):
     """The operations; all of them take and return arrays of the device."""
@@ -70,12 +73,24 @@ class Device(ABC):
         """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
 
     @abstractmethod
+    def factor_in_place(self, A: DeviceArray) -> DeviceArray | None:
+        """Do the same as `factor` in the memory of A, whose rows must follow each other."""
+
+    @abstractmethod
     def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a Cholesky factor."""
 
     @abstractmethod
     def invert_factored(self, factor: DeviceArray) -> DeviceArray:
-        """Return the inverse of a matrix from its Cholesky factor."""
+        """Return the inverse of a matrix in the memory of its Cholesky factor."""
+
+    @abstractmethod
+    def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Solve stacks of small symmetric definite systems, (..., n, n) and (..., n, k).
+
+        The second result is the smallest pivot of each, as a share of the largest entry of its
+        diagonal; 0 where a matrix is not definite.
+        """
 
     @abstractmethod
     def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -84,6 +99,10 @@ class Device(ABC):
     @abstractmethod
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
+
+    @abstractmethod
+    def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Do the same with the eigenvectors in the memory of A, whose rows must follow each other."""
 
 
 def as_device(name: str | None) -> Device | None:
@@ -186,13 +205,58 @@ class TorchDevice(Device):
         factor, info = self.torch.linalg.cholesky_ex(A)
         return None if int(info) else factor
 
+    def factor_in_place(self, A: DeviceArray) -> DeviceArray | None:
+        """Return the Cholesky factor in the memory of A: column by column, as LAPACK wants it."""
+        columns = A.T
+        info = self.torch.empty((), dtype=self.torch.int32, device=self.device)
+        self.torch.linalg.cholesky_ex(columns, out=(columns, info))
+        return None if int(info) else columns
+
     def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
-        """Solve with a Cholesky factor."""
-        return self.torch.cholesky_solve(B, factor)
+        """Solve with a Cholesky factor, of which `torch.cholesky_solve` would make a copy."""
+        half = self.solve_triangular(factor, B)
+        return self.torch.linalg.solve_triangular(factor.T, half, upper=True)
 
     def invert_factored(self, factor: DeviceArray) -> DeviceArray:
-        """Return the inverse of a matrix from its Cholesky factor."""
-        return self.torch.cholesky_inverse(factor)
+        """Return the inverse of a matrix in the memory of its Cholesky factor."""
+        self._invert_triangle(factor)
+        self._square_triangle(factor)
+        return factor.T  # symmetric, and row by row again
+
+    def _invert_triangle(self, L: DeviceArray) -> None:
+        """Replace a lower triangular matrix by its inverse: products of its halves."""
+        half = len(L) // 2
+        if len(L) <= LEAF:
+            identity = self.torch.eye(len(L), dtype=L.dtype, device=self.device)
+            L.copy_(self.solve_triangular(L, identity))
+            return
+        top, left, bottom = L[:half, :half], L[half:, :half], L[half:, half:]
+        self._invert_triangle(top)
+        self._invert_triangle(bottom)
+        self.torch.mm((bottom @ left).neg_(), top, out=left)
+
+    def _square_triangle(self, L: DeviceArray) -> None:
+        """Replace a lower triangular matrix L by L'L, both triangles of it."""
+        half = len(L) // 2
+        if len(L) <= LEAF:
+            L.copy_(L.T @ L)
+            return
+        top, left, bottom = L[:half, :half], L[half:, :half], L[half:, half:]
+        self._square_triangle(top)
+        top.addmm_(left.T, left)
+        left.copy_(bottom.T @ left)
+        L[:half, half:].copy_(left.T)
+        self._square_triangle(bottom)
+
+    def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Solve stacks of small symmetric definite systems."""
+        factor, info = self.torch.linalg.cholesky_ex(A)
+        lowest = factor.diagonal(dim1=-2, dim2=-1).amin(-1)
+        highest = A.diagonal(dim1=-2, dim2=-1).amax(-1)
+        half = self.solve_triangular(factor, B)
+        solved = self.torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        pivot = lowest * lowest / highest
+        return solved, self.torch.where(info == 0, pivot, self.torch.zeros_like(pivot))
 
     def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a lower triangular matrix."""
@@ -201,4 +265,11 @@ class TorchDevice(Device):
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
         values, vectors = self.torch.linalg.eigh(A)
+        return values, vectors
+
+    def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Return eigenvalues and, in the memory of A, eigenvectors."""
+        vectors = A.T
+        values = self.torch.empty(len(A), dtype=A.dtype, device=self.device)
+        self.torch.linalg.eigh(vectors, out=(values, vectors))
         return values, vectors

@@ -179,7 +179,7 @@ class DeviceSystem(System):
         """Solve; where alpha is lost in rounding errors, the eigendecomposition takes over."""
         A = self.matrix.clone()
         A.diagonal().add_(alpha)
-        factor = self.device.factor(A)
+        factor = self.device.factor_in_place(A)
         if factor is not None:
             return self.device.host(self.device.solve_factored(factor, self.device.array(self.rhs)))
         known = [] if lost is None else lost

@@ -330,16 +330,15 @@ def leave_out_of_complete_on(
         M = K + max(scale, mu) / len(K)
         M.diagonal().add_(device.array(mu / weight))
         norm = _largest_row_sum_on(device, M)
-        factor = device.factor(M)
-        del M
+        factor = device.factor_in_place(M)
         if factor is None:
             parts.append((np.zeros(Y.shape), np.ones(Y.shape), np.inf))
             continue
         B = device.invert_factored(factor)
-        del factor
         error = EPS * norm * _largest_row_sum_on(device, B)
         ones = B.sum(1)
-        B -= ones[:, None] * (ones / ones.sum())
+        for block in _row_blocks(len(B)):
+            B[block] -= ones[block][:, None] * (ones / ones.sum())
         if mu > scale * len(K) * weight.max():
             difference = _direct_differences_on(device, K, B, scores)
             worst = 1.0
@@ -408,15 +407,16 @@ def _count_on(
     device: Device, differences: DifferencesOn, Y: DeviceArray, decisive: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Count all pairs, a block of rows against all others at a time."""
-    right, total = np.zeros((2, *Y.shape))
+    right, total = Y * 0.0, Y * 0.0
     for rows in _row_blocks(len(Y)):
         for k in range(Y.shape[1]):
             difference, slack = differences(rows, k)
             gap = Y[rows, k][:, None] - Y[:, k]
             tied = device.absolute(difference) <= slack
             won = (difference > 0) == (gap > 0)
-            nothing = device.array(leaves_nothing(len(Y), decisive[k], rows))
-            judged = (gap != 0) & ~nothing
-            credit = (0.5 * tied + 1.0 * (won & ~tied)) * judged
-            right[rows, k], total[rows, k] = device.host(credit.sum(1)), device.host(judged.sum(1))
-    return right, total
+            judged = gap != 0
+            if decisive[k, 0] >= 0:
+                judged &= ~device.array(leaves_nothing(len(Y), decisive[k], rows))
+            right[rows, k] = ((0.5 * tied + 1.0 * (won & ~tied)) * judged).sum(1)
+            total[rows, k] = (1.0 * judged).sum(1)
+    return device.host(right), device.host(total)

@@ -1,0 +1,63 @@
+"""The linear algebra of devices, on PyTorch's CPU device."""
+
+import numpy as np
+import pytest
+
+from rankwise.core.devices import LEAF, as_device
+
+torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def definite(order, seed=0):
+    A = np.random.default_rng(seed).normal(size=(order, order + 3))
+    return A @ A.T / order + 0.1 * np.eye(order)
+
+
+@pytest.mark.parametrize("order", [1, 7, 2 * LEAF + 5])
+def test_factors_and_inverses_take_no_memory_of_their_own(order):
+    device, A = as_device("cpu"), definite(order)
+    there = device.array(A.copy())
+    factor = device.factor_in_place(there)
+    assert factor.data_ptr() == there.data_ptr()
+    np.testing.assert_allclose(device.host(factor), np.linalg.cholesky(A), atol=1e-12)
+    B = np.arange(2.0 * order).reshape(order, 2)
+    solved = device.host(device.solve_factored(factor, device.array(B)))
+    np.testing.assert_allclose(A @ solved, B, atol=1e-8 * B.max())
+    inverse = device.invert_factored(factor)
+    assert inverse.data_ptr() == there.data_ptr()
+    np.testing.assert_allclose(device.host(inverse), np.linalg.inv(A), atol=1e-10)
+
+
+def test_an_indefinite_matrix_has_no_factor():
+    device = as_device("cpu")
+    for factor in (device.factor, device.factor_in_place):
+        assert factor(device.array(np.diag([1.0, -1.0]))) is None
+
+
+def test_eigenvectors_in_place():
+    device, A = as_device("cpu"), definite(9)
+    there = device.array(A.copy())
+    values, vectors = device.eigh_in_place(there)
+    assert vectors.data_ptr() == there.data_ptr()
+    expected = np.linalg.eigvalsh(A)
+    np.testing.assert_allclose(device.host(values), expected, atol=1e-12)
+    np.testing.assert_allclose(device.host((vectors * values) @ vectors.T), A, atol=1e-12)
+
+
+def test_stacks_of_systems_and_their_pivots():
+    device = as_device("cpu")
+    A = np.stack([definite(4, seed) for seed in range(3)] + [np.diag([1.0, 2.0, -1.0, 1.0])])
+    B = np.random.default_rng(1).normal(size=(4, 4, 2))
+    solved, pivot = map(device.host, device.solve_blocks(device.array(A), device.array(B)))
+    np.testing.assert_allclose(solved[:3], np.linalg.solve(A[:3], B[:3]), atol=1e-10)
+    lowest = np.diagonal(np.linalg.cholesky(A[:3]), axis1=1, axis2=2).min(axis=1)
+    largest = np.diagonal(A[:3], axis1=1, axis2=2).max(axis=1)
+    np.testing.assert_allclose(pivot, [*(lowest**2 / largest), 0.0], atol=1e-14)
