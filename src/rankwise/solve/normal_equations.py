@@ -11,7 +11,13 @@ from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import NumericalError
 from rankwise.graph.laplacian import Root, moment
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.spectra import Spectrum, Tridiagonal, refuse_indefinite_matrix, solve_once
+from rankwise.solve.spectra import (
+    Spectrum,
+    Tridiagonal,
+    refuse_indefinite,
+    refuse_indefinite_matrix,
+    solve_once,
+)
 
 TRUSTED = 1e-3
 """Scores that may be off by more than this share of their targets, by rounding alone, are refused.
@@ -169,6 +175,20 @@ class DeviceSystem(System):
         lost: list[Spectrum] = []
         made = self._trusted_weights if checked else self.lift
         return np.stack([made(self._solution(float(a), lost)) for a in alphas])
+
+    def root_on(self, V: DeviceArray) -> DeviceArray:
+        """Return the coordinates of vectors over the items, on the device."""
+        return V if self.root is None else self.root.coordinates_on(V, self.device)
+
+    def eigenpairs(self) -> tuple[FloatArray, DeviceArray]:
+        """Return the eigenvalues, 0 or more, and the eigenvectors, which stay on the device.
+
+        The matrix may be overwritten.
+        """
+        values, vectors = self.device.eigh_in_place(self.matrix.contiguous())
+        known = self.device.host(values)
+        refuse_indefinite(known[0], max(known[-1], self.size))
+        return np.maximum(known, 0.0), vectors
 
     def spectrum(self) -> Spectrum:
         """Return the decomposition, made on the device and brought here."""

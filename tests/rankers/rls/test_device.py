@@ -100,6 +100,29 @@ def test_leave_query_out(cost, ties, kernel):
     close(weights(found), weights(expected))
 
 
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_held_out_scores_of_every_alpha(n_outputs):
+    """Of items in no pair too, and where alpha is above all eigenvalues."""
+    p = problem(seed=4, sizes=SIZES, grades=2, n_features=4)
+    weight = np.ones(len(p.y))
+    weight[[0, 8, 9]] = 0.0
+    Y = p.y if n_outputs == 1 else np.column_stack([p.y, p.X[:, 0].round(1)])
+    for alpha in (1e-3, 1.0, 1e5):
+        options = {"kernel": "gaussian", "alphas": [alpha], "measure": "Concordance"}
+        expected = RankRLSCV(**options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
+        found = RankRLSCV(device="cpu", **options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
+        close(found.held_out_scores_, expected.held_out_scores_)
+
+
+def test_comparisons_that_leave_a_query_in_parts():
+    p = problem(seed=4, sizes=(5, 6, 4), grades=2, n_features=4)
+    rows = [np.flatnonzero(p.qid == q) for q in np.unique(p.qid)]
+    pairs = np.array([[r[i], r[j]] for r in rows for i, j in ((0, 1), (2, 3), (1, 0), (3, 2))])
+    expected = RankRLSCV(kernel="gaussian").fit(p.X, pairs=pairs, qid=p.qid)
+    found = RankRLSCV(kernel="gaussian", device="cpu").fit(p.X, pairs=pairs, qid=p.qid)
+    close(found.held_out_scores_, expected.held_out_scores_)
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "linear"])
 @pytest.mark.parametrize("ties", ["drop", "keep"])
 @pytest.mark.parametrize("n_outputs", [1, 2])

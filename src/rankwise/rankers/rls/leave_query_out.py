@@ -1,6 +1,7 @@
 """Scores of held-out queries for every alpha, without refitting."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal, Self, TypeAlias, final
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.devices import Device
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
@@ -17,7 +18,7 @@ from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.rls._kernels import refit_chunk, solve_each, weighted_blocks
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
+from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal
 from rankwise.solve.spectra import Spectrum, Tridiagonal, solve_once
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
@@ -39,6 +40,9 @@ CHUNK_BYTES = 1 << 24
 
 COMPILED_COST = 8.0
 """What an operation of the compiled refits is taken to cost, in operations of BLAS."""
+
+DEVICE_ENTRIES = 1 << 27
+"""Numbers of a device's array that holds rows of eigenvectors: 1 GB."""
 
 SURELY_VARIED = 1e-6
 """A feature that varies by more than this share of the most varied one is not looked at twice."""
@@ -390,22 +394,15 @@ def _dual(
     """Take each fold out of the dual solution."""
     component = graph.laplacian.component
     alone = _scored_by_kernel(graph, folds)
-    dual = _DualSolution.of(space, graph, alone, alphas, device)
+    if device is None:
+        dual: _DualSolution = _HostDualSolution.of(space, graph, alone, alphas)
+    else:
+        dual = _DeviceDualSolution.of(space, graph, alone, alphas, device)
     order, starts = folds.order(of_component[dual.root.component])
-    held_out = np.zeros((len(alphas), *dual.C0.shape))
+    held_out, of_alone, pivots = dual.leave_out(order, starts, folds.fold[alone])
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
-    pivots = np.ones((folds.n_folds, len(alphas)))
-
-    def leave_out(q: int) -> None:
-        U = order[starts[q] : starts[q + 1]]
-        held_out[:, U], pivots[q] = dual.predict(U)
-        members = np.flatnonzero(folds.fold[alone] == q)
-        if len(members):
-            out[:, alone[members]] = dual.predict_alone(U, held_out[:, U], members)
-
-    with serial_blas():
-        in_threads(leave_out, folds.n_folds)
-    error = _error(np.minimum(dual.spectrum.rcond(alphas), pivots.min(axis=0, initial=1.0)))
+    out[:, alone] = of_alone
+    error = _error(np.minimum(dual.rcond(), pivots.min(axis=0, initial=1.0)))
     active = (component >= 0) & (folds.fold >= 0)
     anchors = alone[component[alone] >= 0]
     for a in range(len(alphas)):
@@ -434,15 +431,57 @@ def _scored_by_kernel(graph: PreferenceGraph, folds: Folds) -> IntArray:
     return np.concatenate([alone, anchors[torn]])
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _DualSolution:
+class _DualSolution(ABC):
     """One decomposition of the reduced kernel S, from which every fold is left out.
 
     With B = (S + alpha)^-1 and c = B c0, the prediction p for the coordinates U of a fold solves
     ``B_UU (c0_U - p) = c_U``. For alpha above the largest eigenvalue the difference would cancel,
     and the same equation is solved as ``(I - H_UU) p = (H c0)_U - H_UU c0_U`` with H = S B.
     """
+
+    root: Root
+    C0: FloatArray
+    alphas: FloatArray
+
+    @abstractmethod
+    def rcond(self) -> FloatArray:
+        """Return the reciprocal condition number for every alpha."""
+
+    @abstractmethod
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights of the items for an alpha."""
+
+    @abstractmethod
+    def leave_out(
+        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return p of all coordinates, the scores by kernel, and the smallest pivots.
+
+        Parameters
+        ----------
+        order, starts
+            The coordinates fold by fold, and where each fold begins.
+        fold_of_alone : (n_alone,)
+            The fold of each item that is scored by its kernel.
+
+        Returns
+        -------
+        held_out : (n_alphas, rank, n_outputs)
+        of_alone : (n_alphas, n_alone, n_outputs)
+        pivots : (n_folds, n_alphas)
+        """
+
+
+def _grid_weights(values: FloatArray, alphas: FloatArray) -> FloatArray:
+    """Return the eigenvalues of B, or of H where alpha is large, (order, n_alphas)."""
+    inverse = 1.0 / (values[:, None] + alphas)
+    return np.where(alphas > values[-1], values[:, None] * inverse, inverse)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _HostDualSolution(_DualSolution):
+    """The decomposition is here, and threads share the folds."""
 
     spectrum: Spectrum
     root: Root
@@ -453,25 +492,19 @@ class _DualSolution:
 
     @classmethod
     def of(
-        cls,
-        space: FunctionSpace,
-        graph: PreferenceGraph,
-        alone: IntArray,
-        alphas: FloatArray,
-        device: Device | None,
+        cls, space: FunctionSpace, graph: PreferenceGraph, alone: IntArray, alphas: FloatArray
     ) -> Self:
         """Decompose; ``alone`` names items that are to be scored by their kernel."""
-        if device is None:
-            K = space.kernel_matrix()
-            of_alone = np.ascontiguousarray(K[:, alone])
-            system: System = Dual.of(graph, K, trusted=space.kernel_is_trusted)
-        else:
-            K = space.kernel_matrix_on(device)
-            of_alone = device.host(device.take(K, alone)).T.copy()
-            system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        K = space.kernel_matrix()
+        of_alone = np.ascontiguousarray(K[:, alone])
+        system = Dual.of(graph, K, trusted=space.kernel_is_trusted)
         spectrum, root = system.spectrum(), graph.laplacian.root()
         turned = spectrum.vectors.T @ root.to_coordinates(of_alone)
         return cls(spectrum, root, system.rhs, alphas, turned)
+
+    def rcond(self) -> FloatArray:
+        """Return the reciprocal condition number for every alpha."""
+        return self.spectrum.rcond(self.alphas)
 
     @property
     def _is_large(self) -> BoolArray:
@@ -484,8 +517,7 @@ class _DualSolution:
 
     @cached_property
     def _weights(self) -> FloatArray:
-        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
-        return np.where(self._is_large, self.spectrum.values[:, None] * inverse, inverse)
+        return _grid_weights(self.spectrum.values, self.alphas)
 
     @cached_property
     def _weighted_targets(self) -> FloatArray:
@@ -497,7 +529,27 @@ class _DualSolution:
         """Return the weights of the items for an alpha."""
         return self.root.to_items(self.spectrum.solve(self.C0, alpha))
 
-    def predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
+    def leave_out(
+        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leave out fold by fold."""
+        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
+        held_out = np.zeros((n_alphas, *self.C0.shape))
+        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
+        pivots = np.ones((n_folds, n_alphas))
+
+        def leave_out(q: int) -> None:
+            U = order[starts[q] : starts[q + 1]]
+            held_out[:, U], pivots[q] = self._predict(U)
+            members = np.flatnonzero(fold_of_alone == q)
+            if len(members):
+                of_alone[:, members] = self._predict_alone(U, held_out[:, U], members)
+
+        with serial_blas():
+            in_threads(leave_out, n_folds)
+        return held_out, of_alone, pivots
+
+    def _predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
         V, large = self.spectrum.vectors[U], self._is_large
         blocks = _weighted_blocks(V, self._weights)
@@ -507,12 +559,113 @@ class _DualSolution:
         solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
         return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
 
-    def predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
+    def _predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
         """Return the scores of items by their kernel, in the model without the coordinates U."""
         gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
         kept = self._projected - gone
         inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
         return self.alone[:, members].T @ (inverse.T[:, :, None] * kept)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _DeviceDualSolution(_DualSolution):
+    """The eigenvectors stay on a device, where all folds of a size are left out together."""
+
+    device: Device
+    values: FloatArray
+    vectors: DeviceArray
+    size: float
+    root: Root
+    C0: FloatArray
+    alphas: FloatArray
+    alone: DeviceArray
+    """Kernel of the items that are scored by it, turned into the eigenbasis."""
+
+    @classmethod
+    def of(
+        cls,
+        space: FunctionSpace,
+        graph: PreferenceGraph,
+        alone: IntArray,
+        alphas: FloatArray,
+        device: Device,
+    ) -> Self:
+        """Decompose; ``alone`` names items that are to be scored by their kernel."""
+        K = space.kernel_matrix_on(device)
+        of_alone = device.take(K, alone).T
+        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        del K
+        of_alone = system.root_on(of_alone)
+        values, vectors = system.eigenpairs()
+        fields = (system.size, graph.laplacian.root(), system.rhs, alphas, vectors.T @ of_alone)
+        return cls(device, values, vectors, *fields)
+
+    def rcond(self) -> FloatArray:
+        """Return the reciprocal condition number for every alpha."""
+        largest = max(self.values[-1], self.size)
+        return (self.values[0] + self.alphas) / (largest + self.alphas)
+
+    @cached_property
+    def _projected(self) -> DeviceArray:
+        return self.vectors.T @ self.device.array(self.C0)
+
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights of the items for an alpha."""
+        scaled = self._projected / self.device.array(self.values + alpha)[:, None]
+        return self.root.to_items(self.device.host(self.vectors @ scaled))
+
+    def leave_out(
+        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leave out folds of one size together."""
+        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
+        held_out = np.zeros((n_alphas, *self.C0.shape))
+        pivots = np.ones((n_folds, n_alphas))
+        weights = self.device.array(_grid_weights(self.values, self.alphas))
+        for some in self._batches(np.diff(starts)):
+            length = int(starts[some[0] + 1] - starts[some[0]])
+            U = order[starts[some][:, None] + np.arange(length)]
+            held_out[:, U], pivots[some] = self._predict(U, weights)
+        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
+        for q in np.unique(fold_of_alone).tolist():
+            U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
+            of_alone[:, members] = self._predict_alone(U, held_out[:, U], members)
+        return held_out, of_alone, pivots
+
+    def _batches(self, sizes: IntArray) -> Iterator[IntArray]:
+        """Yield folds of equal size, as many as may be looked at together; empty ones left out."""
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            folds = np.flatnonzero(sizes == size)
+            step = max(1, DEVICE_ENTRIES // (size * len(self.values)))
+            for start in range(0, len(folds), step):
+                yield folds[start : start + step]
+
+    def _predict(self, U: IntArray, weights: DeviceArray) -> tuple[FloatArray, FloatArray]:
+        """Return p, (n_alphas, n_folds, size, n_outputs), and pivots, (n_folds, n_alphas)."""
+        device, n_outputs = self.device, self.C0.shape[1]
+        V = device.take(self.vectors, U.ravel()).reshape(*U.shape, -1)
+        across, identity = V.swapaxes(1, 2), device.array(np.eye(U.shape[1]))
+        targets = device.array(self.C0[U])
+        found = np.empty((len(self.alphas), *U.shape, n_outputs))
+        pivots = np.empty((len(U), len(self.alphas)))
+        for a, is_large in enumerate(self.alphas > self.values[-1]):
+            blocks = (V * weights[:, a]) @ across
+            rhs = V @ (weights[:, a, None] * self._projected)
+            if is_large:
+                rhs, blocks = rhs - blocks @ targets, identity - blocks
+            solved, pivot = device.solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
+            found[a] = device.host(solved if is_large else targets - solved)
+            pivots[:, a] = device.host(pivot)
+        return found, pivots
+
+    def _predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
+        """Return the scores of items by their kernel, in the model without the coordinates U."""
+        device = self.device
+        gone = device.take(self.vectors, U).T @ device.array(self.C0[U] - held_out)
+        inverse = device.array(1.0 / (self.values + self.alphas[:, None]))[:, :, None]
+        kept = inverse * (self._projected - gone)
+        return device.host(device.take(self.alone.T, members) @ kept)
 
 
 def _weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
