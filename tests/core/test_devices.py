@@ -61,3 +61,25 @@ def test_stacks_of_systems_and_their_pivots():
     lowest = np.diagonal(np.linalg.cholesky(A[:3]), axis1=1, axis2=2).min(axis=1)
     largest = np.diagonal(A[:3], axis1=1, axis2=2).max(axis=1)
     np.testing.assert_allclose(pivot, [*(lowest**2 / largest), 0.0], atol=1e-14)
+
+
+@pytest.mark.parametrize("width", [3, LEAF + 9])
+def test_grams_and_substitution_by_blocks(width):
+    device, rng = as_device("cpu"), np.random.default_rng(0)
+    Z, C = rng.normal(size=(20, width)), np.linalg.cholesky(definite(width))
+    there = device.array(Z.copy())
+    np.testing.assert_allclose(device.host(device.gram(there)), Z.T @ Z, atol=1e-11)
+    found = device.solve_rows(device.array(C), there)
+    assert found.data_ptr() == there.data_ptr()
+    expected = np.linalg.solve(C, Z.T).T
+    np.testing.assert_allclose(device.host(found), expected, atol=1e-10 * np.abs(expected).max())
+
+
+def test_whether_numbers_are_finite(monkeypatch):
+    device = as_device("cpu")
+    monkeypatch.setattr("rankwise.core.devices.BLOCK_ENTRIES", 6)
+    values = np.ones((10, 3))
+    assert device.is_finite(device.array(values))
+    assert device.is_finite(device.array(values[:0]))
+    values[9, 1] = np.nan
+    assert not device.is_finite(device.array(values))

@@ -14,8 +14,8 @@ from rankwise.core.errors import InvalidInputError, MissingExtraError
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
 
-BLOCK_ROWS = 1024
-"""Rows of a large matrix that are looked at together."""
+BLOCK_ENTRIES = 1 << 25
+"""Entries of a large matrix that are looked at together."""
 
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
@@ -91,6 +91,14 @@ class Device(ABC):
         The second result is the smallest pivot of each, as a share of the largest entry of its
         diagonal; 0 where a matrix is not definite.
         """
+
+    @abstractmethod
+    def gram(self, Z: DeviceArray) -> DeviceArray:
+        """Return ``Z' Z``."""
+
+    @abstractmethod
+    def solve_rows(self, factor: DeviceArray, Z: DeviceArray) -> DeviceArray:
+        """Replace rows z by ``factor^-1 z``, factor lower triangular, in their memory."""
 
     @abstractmethod
     def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -194,7 +202,9 @@ class TorchDevice(Device):
 
     def is_finite(self, values: DeviceArray) -> bool:
         """Tell whether no value of a matrix is infinite or NaN."""
-        return all(bool(self.torch.isfinite(rows).all()) for rows in values.split(BLOCK_ROWS))
+        n_rows = max(1, BLOCK_ENTRIES // values.shape[1])
+        parts = [self.torch.isfinite(rows).all() for rows in values.split(n_rows)]
+        return not parts or bool(self.torch.stack(parts).all())
 
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Return the sum of absolute differences of every two rows."""
@@ -257,6 +267,27 @@ class TorchDevice(Device):
         solved = self.torch.linalg.solve_triangular(factor.mT, half, upper=True)
         pivot = lowest * lowest / highest
         return solved, self.torch.where(info == 0, pivot, self.torch.zeros_like(pivot))
+
+    def gram(self, Z: DeviceArray) -> DeviceArray:
+        """Return ``Z' Z``, of which blocks above the diagonal are copies."""
+        width = Z.shape[1]
+        G = Z.new_empty((width, width))
+        for start in range(0, width, LEAF):
+            own, stop = slice(start, start + LEAF), min(start + LEAF, width)
+            self.torch.mm(Z[:, own].T, Z[:, :stop], out=G[own, :stop])
+            G[:start, own] = G[own, :start].T
+        return G
+
+    def solve_rows(self, factor: DeviceArray, Z: DeviceArray) -> DeviceArray:
+        """Substitute forward by blocks of columns: products, and inverses of small triangles."""
+        for start in range(0, len(factor), LEAF):
+            own = slice(start, start + LEAF)
+            block = Z[:, own]
+            block.addmm_(Z[:, :start], factor[own, :start].T, alpha=-1.0)
+            triangle = factor[own, own]
+            identity = self.torch.eye(len(triangle), dtype=Z.dtype, device=self.device)
+            block.copy_(block @ self.solve_triangular(triangle, identity).T)
+        return Z
 
     def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a lower triangular matrix."""

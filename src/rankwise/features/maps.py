@@ -6,7 +6,8 @@ from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import eigh, solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import Device, DeviceArray
@@ -153,12 +154,9 @@ class Basis(FeatureMap):
         """Build from a kernel and basis rows, which may be nearly dependent."""
         K = finite_kernel(kernel, rows, rows)
         expansion = Expansion(kernel, rows)
-        try:
-            C = cholesky(K, lower=True)
-        except LinAlgError:
-            return cls(expansion, _eigen_whitening(K), is_triangular=False)
-        pivots = np.diag(C)
-        if pivots.min() < WELL_CONDITIONED * pivots.max():
+        C, info = dpotrf(K.T, lower=True, clean=True)
+        pivots = np.diagonal(C)
+        if info != 0 or pivots.min() < WELL_CONDITIONED * pivots.max():
             return cls(expansion, _eigen_whitening(K), is_triangular=False)
         return cls(expansion, C, is_triangular=True)
 
@@ -173,7 +171,7 @@ class Basis(FeatureMap):
         """Return Z on a device."""
         K, whitening = self.expansion.map_on(X, device), device.array(self.whitening)
         if self.is_triangular:
-            return device.solve_triangular(whitening, K.T).T
+            return device.solve_rows(whitening, K)
         return K @ whitening
 
     def own_features(self) -> FloatArray:

@@ -135,7 +135,7 @@ class GraphLaplacian(ABC):
         means = device.segment_sums(Z * share, form.group, form.n_groups)
         H = Z - device.take(means, np.maximum(form.group, 0))
         H *= device.array(np.sqrt(form.edge_weight))[:, None]
-        G = H.T @ H
+        G = device.gram(H)
         return G if form.between is None else G + form.between.gram_on(means, device)
 
     def clique_form(self) -> "CliqueForm | None":
@@ -145,7 +145,7 @@ class GraphLaplacian(ABC):
     def rank(self) -> int:
         """Return the rank of the Laplacian: active items minus components."""
         active = self.component[self.component >= 0]
-        return len(active) - len(np.unique(active))
+        return len(active) - int(np.count_nonzero(np.bincount(active)))
 
     def anchor(self) -> IntArray:
         """Return, for each item, the first item of its component."""

@@ -130,7 +130,7 @@ class LowRank:
     @classmethod
     def of(cls, Z: DeviceArray, device: Device | None) -> Self:
         """Build from features, (order, n_features), here or on a device: O(order n_features^2)."""
-        values, vectors = _eigh(Z.T @ Z, device)
+        values, vectors = _eigh(Z, device)
         kept = values > KEPT * values.max(initial=0.0)
         values, vectors = values[kept], vectors[:, kept] / np.sqrt(values[kept])
         H = Z @ (vectors if device is None else device.array(vectors))
@@ -148,17 +148,20 @@ class LowRank:
         return self.device.host(there + self.H @ scaled)
 
 
-def _eigh(G: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray]:
-    values, vectors = eigh(G) if device is None else map(device.host, device.eigh(G))
-    return values, vectors
+def _eigh(Z: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues and eigenvectors of ``Z' Z``."""
+    if device is None:
+        found: tuple[FloatArray, FloatArray] = eigh(Z.T @ Z)
+        return found
+    values, vectors = device.eigh(device.gram(Z))
+    return device.host(values), device.host(vectors)
 
 
 def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
     """Make columns that are nearly orthonormal so up to rounding: a Cholesky factorisation."""
-    gram = H.T @ H
     if device is None:
-        return solve_triangular(cholesky(gram, lower=True), H.T, lower=True).T
-    return device.solve_triangular(device.factor(gram), H.T).T
+        return solve_triangular(cholesky(H.T @ H, lower=True), H.T, lower=True).T
+    return device.solve_rows(device.factor(device.gram(H)), H)
 
 
 @final
