@@ -1,9 +1,13 @@
 """Dense linear algebra on another device than the CPU: the few operations that take the time."""
 
 import os
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, final
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,9 +118,13 @@ class Device(ABC):
 
 
 def as_device(name: str | None) -> Device | None:
-    """Return the device of a name that PyTorch knows, such as "cuda"; None stays None."""
+    """Return the device of a name that PyTorch knows, such as "cuda".
+
+    None is the device of the tensors that the current call was given, or no device at all.
+    """
     if name is None:
-        return None
+        given = _GIVEN.get()
+        return None if given is None else given.device
     if not isinstance(name, str):
         raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
     return TorchDevice.of(name)
@@ -127,6 +135,89 @@ def memory_of(device: Device | None) -> int:
     if device is not None:
         return device.memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GivenTensors:
+    """The tensors that a call was given, and the arrays that stand for them.
+
+    Parameters
+    ----------
+    device : Device, optional
+        Where the tensors are, None for the CPU: what is computed there NumPy computes as well.
+    known : tuple of (array, tensor)
+        What need not be brought to the device again.
+    """
+
+    device: Device | None
+    known: tuple[tuple[NDArray[Any], Any], ...] = ()
+
+
+_GIVEN: ContextVar[GivenTensors | None] = ContextVar("given_tensors", default=None)
+
+HOST_DEVICES = ("cpu",)
+"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def takes_tensors(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let a function of arrays take tensors of PyTorch, compute where they are, and return some.
+
+    Arrays that it returns become tensors on the device of the first tensor given.
+    """
+    call: Callable[..., Any] = function
+
+    @wraps(function)
+    def with_tensors(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        torch = sys.modules.get("torch")  # who has a tensor has imported it
+        if torch is None or not _tensors_among((*args, *kwargs.values()), torch):
+            return function(*args, **kwargs)
+        given = _tensors_among((*args, *kwargs.values()), torch)
+        arrays = {id(tensor): _array_of(tensor) for tensor in given}
+        place = given[0].device
+        device = None if place.type in HOST_DEVICES else TorchDevice(torch, place)
+        known = tuple((arrays[id(tensor)], tensor) for tensor in given)
+        token = _GIVEN.set(GivenTensors(device, known))
+        try:
+            result = call(
+                *(arrays.get(id(value), value) for value in args),
+                **{name: arrays.get(id(value), value) for name, value in kwargs.items()},
+            )
+        finally:
+            _GIVEN.reset(token)
+        tensors: Result = _as_tensors(result, torch, place)
+        return tensors
+
+    return with_tensors
+
+
+def _tensors_among(values: tuple[Any, ...], torch: Any) -> list[Any]:
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _array_of(tensor: Any) -> NDArray[Any]:
+    """Return a dense tensor as an array, of single or double precision or of integers."""
+    if str(tensor.layout) != "torch.strided":
+        raise InvalidInputError(
+            f"Tensors must be dense: got one of layout {tensor.layout}. Use to_dense(), or a SciPy "
+            "matrix."
+        )
+    here = tensor.detach().cpu()
+    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
+        here = here.double()
+    array: NDArray[Any] = here.numpy()
+    return array
+
+
+def _as_tensors(result: Any, torch: Any, place: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_as_tensors(part, torch, place) for part in result)
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
+        return torch.from_numpy(np.ascontiguousarray(result)).to(place)
+    return result
 
 
 @final
@@ -155,7 +246,11 @@ class TorchDevice(Device):
         return cls(torch, device)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
-        """Bring an array to the device."""
+        """Bring an array to the device, unless it stands for a tensor that is there."""
+        tensors = _GIVEN.get()
+        for known, tensor in () if tensors is None else tensors.known:
+            if known is values and tensor.device == self.device and known.dtype.kind == "f":
+                return tensor.detach().to(self.torch.float64).contiguous()
         given = np.ascontiguousarray(values)
         kind = np.float64 if given.dtype.kind == "f" else given.dtype
         given = given.astype(kind, copy=False)

@@ -7,13 +7,13 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh, svd
 from scipy.linalg.lapack import dpotrf
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
+from rankwise.features.kernels import Kernel, finite_kernel, kernel_on, refuse_sparse
 from rankwise.features.maps import Expansion, FeatureMap, Identity
 
 Solver: TypeAlias = Literal["auto", "full", "truncated"]
@@ -91,6 +91,10 @@ class Components(FeatureMap):
         """Return ``map(X) @ W`` for folded weights: one product with the base."""
         return self.base.product(X, weights) - self.centre @ weights
 
+    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
+        """Return the same on a device."""
+        return self.base.product_on(X, weights, device) - device.array(self.centre) @ weights
+
 
 def find_components(
     kernel: Kernel,
@@ -98,6 +102,7 @@ def find_components(
     n_components: int,
     solver: Solver = "auto",
     weight: FloatArray | None = None,
+    device: Device | None = None,
 ) -> tuple[Components, FloatArray]:
     r"""Return the leading components of rows X, and their values for X itself.
 
@@ -117,6 +122,8 @@ def find_components(
         is faster for a few components of many items; "auto" decides by these numbers.
     weight : (n_items,), optional
         Weights of the rows; an integer weight equals repetition.
+    device : Device, optional
+        Where the kernel matrix is formed and decomposed.
     """
     check_choice("solver", solver, get_args(Solver))
     refuse_sparse(X, kernel)
@@ -124,11 +131,15 @@ def find_components(
     if kernel.is_linear and not sparse.issparse(X):
         components = _of_features(X, n_components, s)
         return components, components.map(X)
-    K = np.asarray(finite_kernel(kernel, X, X), dtype=float)
-    centre = _centre(K, s)
-    if not kernel.is_trusted:
-        _refuse_indefinite(K)
-    values, vectors = _leading(K, min(n_components, len(K) - 1), solver)  # [TH10] eq. (1)
+    n_asked = min(n_components, X.shape[0] - 1)
+    if device is None:
+        K = np.asarray(finite_kernel(kernel, X, X), dtype=float)
+        centre = _centre(K, s)
+        if not kernel.is_trusted:
+            _refuse_indefinite(K)
+        values, vectors = _leading(K, n_asked, solver)  # [TH10] eq. (1)
+    else:
+        centre, values, vectors = _leading_on(device, kernel, X, s, n_asked, solver)
     n_kept = _n_resolved(values)
     values, vectors = values[:n_kept], vectors[:, :n_kept]
     root, scale = np.sqrt(s)[:, None], np.sqrt(values)
@@ -175,12 +186,9 @@ def _leading(K: FloatArray, n_components: int, solver: Solver) -> tuple[FloatArr
     """Return the largest eigenvalues in falling order with their vectors; K is overwritten."""
     n_items = len(K)
     if solver == "truncated" or (solver == "auto" and truncating_pays(n_items, n_components)):
-        start = np.random.default_rng(0).normal(size=n_items)  # the answer does not depend on it
-        try:
-            values, vectors = eigsh(K, k=n_components, which="LA", v0=start)
-            return values[::-1], vectors[:, ::-1]
-        except ArpackNoConvergence:  # a flat spectrum: no gain from looking at its head only
-            pass
+        found = _by_lanczos(K, n_items, n_components)
+        if found is not None:
+            return found
     values, vectors = eigh(
         K,
         subset_by_index=[n_items - n_components, n_items - 1],
@@ -189,6 +197,56 @@ def _leading(K: FloatArray, n_components: int, solver: Solver) -> tuple[FloatArr
         check_finite=False,
     )
     return values[::-1], vectors[:, ::-1]
+
+
+def _by_lanczos(
+    K: FloatArray | LinearOperator, n_items: int, n_components: int
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the same by products with K; None where the spectrum is flat, and nothing is won."""
+    start = np.random.default_rng(0).normal(size=n_items)  # the answer does not depend on it
+    try:
+        values, vectors = eigsh(K, k=n_components, which="LA", v0=start)
+    except ArpackNoConvergence:
+        return None
+    return values[::-1], vectors[:, ::-1]
+
+
+def _leading_on(
+    device: Device,
+    kernel: Kernel,
+    X: Matrix,
+    weight: FloatArray,
+    n_components: int,
+    solver: Solver,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the mean row of a kernel, and the largest eigenpairs of the centred one.
+
+    The matrix stays on the device: Lanczos iterations send vectors, the full solver leading ones.
+    """
+    rows = device.array(dense_rows(X))
+    K = kernel_on(kernel, rows, rows, device)
+    share = device.array(weight / weight.sum())
+    centre = share @ K
+    K -= centre
+    K -= (K @ share)[:, None]
+    if (weight != 1.0).any():
+        root = device.array(np.sqrt(weight))
+        K *= root
+        K *= root[:, None]
+    if not kernel.is_trusted:
+        _refuse_indefinite(device.host(K))
+    n_items, mean = len(K), device.host(centre)
+    if solver == "truncated" or (solver == "auto" and truncating_pays(n_items, n_components)):
+        operator = LinearOperator(
+            (n_items, n_items), lambda v: device.host(K @ device.array(v)), dtype=np.float64
+        )
+        found = _by_lanczos(operator, n_items, n_components)
+        if found is not None:
+            return mean, *found
+    values, vectors = device.eigh_in_place(K)
+    leading = np.arange(n_items - 1, n_items - 1 - n_components, -1)
+    chosen = device.host(device.take(vectors.T, leading)).T
+    return mean, device.host(values)[leading], chosen
 
 
 def _n_resolved(values: FloatArray) -> int:

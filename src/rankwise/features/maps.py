@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
@@ -20,6 +20,9 @@ BLOCK_ROWS = 2048
 
 BLOCK_ENTRIES = 1 << 24
 """Kernel values that are formed together when predicting, at most."""
+
+DEVICE_ENTRIES = 1 << 27
+"""The same on a device: 1 GB."""
 
 WELL_CONDITIONED = 1e-6
 """Smallest ratio of Cholesky pivots at which a kernel of basis rows is whitened by Cholesky."""
@@ -60,6 +63,10 @@ class FeatureMap(ABC):
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return the scores of rows X from folded weights: one product."""
 
+    @abstractmethod
+    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
+        """Return the same on a device."""
+
 
 @storable
 @final
@@ -82,6 +89,10 @@ class Identity(FeatureMap):
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights``."""
         return X @ weights  # [PTAB07] eq. (10), [PTA09] eq. (27)
+
+    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
+        """Return ``X @ weights`` on a device."""
+        return X @ weights
 
 
 @storable
@@ -115,7 +126,7 @@ class Expansion(FeatureMap):
 
     def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
         """Return the kernel of X with every row, on a device."""
-        return kernel_on(self.kernel, X, device.array(self.rows), device)
+        return kernel_on(self.kernel, X, device.array(dense_rows(self.rows)), device)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -129,6 +140,16 @@ class Expansion(FeatureMap):
             for start in range(0, X.shape[0], n_rows)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
+
+    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``k(X, rows) @ weights`` on a device, a block of rows at a time."""
+        rows = device.array(dense_rows(self.rows))
+        n_rows = max(1, DEVICE_ENTRIES // len(rows))
+        parts = [
+            kernel_on(self.kernel, X[start : start + n_rows], rows, device) @ weights
+            for start in range(0, len(X), n_rows)
+        ]
+        return device.concatenate(parts)
 
 
 @final
@@ -189,6 +210,10 @@ class Basis(FeatureMap):
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, basis) @ weights``."""
         return self.expansion.product(X, weights)  # [PTA09] eq. (40)
+
+    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
+        """Return ``k(X, basis) @ weights`` on a device."""
+        return self.expansion.product_on(X, weights, device)
 
 
 def _eigen_whitening(K: FloatArray) -> FloatArray:

@@ -14,13 +14,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, sum_by
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, dense_rows, sum_by
 from rankwise.core.checks import (
     check_length,
     check_scores,
     refuse_huge_rows,
     refuse_unusable_rows,
 )
+from rankwise.core.devices import as_device, takes_tensors
 from rankwise.core.errors import (
     FeatureScaleWarning,
     InvalidInputError,
@@ -404,7 +405,7 @@ class PointRanker(Ranker, ABC):
         return self.dual_coef_ if self.predictor_.is_dual else self.coef_.T
 
     def _scores(self, X: Matrix) -> FloatArray:
-        return self.predictor_.product(X, self._weights)
+        return product_where_given(self.predictor_, X, self._weights)
 
     def _at(self, parameter: str, value: float) -> Self:
         """Return an unfitted copy with another value of a parameter that knows the features."""
@@ -413,6 +414,15 @@ class PointRanker(Ranker, ABC):
             if name in vars(self):
                 setattr(other, name, vars(self)[name])
         return other
+
+
+def product_where_given(predictor: FeatureMap, X: Matrix, weights: FloatArray) -> FloatArray:
+    """Return the scores of rows, computed on the device of the tensors that they came as."""
+    device = as_device(None)
+    if device is None:
+        return predictor.product(X, weights)
+    rows = device.array(dense_rows(X))
+    return device.host(predictor.product_on(rows, device.array(weights), device))
 
 
 def _warn_of_scales(X: FloatArray) -> None:
@@ -473,6 +483,7 @@ class RankerPath(Sequence[PointRanker]):
     def __len__(self) -> int:
         return len(self.rankers)
 
+    @takes_tensors
     def predict(self, X: Any) -> FloatArray:
         """Return the scores of every row under every ranker; kernels are evaluated once.
 
@@ -483,7 +494,7 @@ class RankerPath(Sequence[PointRanker]):
         first = self.rankers[0]
         X = first._check_rows(X, reset=False)
         weights = [as_columns(ranker._weights) for ranker in self.rankers]
-        scores = first.predictor_.product(X, np.concatenate(weights, axis=1))
+        scores = product_where_given(first.predictor_, X, np.concatenate(weights, axis=1))
         stacked = scores.reshape(X.shape[0], len(self), -1).transpose(1, 0, 2)
         return stacked[:, :, 0] if first._weights.ndim == 1 else stacked
 

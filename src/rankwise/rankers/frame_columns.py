@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.frames import column_ids, column_numbers, frame_table, is_frame, refuse_doubtful
@@ -42,7 +43,7 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
             _resolve_validation(bound.arguments)
         return method(*bound.args, **bound.kwargs)
 
-    return with_columns
+    return takes_tensors(with_columns)
 
 
 def read_columns_in(cls: type) -> None:

@@ -15,7 +15,7 @@ from rankwise.core.checks import (
     check_positive,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device
+from rankwise.core.devices import as_device, takes_tensors
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -112,6 +112,7 @@ class AUCEstimate:
         return ax
 
 
+@takes_tensors
 def leave_pair_out_auc(
     X: Any,
     y: ArrayLike,
