@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.core.training_data import TrainingData
@@ -289,11 +290,12 @@ class ComponentFit:
         n_components: int,
         solver: Solver,
         alpha: float,
+        device: Device | None = None,
         **options: Any,
     ) -> Self:
-        """Build the graphs and find the components of rows X."""
+        """Build the graphs and find the components of rows X, on a device where there is one."""
         graphs = OutputGraphs.of(data, **options)
-        components, Z = find_components(kernel, X, n_components, solver, data.weight)
+        components, Z = find_components(kernel, X, n_components, solver, data.weight, device)
         return cls(components, Z, data, options, graphs, alpha)
 
     @property

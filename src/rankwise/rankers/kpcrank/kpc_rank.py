@@ -6,6 +6,7 @@ from typing import Any, Self, final
 from numpy.typing import ArrayLike
 
 from rankwise.core.checks import check_count
+from rankwise.core.devices import as_device
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
@@ -45,6 +46,8 @@ class KPCRank(ClosedFormRanker):
         How components are found: all of a tridiagonal reduction, or Lanczos iterations, which are
         faster for a few components of many items. Both give the same to the precision of the
         machine.
+    device : str, optional
+        Where the kernel matrix is formed and decomposed, as in `RankRLS`.
 
     Attributes
     ----------
@@ -90,6 +93,7 @@ class KPCRank(ClosedFormRanker):
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
         solver: Solver = "auto",
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -98,6 +102,7 @@ class KPCRank(ClosedFormRanker):
         self.ties = ties
         self.query_weight = query_weight
         self.solver = solver
+        self.device = device
 
     def fit(
         self,
@@ -130,6 +135,7 @@ class KPCRank(ClosedFormRanker):
             n_components,
             self.solver,
             alpha,
+            as_device(self.device),
             cost=self.cost,
             ties=self.ties,
             query_weight=self.query_weight,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
+from rankwise.core.devices import as_device
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
@@ -46,7 +47,7 @@ class KPCRankCV(ClosedFormCV):
         The largest number of components; there are fewer where the items span fewer.
     kernel : kernel, str or list of these
         As in `KPCRank`; of a list, the best is taken.
-    alpha, cost, ties, query_weight, solver
+    alpha, cost, ties, query_weight, solver, device
         As in `KPCRank`.
     cv : str, int, splitter or list of folds
         What is left out when `fit` is given no validation data: "leave_query_out", a number of
@@ -120,6 +121,7 @@ class KPCRankCV(ClosedFormCV):
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
         solver: Solver = "auto",
+        device: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.max_components = max_components
@@ -132,6 +134,7 @@ class KPCRankCV(ClosedFormCV):
         self.ties = ties
         self.query_weight = query_weight
         self.solver = solver
+        self.device = device
         self.random_state = random_state
 
     def fit(
@@ -170,11 +173,14 @@ class KPCRankCV(ClosedFormCV):
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
+        device = as_device(self.device)
         self.search_: list[Candidate] = []
         best: _ChosenComponents | None = None
         for given in as_settings(self.kernel, "kernel"):
             kernel = as_kernel(given).fitted_to(X, data.sample_weight)
-            fit = ComponentFit.of(kernel, X, data, max_components, self.solver, alpha, **options)
+            fit = ComponentFit.of(
+                kernel, X, data, max_components, self.solver, alpha, device, **options
+            )
             path, scores = self._judge(X, fit, validation)
             self.search_.append(Candidate({"kernel": kernel}, path))
             if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
