@@ -114,7 +114,7 @@ class Device(ABC):
 
     @abstractmethod
     def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        """Do the same with the eigenvectors in the memory of A, whose rows must follow each other."""
+        """Do the same, eigenvectors in the memory of A, whose rows must follow each other."""
 
 
 def as_device(name: str | None) -> Device | None:

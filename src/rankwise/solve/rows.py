@@ -11,6 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import even_parts, run_parts, sum_parts
 from rankwise.solve._kernels import (
     add_group_rows,
@@ -448,6 +450,77 @@ class DenseRows(StoredRows):
         return out
 
 
-def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> StoredRows:
-    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``."""
-    return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
+@final
+@dataclass(frozen=True, eq=False)
+class DeviceRows(StoredRows):
+    """Dense rows on a device, in double precision and less their first row; vectors stay here."""
+
+    Z: DeviceArray
+    device: Device
+
+    @classmethod
+    def of(cls, X: NDArray[Any], device: Device) -> Self:
+        """Bring rows to the device."""
+        there = device.array(X)
+        return cls(there - there[:1], device)
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return len(self.Z)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return int(self.Z.shape[1])
+
+    @property
+    def n_stored(self) -> int:  # type: ignore[override]
+        """Number of entries."""
+        return self.n_items * self.n_features
+
+    def take(self, items: IntArray) -> "DeviceRows":
+        """Return a copy of some of the rows, less the same offset."""
+        return DeviceRows(self.device.take(self.Z, items), self.device)
+
+    def product(self, w: FloatArray) -> FloatArray:
+        """Return ``Z @ w``."""
+        return self.device.host(self.Z @ self.device.array(w))
+
+    def transposed(self, v: FloatArray) -> FloatArray:
+        """Return ``Z.T @ v``."""
+        return self.device.host(self.Z.T @ self.device.array(v))
+
+    def squares(self, weight: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each column of Z."""
+        return self.device.host(self.device.array(weight) @ (self.Z * self.Z))
+
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``Z.T @ mapping(Z @ w)``."""
+        return self.transposed(mapping(self.product(w)))
+
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
+        """Return ``Z.T @ L @ Z @ w``."""
+        return self.transposed(laplacian(self.product(w)))
+
+    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
+        """Return the weighted sum of the rows of Z of each group."""
+        weighted = self.Z * self.device.array(weight)[:, None]
+        return self.device.host(self.device.segment_sums(weighted, group, n_groups))
+
+
+def as_rows(
+    X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None
+) -> StoredRows:
+    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``.
+
+    On a device dense rows are stored in double precision; sparse ones are refused.
+    """
+    if device is None:
+        return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
+    if sparse.issparse(X):
+        raise InvalidInputError(
+            "`device` must be None for sparse rows, whose products are made by the CPU: got a "
+            "sparse X. Leave `device` out, or give X.toarray() where it fits."
+        )
+    return DeviceRows.of(X, device)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice, check_count
 from rankwise.core.display import new_axes
+from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import Identity
@@ -117,6 +118,9 @@ class LinearRankRLS(PointRanker):
         step, which stops the fit by returning True.
     checkpoint : path, optional
         A file that is written every minute, and from which an unfinished fit goes on.
+    device : str, optional
+        Where products with dense rows are made: a device of PyTorch such as "cuda", in double
+        precision whatever `dtype`; the extra "gpu". Files are read by the CPU.
     random_state : int, RandomState or None
         Draws what is held out for validation.
 
@@ -189,6 +193,7 @@ class LinearRankRLS(PointRanker):
         measure: str | Measure = "Concordance",
         progress: bool | StepCallback = False,
         checkpoint: str | PathLike[str] | None = None,
+        device: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -206,6 +211,7 @@ class LinearRankRLS(PointRanker):
         self.measure = measure
         self.progress = progress
         self.checkpoint = checkpoint
+        self.device = device
         self.random_state = random_state
 
     def fit(
@@ -254,7 +260,7 @@ class LinearRankRLS(PointRanker):
             return self._fit_by_several_hold_outs(X, data, settings)
         split = self._split(X, data, settings, validator)
         graph = PreferenceGraph.of(split.training, **settings.graph_options)  # [APS10] (3), (9)
-        operator = normal_operator(as_rows(X, settings.dtype), graph)
+        operator = normal_operator(as_rows(X, settings.dtype, as_device(self.device)), graph)
         self._keep_result(run(operator, settings, split.validator, self._start(X.shape[1])))
         self._remember(data)
         return self._keep_queries(
@@ -401,7 +407,7 @@ class LinearRankRLS(PointRanker):
         """Choose an alpha by several hold-outs of a single query, then fit to all its items."""
         rng = generator(self.random_state)
         splits = several_hold_outs(X, data, self.validation_fraction, settings.measure, rng)
-        rows, values = as_rows(X, settings.dtype), []
+        rows, values = as_rows(X, settings.dtype, as_device(self.device)), []
         for split in splits:
             graph = PreferenceGraph.of(split.training, **settings.graph_options)
             result = run(normal_operator(rows, graph), settings, split.validator, None)

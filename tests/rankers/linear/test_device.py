@@ -1,0 +1,68 @@
+"""Dense rows on a device of PyTorch give what NumPy gives; here on its CPU device."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from problems import problem
+from rankwise import InvalidInputError, LinearRankRLS
+from rankwise.core.devices import as_device
+from rankwise.solve.rows import as_rows
+
+torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("ties", ["drop", "keep"])
+@pytest.mark.parametrize("sizes", [(40,), (7, 1, 5, 9, 2, 3) * 3])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_fit(ties, sizes, shuffled):
+    p = problem(seed=1, sizes=sizes, grades=3, n_features=4)
+    order = np.random.default_rng(0).permutation(len(p.y)) if shuffled else np.arange(len(p.y))
+    X, y, qid = p.X[order] + 100.0, p.y[order], p.qid[order]
+    options = {"ties": ties, "alpha": 0.1, "tol": 1e-12}
+    expected = LinearRankRLS(**options).fit(X, y, qid=qid)
+    close(LinearRankRLS(device="cpu", **options).fit(X, y, qid=qid).coef_, expected.coef_)
+
+
+def test_grids_validation_and_comparisons():
+    p = problem(seed=2, sizes=(9,) * 12, grades=3, n_features=5)
+    options = {"alphas": [0.01, 1.0, 100.0], "random_state": 0, "tol": 1e-12}
+    expected = LinearRankRLS(**options).fit(p.X, p.y, qid=p.qid)
+    found = LinearRankRLS(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    assert found.alpha_ == expected.alpha_
+    close(found.coef_, expected.coef_)
+    one = LinearRankRLS(**options).fit(p.X, p.y)  # several hold-outs of a single query
+    close(LinearRankRLS(device="cpu", **options).fit(p.X, p.y).coef_, one.coef_)
+    pairs = [[0, 1], [2, 1], [5, 9], [9, 14], [20, 3], [7, 8]]
+    expected = LinearRankRLS(tol=1e-12).fit(p.X, pairs=pairs)
+    close(LinearRankRLS(tol=1e-12, device="cpu").fit(p.X, pairs=pairs).coef_, expected.coef_)
+
+
+def test_rows_of_a_device():
+    rng = np.random.default_rng(3)
+    X, w, v = rng.normal(size=(12, 3)), rng.normal(size=3), rng.normal(size=12)
+    here, there = as_rows(X), as_rows(X, device=as_device("cpu"))
+    assert (there.n_items, there.n_features, there.n_stored) == (12, 3, 36)
+    close(there.squares(v**2), here.squares(v**2))
+    some = np.array([4, 1, 7])
+    close(there.take(some).product(w), here.take(some).product(w))
+    group = np.array([0, 1, -1] * 4)
+    close(there.group_sums(group, v, 2), here.group_sums(group, v, 2))
+
+
+def test_sparse_rows_are_refused():
+    X = sparse.csr_array(np.eye(4))
+    with pytest.raises(InvalidInputError, match="`device` must be None for sparse rows"):
+        LinearRankRLS(device="cpu").fit(X, [0, 1, 2, 3])
