@@ -1,6 +1,7 @@
 """Contributions sum to the lead and equal Shapley values; importance is found by shuffling."""
 
 import json
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,13 @@ from rankwise import (
     Laplacian,
     Polynomial,
     PreferenceGP,
+    RankerPipeline,
     RankRLS,
     SquaredExponential,
+    WithinQueryEncoder,
+    WithinQueryImputer,
+    WithinQueryRanks,
+    WithinQueryScaler,
     explain,
     feature_importance,
 )
@@ -235,3 +241,69 @@ def test_importance_can_be_looked_at(data):
     assert "shuffled" in found.plot().get_xlabel()
     with pytest.raises(InvalidInputError, match="`n_repeats` must be a whole number"):
         feature_importance(RankRLS().fit(X, y), X, y, n_repeats=0)
+
+
+# Rankers that compare the items of a query
+
+
+def naive_in_query(ranker, query, a, base):
+    """Shapley values by all orders; features are replaced in the place of item a."""
+    n_features = query.shape[1]
+    gains = np.zeros(n_features)
+    orders = list(permutations(range(n_features)))
+    for order in orders:
+        rows = query.copy()
+        rows[a] = base
+        score = ranker.predict(rows, qid=np.zeros(len(rows)))[a]
+        for k in order:
+            rows[a, k] = query[a, k]
+            new = ranker.predict(rows, qid=np.zeros(len(rows)))[a]
+            gains[k] += new - score
+            score = new
+    return gains / len(orders)
+
+
+@pytest.fixture(scope="module")
+def within_queries():
+    rng = np.random.default_rng(3)
+    X, qid = rng.normal(size=(30, 3)), np.repeat(np.arange(5), 6)
+    steps = [WithinQueryScaler(), WithinQueryRanks("values_and_ranks"), RankRLS()]
+    return RankerPipeline(steps).fit(X, X @ [1.0, 2.0, 0.0], qid=qid), X, qid
+
+
+@pytest.mark.parametrize("b", [7, None])
+def test_a_ranker_that_compares_items_is_explained_in_its_query(within_queries, b):
+    ranker, X, qid = within_queries
+    found = explain(ranker, X, qid, a=9, b=b)
+    query = X[qid == 1]
+    bases = [X[b]] if b is not None else [X[row] for row in (6, 7, 8, 10, 11)]
+    expected = np.mean([naive_in_query(ranker, query, 3, base) for base in bases], axis=0)
+    np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
+    np.testing.assert_allclose(found.contributions.sum(), found.lead)
+    assert found.score_a == pytest.approx(ranker.predict(X, qid=qid)[9])
+    assert "in a's place in its query" in found.method
+
+
+def test_orders_are_drawn_where_subsets_are_too_many():
+    rng = np.random.default_rng(4)
+    X, qid = rng.normal(size=(12, 12)), np.repeat([0, 1], 6)
+    ranker = RankerPipeline([WithinQueryScaler(), RankRLS()]).fit(X, X[:, 0], qid=qid)
+    found = explain(ranker, X, qid, a=2, b=4, random_state=0)
+    assert not found.is_exact
+    np.testing.assert_allclose(found.contributions.sum(), found.lead)
+    found = explain(ranker, X, qid, a=2, random_state=0)
+    error = np.sqrt(np.square(found.standard_errors).sum())
+    assert abs(found.contributions.sum() - found.lead) < 5 * error
+
+
+def test_text_and_blanks_are_explained():
+    kinds = np.array(["pdf", "html", None, "pdf", "html", "pdf"], dtype=object)
+    sizes = np.array([1.0, np.nan, 3.0, 2.0, 4.0, 0.5], dtype=object)
+    X, qid = np.column_stack([kinds, sizes]), [0, 0, 0, 1, 1, 1]
+    steps = [WithinQueryEncoder(), WithinQueryImputer(), WithinQueryScaler(), RankRLS()]
+    ranker = RankerPipeline(steps).fit(X, [2, 0, 1, 2, 0, 1], qid=qid)
+    found = explain(ranker, X, qid, a=0, feature_names=["kind", "size"])
+    np.testing.assert_allclose(found.contributions.sum(), found.lead)
+    assert "html" in str(found)
+    assert "blank" in str(explain(ranker, X, qid, a=0, b=1, feature_names=["kind", "size"]))
+    assert feature_importance(ranker, X, [2, 0, 1, 2, 0, 1], qid).names == ("x1", "x2")

@@ -80,6 +80,11 @@ class SumOfRankers(Ranker, ABC):
         tags.input_tags.categorical = True
         return tags
 
+    @property
+    def needs_qid_(self) -> bool:
+        """Whether `predict` must be given ``qid``, since the rows of a query are compared."""
+        return self.fitted_with_qid_
+
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only.
 

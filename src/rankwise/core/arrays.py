@@ -60,6 +60,16 @@ def as_columns(values: FloatArray) -> FloatArray:
     return values.reshape(len(values), -1)
 
 
+def raw_rows(Z: Any) -> NDArray[Any]:
+    """Return dense rows as numbers, or as objects where some are text."""
+    if sparse.issparse(Z):
+        return Z.toarray()
+    rows = np.asarray(Z)
+    if rows.dtype == object and any(isinstance(value, str) for value in rows.flat):
+        return rows
+    return rows.astype(float, copy=False)
+
+
 def dense_rows(Z: Matrix) -> FloatArray:
     """Return rows as a dense array of double precision, without a copy where they are one."""
     return Z.toarray() if sparse.issparse(Z) else np.asarray(Z, dtype=float)

@@ -1,14 +1,16 @@
 """Why one item is above another, feature by feature, and which features matter at all."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from functools import partial
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
-from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import check_count, check_scores
 from rankwise.core.display import brief, data_frame, html_table, new_axes, text_table
 from rankwise.core.errors import InvalidInputError
@@ -23,11 +25,14 @@ MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
 MOST_SHOWN = 10
 """Features that are printed or drawn."""
+MOST_ROWS, LEAST_ORDERS = 200_000, 10
+"""Rows that are scored for a ranker that compares items; orders that are drawn at least."""
 LONGEST_LABEL = 24
 """Characters of a name in a drawing."""
 
 Contributions: TypeAlias = tuple[FloatArray, FloatArray]
 """Contributions of the features and their standard errors."""
+Score: TypeAlias = Callable[[FloatArray], FloatArray]
 Method: TypeAlias = Callable[[FloatArray, FloatArray], Contributions]
 
 
@@ -103,7 +108,7 @@ class Explanation:
         order = np.argsort(-np.abs(self.contributions), kind="stable")
         for at in order[:MOST_SHOWN]:
             error = [] if self.is_exact else [f"{self.standard_errors[at]:.2g}"]
-            values = [brief(self.features_a[at]), brief(self.features_b[at])]
+            values = [_shown(self.features_a[at]), _shown(self.features_b[at])]
             rows.append([self.names[at], f"{self.contributions[at]:+.4g}", *error, *values])
         rest = order[MOST_SHOWN:]
         if len(rest):
@@ -177,6 +182,10 @@ def explain(
     Any other ranker or pipeline: exact when at most ten features differ, by trying all subsets;
     otherwise an average over random orders of the features, with its standard error.
 
+    A ranker that compares the items of a query, such as `AutoRanker`, scores an item by the others
+    too. Features are then replaced in the place of a, the rest of the query stays as it is, and
+    ``score_b`` is the score that b has in the place of a. Features may be text or blank there.
+
     Parameters
     ----------
     ranker : ranker or Pipeline
@@ -221,21 +230,27 @@ def explain(
     """
     rows = _dense(X)
     names = _names(ranker, X, rows.shape[1], feature_names)
-    others = _others(Queries.of(qid, len(rows)), a, b)
-    method, how = _method(
-        ranker, n_permutations=check_count("n_permutations", n_permutations), seed=random_state
-    )
-    parts = [method(rows[a], rows[other]) for other in others]
-    scores = _predict(ranker, rows[[a, *others]])
-    errors = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / len(parts)
+    queries = Queries.of(qid, len(rows))
+    others = _others(queries, a, b)
+    score = _ItemScores.of(ranker, rows, queries, a)
+    if score.query is None:
+        n_permutations = check_count("n_permutations", n_permutations)
+        method, how = _method(ranker, n_permutations=n_permutations, seed=random_state)
+        parts = [method(rows[a], rows[other]) for other in others]
+        contributions = np.mean([part[0] for part in parts], axis=0)
+        errors = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / len(parts)
+    else:
+        found = _in_query(score, rows[a], rows[others], n_permutations, random_state)
+        (contributions, errors), how = found
+    scores = score(rows[[a, *others]])
     return Explanation(
         a=int(a),
         b=None if b is None else int(b),
         names=names,
-        contributions=np.mean([part[0] for part in parts], axis=0),
+        contributions=contributions,
         standard_errors=errors,
         features_a=rows[a],
-        features_b=rows[others].mean(axis=0),
+        features_b=_typical(rows[others]),
         score_a=float(scores[0]),
         score_b=float(scores[1:].mean()),
         method=how if errors.any() or not how.startswith("sampled") else ENUMERATED,
@@ -245,6 +260,7 @@ def explain(
 LINEAR = "exact: the weight of a feature times its difference"
 PRODUCTS = "exact: Shapley values of a product kernel"
 ENUMERATED = "exact: Shapley values over all subsets of the features that differ"
+IN_QUERY = "each put in a's place in its query"
 
 
 def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Method, str]:
@@ -252,13 +268,15 @@ def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Method, str
     sampled = f"sampled: Shapley values over {n_permutations} random orders of the features"
 
     def by_predictions(x: FloatArray, base: FloatArray) -> Contributions:
-        different = np.flatnonzero(x != base)
+        different = _different(x, base)
         contributions, errors = np.zeros(len(x)), np.zeros(len(x))
         if 0 < len(different) <= MOST_ENUMERATED:
-            contributions[different] = _enumerated(ranker, x, base, different)
+            contributions[different] = _enumerated(partial(_predict, ranker), x, base, different)
         elif len(different):
             rng = generator(seed)
-            found = _sampled(ranker, x, base, different, n_permutations, rng)
+            orders = max(2, (n_permutations + 1) // 2)
+            score = partial(_predict, ranker)
+            found = _sampled(score, x, base[None], different, orders, rng)
             contributions[different], errors[different] = found
         return contributions, errors
 
@@ -307,13 +325,13 @@ def _others_product(M: FloatArray) -> FloatArray:
     return before * after
 
 
-def _enumerated(ranker: Any, x: FloatArray, base: FloatArray, different: np.ndarray) -> FloatArray:
+def _enumerated(score: Score, x: FloatArray, base: FloatArray, different: np.ndarray) -> FloatArray:
     """Return Shapley values from the scores of all subsets of the features that differ."""
     n = len(different)
     members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
     rows = np.repeat(base[None], 2**n, axis=0)
     rows[:, different] = np.where(members, x[different], base[different])
-    scores, sizes = _predict(ranker, rows), members.sum(axis=1)
+    scores, sizes = score(rows), members.sum(axis=1)
     values = np.empty(n)
     for k in range(n):
         without = np.flatnonzero(~members[:, k])
@@ -323,28 +341,133 @@ def _enumerated(ranker: Any, x: FloatArray, base: FloatArray, different: np.ndar
 
 
 def _sampled(
-    ranker: Any,
+    score: Score,
     x: FloatArray,
-    base: FloatArray,
+    bases: FloatArray,
     different: np.ndarray,
-    n_permutations: int,
+    n_orders: int,
     rng: np.random.Generator,
 ) -> Contributions:
-    """Return Shapley values averaged over random orders; each is used in both directions."""
+    """Return Shapley values averaged over random orders; each is used in both directions.
+
+    Of several items to compare with, each order takes a random one.
+    """
     n = len(different)
-    orders = [rng.permutation(n) for _ in range(max(2, (n_permutations + 1) // 2))]
-    gains = np.empty((len(orders), n))
-    for at, order in enumerate(orders):
+    gains = np.empty((n_orders, n))
+    for at in range(n_orders):
+        order, base = rng.permutation(n), bases[rng.integers(len(bases))]
         both = []
         for direction in (order, order[::-1]):
             rows = np.repeat(base[None], n + 1, axis=0)
             for step, k in enumerate(direction, start=1):
                 rows[step:, different[k]] = x[different[k]]
             gain = np.empty(n)
-            gain[direction] = np.diff(_predict(ranker, rows))
+            gain[direction] = np.diff(score(rows))
             both.append(gain)
         gains[at] = np.mean(both, axis=0)
     return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ItemScores:
+    """Score items: by themselves, or in the place of one item of a query.
+
+    Parameters
+    ----------
+    ranker
+        Fitted.
+    query : (n_rows, n_features) or None
+        The items of the query, for a ranker that compares them.
+    place : int
+        The row of the query whose features are replaced.
+    """
+
+    ranker: Any
+    query: NDArray[Any] | None
+    place: int
+
+    @classmethod
+    def of(cls, ranker: Any, rows: NDArray[Any], queries: Queries, a: int) -> Self:
+        """Find out whether the ranker compares the items of a query."""
+        if not getattr(ranker, "needs_qid_", False):
+            return cls(ranker, None, 0)
+        members = np.flatnonzero(queries.index == queries.index[a])
+        return cls(ranker, rows[members], int(np.searchsorted(members, a)))
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return the score of each row."""
+        if self.query is None:
+            return _predict(self.ranker, rows)
+        n_items, step = len(self.query), max(1, MOST_ROWS // len(self.query))
+        scores = []
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            queries = np.repeat(self.query[None], len(part), axis=0)
+            queries[:, self.place] = part
+            ids = np.repeat(np.arange(len(part)), n_items)
+            found = _predict(self.ranker, queries.reshape(-1, rows.shape[1]), ids)
+            scores.append(found[self.place :: n_items])
+        return np.concatenate(scores)
+
+
+def _in_query(
+    score: _ItemScores, x: FloatArray, bases: FloatArray, n_permutations: int, seed: Any
+) -> tuple[Contributions, str]:
+    """Find contributions in a query: item a takes features of others in its own place."""
+    n_items, n_features = 0 if score.query is None else len(score.query), len(x)
+    different = np.unique(np.concatenate([_different(x, base) for base in bases]))
+    contributions, errors = np.zeros(n_features), np.zeros(n_features)
+    n = len(different)
+    if n <= MOST_ENUMERATED and 2**n * n_items * len(bases) <= MOST_ROWS:
+        if n:
+            parts = [_enumerated(score, x, base, different) for base in bases]
+            contributions[different] = np.mean(parts, axis=0)
+        return (contributions, errors), f"{ENUMERATED}, {IN_QUERY}"
+    affordable = MOST_ROWS // (2 * (n + 1) * n_items)
+    n_orders = max(LEAST_ORDERS, min((n_permutations + 1) // 2, affordable))
+    found = _sampled(score, x, bases, different, n_orders, generator(seed))
+    contributions[different], errors[different] = found
+    how = f"sampled: Shapley values over {2 * n_orders} random orders of the features, {IN_QUERY}"
+    return (contributions, errors), how
+
+
+def _different(x: FloatArray, base: FloatArray) -> np.ndarray:
+    """Return the features in which two items differ; two blanks do not."""
+    pairs = zip(x.tolist(), base.tolist(), strict=True)
+    return np.flatnonzero([u != v and not (_is_blank(u) and _is_blank(v)) for u, v in pairs])
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _typical(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the means of the known numbers, and the most frequent text."""
+    if len(rows) == 1:
+        return rows[0]
+    if rows.dtype != object:
+        return _known_means(rows)
+    typical = np.empty(rows.shape[1], dtype=object)
+    for j, column in enumerate(rows.T):
+        words = [value for value in column if isinstance(value, str)]
+        known = [value for value in column if not _is_blank(value)]
+        typical[j] = Counter(words).most_common(1)[0][0] if words else None
+        if known and not words:
+            typical[j] = float(np.mean(known))
+    return typical
+
+
+def _known_means(rows: FloatArray) -> FloatArray:
+    known = ~np.isnan(rows)
+    total = np.where(known, rows, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return _label(value)
+    return "blank" if _is_blank(value) else brief(value)
 
 
 def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:
@@ -358,8 +481,8 @@ def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:
     return scores
 
 
-def _dense(X: Any) -> FloatArray:
-    rows = dense_rows(X)
+def _dense(X: Any) -> NDArray[Any]:
+    rows = raw_rows(X)
     if rows.ndim != 2 or len(rows) == 0:
         raise InvalidInputError(
             f"`X` must hold the items as rows of features: got shape {rows.shape}."

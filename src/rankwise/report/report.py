@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import __version__
-from rankwise.core.arrays import dense_rows
+from rankwise.core.arrays import raw_rows
 from rankwise.core.checks import check_length, check_scores
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError, MissingExtraError
@@ -156,7 +156,7 @@ def _judged(
     models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
     if not models:
         raise InvalidInputError("`rankers` must hold at least one fitted ranker: got none.")
-    rows, truth = dense_rows(X), check_scores(y)
+    rows, truth = raw_rows(X), check_scores(y)
     check_length("y", truth, len(rows))
     names = feature_names
     if names is None:

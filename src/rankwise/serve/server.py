@@ -10,9 +10,11 @@ from threading import Lock
 from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from rankwise import __version__
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import check_count
 from rankwise.core.errors import InvalidInputError, MissingExtraError, RankwiseError
 from rankwise.rankers.scoring_function import predicted
@@ -39,11 +41,14 @@ class ItemReader:
         Their names, where items may be given as objects.
     max_items : int
         How many items a request may hold in all.
+    takes_raw : bool
+        Whether features may be text, or null for a blank.
     """
 
     n_features: int
     names: tuple[str, ...] | None
     max_items: int
+    takes_raw: bool = False
 
     def rows(self, items: Any, where: str) -> FloatArray:
         """Return the rows of one query; ``where`` names it in errors."""
@@ -56,6 +61,8 @@ class ItemReader:
                 413,
             )
         plain = [self._numbers(item, f"{where}[{at}]") for at, item in enumerate(items)]
+        if self.takes_raw:
+            return self._raw_rows(plain, where)
         try:
             found = np.array(plain)
         except ValueError:  # lists of different length
@@ -67,6 +74,19 @@ class ItemReader:
             at = int(np.argmin(np.isfinite(rows).all(axis=1)))
             raise RequestError(f"{where}[{at}] must hold finite numbers.")
         return rows
+
+    def _raw_rows(self, items: list[Any], where: str) -> NDArray[Any]:
+        """Return rows of numbers, text and blanks."""
+        for at, item in enumerate(items):
+            known = isinstance(item, list) and len(item) == self.n_features
+            if not known or not all(v is None or isinstance(v, int | float | str) for v in item):
+                raise RequestError(
+                    f"{where}[{at}] must be a list of {self.n_features} numbers, texts or nulls: "
+                    f"got {_entries(item)}."
+                )
+        rows = np.empty((len(items), self.n_features), dtype=object)
+        rows[:] = items
+        return raw_rows(rows)
 
     def _numbers(self, item: Any, where: str) -> Any:
         """Return the features of an item that is a list, or an object with names."""
@@ -104,6 +124,10 @@ def _mismatch(item: dict[str, Any], names: Sequence[str]) -> str:
     close = get_close_matches(unknown[0], names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"must have the features of the model only: got {unknown[0]!r}.{hint}"
+
+
+def _entries(item: Any) -> str:
+    return f"{len(item)} entries" if isinstance(item, list) else _kind(item)
 
 
 def _kind(value: Any) -> str:
@@ -289,6 +313,8 @@ class RankService:
             return 200, json.dumps(request.answer(scores)).encode(), request.n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
+        except InvalidInputError as error:
+            return 400, _error(str(error)), 0
 
     async def body_of(self, request: Any) -> bytes:
         """Return the body of a request; refuse a long one before it is read to its end."""
@@ -391,7 +417,12 @@ def _service(ranker: Any, max_items: int, max_bytes: int) -> RankService:
         )
     names = getattr(ranker, "feature_names_in_", None)
     limit = check_count("max_items", max_items)
-    reader = ItemReader(n_features, None if names is None else tuple(map(str, names)), limit)
+    reader = ItemReader(
+        n_features,
+        None if names is None else tuple(map(str, names)),
+        limit,
+        takes_raw=get_tags(ranker).input_tags.string,
+    )
     return RankService(ranker, reader, check_count("max_bytes", max_bytes))
 
 
