@@ -12,11 +12,14 @@ from typing import Any, Literal, TypeAlias, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import check_choice, check_finite
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.queries import Queries
 from rankwise.export.onnx_graph import Precision, import_onnxruntime, run_onnx, write_onnx
+from rankwise.export.onnx_steps import example_queries, first_steps, write_steps_onnx
 from rankwise.export.pmml import score_pmml, write_pmml
 from rankwise.io.files import open_write
 from rankwise.rankers.gp.inference.posterior import Posterior
@@ -207,8 +210,8 @@ NAMED = ("solr", "elasticsearch", "opensearch", "vespa")
 """Engines that compute the features themselves, by name."""
 
 SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
-N_CHECKED = 200
-"""Rows that are made up for the check when none are given."""
+N_CHECKED, N_QUERIES = 200, 20
+"""Rows that are made up for the check when none are given, and their queries."""
 TOLERANCE = 1e-3
 """The largest error that is not refused, in standard deviations of the scores."""
 
@@ -278,7 +281,8 @@ def export_ranker(
     feature_names: Sequence[str] | None = None,
     name: str = "rankwise",
     precision: Precision = "double",
-    X: ArrayLike | None = None,
+    X: Any = None,
+    qid: ArrayLike | None = None,
 ) -> ExportCheck:
     """Write a fitted ranker for another engine, and check the file against `predict`.
 
@@ -287,6 +291,11 @@ def export_ranker(
     take linear rankers. A pipeline of scalers and a ranker is written as one model. What a format
     cannot express is refused, and so is a file whose scores are off by more than a thousandth of
     their standard deviation.
+
+    `RankerPipeline`, `SearchRanker` and `AutoRanker` become ONNX as a whole: what happens inside
+    queries, kernels, trees and sums. The file takes one query at a time, since the rows of its
+    input are compared with each other; it is checked query by query. Features that hold text are
+    an input of their own, ``categories``.
 
     Parameters
     ----------
@@ -306,6 +315,8 @@ def export_ranker(
         Of an ONNX file; the other formats fix it themselves.
     X : (n_rows, n_features), optional
         Rows to check on; by default 200 drawn about the rows or the scale the ranker knows.
+    qid : (n_rows,), optional
+        Their queries, for rankers that compare the items of a query.
 
     Returns
     -------
@@ -329,6 +340,8 @@ def export_ranker(
     """
     chosen = _format_of(path, format)
     check_choice("precision", precision, get_args(Precision))
+    if first_steps(ranker) is not None:
+        return _export_steps(ranker, path, chosen, feature_names, name, precision, X, qid)
     function = scoring_function(ranker)
     _refuse_inexpressible(function, chosen)
     names = _feature_names(function, chosen, feature_names)
@@ -345,6 +358,43 @@ def export_ranker(
         content, outputs = text.encode(), {"scores": read(text, names, rows)}
         checked_by = "the rules of the format (no server was run)"
     check = _compare(ranker, rows, outputs, fspath(path), chosen, checked_by)
+    with open_write(path) as stream:
+        stream.write(content)
+    return check
+
+
+def _export_steps(
+    ranker: Any,
+    path: str | PathLike[str],
+    format: ExportFormat,
+    feature_names: Sequence[str] | None,
+    name: str,
+    precision: Precision,
+    X: Any,
+    qid: ArrayLike | None,
+) -> ExportCheck:
+    """Write a ranker of several steps as ONNX, and check it query by query."""
+    check_is_fitted(ranker)
+    if format != "onnx":
+        raise InvalidInputError(
+            f"A model for {format} must be one formula of the features: a "
+            f"{type(ranker).__name__} compares the items of a query, or adds up several rankers. "
+            "Export it to ONNX, or fit a linear RankRLS on features scaled by StandardScaler."
+        )
+    known = getattr(ranker, "feature_names_in_", None)
+    n_features = ranker.n_features_in_
+    names = _checked_names(known if feature_names is None else feature_names, n_features)
+    content = write_steps_onnx(ranker, name=name, names=names, precision=precision)
+    rows, ids = example_queries(ranker, N_QUERIES, N_CHECKED // N_QUERIES)
+    if X is not None:
+        rows, ids = raw_rows(X), np.zeros(len(X)) if qid is None else np.asarray(qid)
+    queries = Queries.of(ids, len(rows))
+    order = np.argsort(queries.index, kind="stable")
+    outputs = run_onnx(content, *(rows[members] for members in queries))
+    checked_by = f"onnxruntime {import_onnxruntime().__version__}, query by query"
+    index = queries.index[order]
+    expected = predicted(ranker, rows[order], index)
+    check = _checked(expected, outputs, None, fspath(path), format, checked_by)
     with open_write(path) as stream:
         stream.write(content)
     return check
@@ -383,19 +433,24 @@ def _feature_names(
     function: ScoringFunction, format: ExportFormat, given: Sequence[str] | None
 ) -> list[str]:
     names = function.names if given is None else tuple(map(str, given))
-    if names is None:
-        if format in NAMED:
-            raise InvalidInputError(
-                f"`feature_names` must be given for {format}, which computes the features by name: "
-                "this ranker was fitted without names. Give one for each column of `X`."
-            )
-        return [f"x{at}" for at in range(1, function.n_features + 1)]
-    if len(names) != function.n_features or len(set(names)) != len(names):
+    if names is None and format in NAMED:
         raise InvalidInputError(
-            f"`feature_names` must hold {function.n_features} different names, one for each "
+            f"`feature_names` must be given for {format}, which computes the features by name: "
+            "this ranker was fitted without names. Give one for each column of `X`."
+        )
+    return _checked_names(names, function.n_features)
+
+
+def _checked_names(names: Any, n_features: int) -> list[str]:
+    """Return a name for each feature: x1, x2, ... where there are none."""
+    if names is None:
+        return [f"x{at}" for at in range(1, n_features + 1)]
+    if len(names) != n_features or len(set(names)) != len(names):
+        raise InvalidInputError(
+            f"`feature_names` must hold {n_features} different names, one for each "
             f"column of `X`: got {len(names)}, {len(set(names))} of them different."
         )
-    return list(names)
+    return [str(name) for name in names]
 
 
 def _rows_to_check(function: ScoringFunction, X: ArrayLike | None) -> FloatArray:
@@ -431,6 +486,18 @@ def _compare(
         expected, deviation = predicted(ranker, rows, return_std=True)
         wrong = np.max(np.abs(outputs["variance"] - deviation**2))
         variance_error = float(wrong / np.max(deviation**2))
+    return _checked(expected, outputs, variance_error, path, format, checked_by)
+
+
+def _checked(
+    expected: FloatArray,
+    outputs: dict[str, FloatArray],
+    variance_error: float | None,
+    path: str,
+    format: ExportFormat,
+    checked_by: str,
+) -> ExportCheck:
+    """Return how far the scores are from the expected ones; refuse large errors."""
     difference = outputs["scores"] - expected
     constant = float(np.median(difference))
     max_error = float(np.max(np.abs(difference - constant)))
@@ -445,7 +512,7 @@ def _compare(
             "for ONNX, or regularise more."
         )
     return ExportCheck(
-        path, format, checked_by, len(rows), max_error, relative, variance_error, constant
+        path, format, checked_by, len(expected), max_error, relative, variance_error, constant
     )
 
 

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import singledispatchmethod
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from rankwise import __version__
@@ -16,7 +18,9 @@ from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polyn
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 
-OPSET, IR_VERSION = 17, 8
+OPSET, ML_OPSET, IR_VERSION = 17, 4, 8
+ML_DOMAIN, TEXT = "ai.onnx.ml", 8
+FLOAT_TYPES: dict[Any, int] = {np.float32: 1, np.float64: 11}
 
 Precision: TypeAlias = Literal["double", "single"]
 _DTYPES: dict[str, Any] = {"double": np.float64, "single": np.float32}
@@ -66,8 +70,7 @@ def write_onnx(
     precision : {"double", "single"}
         Of the input, the arrays and the outputs.
     """
-    onnx = import_onnx()
-    graph = GraphWriter(_DTYPES[precision])
+    graph = GraphWriter.of(precision)
     rows = graph.scaled("X", function.shift, function.scale) if function.is_scaled else "X"
     if function.kernel is None or function.rows is None:
         graph.node("MatMul", [rows, graph.array(function.weights)], "scores")
@@ -76,39 +79,91 @@ def write_onnx(
         graph.node("MatMul", [K, graph.array(function.weights)], "scores")
         if posterior is not None:
             graph.variance(posterior, function.kernel, rows, K)
-    helper = onnx.helper
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
     outputs = ["scores"] if posterior is None else ["scores", "variance"]
     shape = ["n_items"] if function.weights.ndim == 1 else ["n_items", function.weights.shape[1]]
+    return onnx_file(graph, [OnnxInput("X", tuple(names))], outputs, shape, name=name)
+
+
+@final
+@dataclass(frozen=True)
+class OnnxInput:
+    """An input of a graph: its name, what its columns are called, and whether they are text."""
+
+    name: str
+    columns: tuple[str, ...]
+    is_text: bool = False
+
+
+def onnx_file(
+    graph: "GraphWriter",
+    inputs: Sequence[OnnxInput],
+    outputs: Sequence[str],
+    shape: Sequence[str | int],
+    *,
+    name: str,
+) -> bytes:
+    """Return a graph as a file, with the names of the columns of its inputs as metadata."""
+    onnx = import_onnx()
+    helper = onnx.helper
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
+    values = [
+        helper.make_tensor_value_info(
+            given.name, TEXT if given.is_text else kind, ["n_items", len(given.columns)]
+        )
+        for given in inputs
+    ]
+    domains = {"": OPSET, **{domain: ML_OPSET for _, _, _, domain, _ in graph.nodes if domain}}
     model = helper.make_model(
         helper.make_graph(
-            [helper.make_node(op, ins, [out], **options) for op, ins, out, options in graph.nodes],
+            [
+                helper.make_node(op, ins, outs, domain=domain, **options)
+                for op, ins, outs, domain, options in graph.nodes
+            ],
             name,
-            [helper.make_tensor_value_info("X", kind, ["n_items", function.n_features])],
+            values,
             [helper.make_tensor_value_info(output, kind, shape) for output in outputs],
             [onnx.numpy_helper.from_array(a, key) for key, a in graph.arrays.items()],
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid(domain, opset) for domain, opset in domains.items()],
         ir_version=IR_VERSION,
         producer_name="rankwise",
         producer_version=__version__,
     )
-    helper.set_model_props(model, {"feature_names": json.dumps(list(names)), "model": name})
+    first, *others = inputs
+    more = {f"{given.name}_names": json.dumps(list(given.columns)) for given in others}
+    names = {"feature_names": json.dumps(list(first.columns)), "model": name}
+    helper.set_model_props(model, {**names, **more})
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
 
-def run_onnx(content: bytes, X: FloatArray) -> dict[str, FloatArray]:
-    """Return the outputs of an ONNX file for rows X, by onnxruntime."""
+def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
+    """Return the outputs of an ONNX file by onnxruntime, for rows that are given in batches.
+
+    Rows of objects hold text: they are split into the numbers and the categories of the file.
+    """
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    dtype = np.float64 if given.type == "tensor(double)" else np.float32
+    given = {entry.name: entry.type for entry in session.get_inputs()}
+    dtype = np.float64 if given["X"] == "tensor(double)" else np.float32
     names = [output.name for output in session.get_outputs()]
-    values = session.run(names, {given.name: np.ascontiguousarray(X, dtype=dtype)})
-    return {key: np.asarray(value, dtype=float) for key, value in zip(names, values, strict=True)}
+    found = []
+    for X in batches:
+        feed = {"X": X}
+        if "categories" in given:
+            is_text = np.any([_holds_text(batch) for batch in batches], axis=0)
+            words = [[v or "" for v in row] for row in X[:, is_text].tolist()]
+            feed = {"X": X[:, ~is_text], "categories": np.array(words, dtype=object)}
+        feed["X"] = np.ascontiguousarray(feed["X"], dtype=dtype)
+        found.append(session.run(names, feed))
+    parts = zip(*found, strict=True)
+    return {key: np.concatenate(part).astype(float) for key, part in zip(names, parts, strict=True)}
+
+
+def _holds_text(rows: NDArray[Any]) -> list[bool]:
+    return [any(isinstance(value, str) for value in column) for column in rows.T]
 
 
 @final
@@ -117,8 +172,13 @@ class GraphWriter:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
-        self.nodes: list[tuple[str, list[str], str, dict[str, Any]]] = []
+        self.nodes: list[tuple[str, list[str], list[str], str, dict[str, Any]]] = []
         self.arrays: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, precision: Precision) -> Self:
+        """Begin a graph of single or double precision."""
+        return cls(_DTYPES[precision])
 
     def array(self, values: Any, dtype: Any = None) -> str:
         """Store an array."""
@@ -131,8 +191,57 @@ class GraphWriter:
     ) -> str:
         """Add an operation."""
         output = output or f"value_{len(self.nodes)}"
-        self.nodes.append((op, list(inputs), output, options))
+        self.nodes.append((op, list(inputs), [output], "", options))
         return output
+
+    def outputs(self, op: str, inputs: Sequence[str], n_outputs: int, **options: Any) -> list[str]:
+        """Add an operation with several results."""
+        found = [f"value_{len(self.nodes)}_{at}" for at in range(n_outputs)]
+        self.nodes.append((op, list(inputs), found, "", options))
+        return found
+
+    def floats(self, values: str) -> str:
+        """Make whole numbers or truth values numbers of the graph's precision."""
+        return self.node("Cast", [values], to=FLOAT_TYPES[self.dtype])
+
+    def scores(self, function: ScoringFunction, rows: str, factor: float) -> str:
+        """Write the scores of a function, times a factor."""
+        if function.is_scaled:
+            rows = self.scaled(rows, function.shift, function.scale)
+        if function.kernel is not None and function.rows is not None:
+            rows = self.kernel(function.kernel, rows, function.rows)
+        return self.node("MatMul", [rows, self.array(factor * function.weights)])
+
+    def codes(self, words: str, keys: Sequence[str], values: FloatArray) -> str:
+        """Replace text by numbers, 0 where a key is unknown."""
+        onnx = import_onnx()
+        helper, kind = onnx.helper, FLOAT_TYPES[self.dtype]
+        options = {
+            "keys_tensor": helper.make_tensor(
+                "keys", TEXT, [len(keys)], [k.encode() for k in keys]
+            ),
+            "values_tensor": helper.make_tensor("values", kind, [len(keys)], values.tolist()),
+            "default_tensor": helper.make_tensor("default", kind, [1], [0.0]),
+        }
+        output = f"value_{len(self.nodes)}"
+        self.nodes.append(("LabelEncoder", [words], [output], ML_DOMAIN, options))
+        return output
+
+    def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
+        """Write a sum of trees; its result is of single precision, whatever the rows are."""
+        onnx = import_onnx()
+        options = {**attributes, "n_targets": 1, "post_transform": "NONE"}
+        values = np.asarray(options.pop("nodes_values"), dtype=self.dtype)
+        options["target_weights"] = weights.tolist()
+        options["nodes_values"] = values.tolist()
+        if self.dtype is np.float64:
+            for name in ("nodes_values", "target_weights"):
+                array = np.asarray(options.pop(name), dtype=self.dtype)
+                options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
+        output = f"value_{len(self.nodes)}"
+        self.nodes.append(("TreeEnsembleRegressor", [rows], [output], ML_DOMAIN, options))
+        flat = self.node("Reshape", [output, self.array([-1], np.int64)])
+        return self.floats(flat)
 
     def scaled(self, rows: str, shift: FloatArray, scale: FloatArray) -> str:
         """Subtract and divide, feature by feature."""
@@ -164,9 +273,8 @@ class GraphWriter:
         K = self._exponential(rows, others, lengths, kernel.amplitude**2)
         if kernel.item_effect == 0.0:
             return K
-        single = {np.float32: 1, np.float64: 11}[self.dtype]
         spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
-        equal = self.node("Cast", [self.node("Equal", [spread, self.array(others)])], to=single)
+        equal = self.floats(self.node("Equal", [spread, self.array(others)]))
         same = self.node("ReduceMin", [equal], axes=[2], keepdims=0)
         effect = np.full(len(others), (kernel.amplitude * kernel.item_effect) ** 2)
         return self.node("Add", [K, self.node("Mul", [same, self.array(effect)])])

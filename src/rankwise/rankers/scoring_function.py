@@ -116,7 +116,7 @@ def _of_pipeline(pipeline: Pipeline) -> ScoringFunction:
     inner = scoring_function(ranker)
     shift, scale = np.zeros(inner.n_features), np.ones(inner.n_features)
     for name, step in steps:
-        next_shift, next_scale = _scaling(name, step, inner.n_features)
+        next_shift, next_scale = scaling_of(name, step, inner.n_features)
         shift, scale = shift + scale * next_shift, scale * next_scale
     names = getattr(pipeline, "feature_names_in_", None)
     return ScoringFunction(
@@ -159,7 +159,7 @@ _SCALERS: dict[str, Callable[[Any], Sequence[Any]]] = {
 """The scalers of scikit-learn that are one shift and one scale for each feature."""
 
 
-def _scaling(name: str, step: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+def scaling_of(name: str, step: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
     """Return shift and scale of a step of a pipeline; refuse what is not a scaler."""
     if step is None or step == "passthrough":
         return np.zeros(n_features), np.ones(n_features)

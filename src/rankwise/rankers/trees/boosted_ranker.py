@@ -333,6 +333,12 @@ class BoostedRanker(Ranker):
         )
         return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows  # what LightGBM takes
 
+    def tree_structures(self) -> list[dict[str, Any]]:
+        """Return the trees as LightGBM describes them: nodes inside each other, from the root."""
+        check_is_fitted(self)
+        trees = _booster_of(self.model_.tobytes()).dump_model()["tree_info"]
+        return [tree["tree_structure"] for tree in trees]
+
     def _scores(self, X: Matrix) -> FloatArray:
         booster = _booster_of(self.model_.tobytes())
         return _scores_of(booster, X)

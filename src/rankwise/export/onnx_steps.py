@@ -1,0 +1,343 @@
+"""Rankers of several steps as ONNX graphs: what happens inside a query, sums, and trees.
+
+A graph is given one query at a time, so that the rows of its input are those of a query: minima,
+ranks and medians inside a query are those of the input.
+"""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from rankwise.automatic.sum_of_rankers import SumOfRankers
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import InvalidInputError
+from rankwise.export.onnx_graph import GraphWriter, OnnxInput, Precision, onnx_file
+from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.scoring_function import scaling_of, scoring_function
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker
+from rankwise.transformers.blanks import WithinQueryImputer
+from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
+
+
+def write_steps_onnx(
+    ranker: Any, *, name: str, names: Sequence[str], precision: Precision
+) -> bytes:
+    """Return an ONNX file that scores the rows of one query.
+
+    Its inputs are ``X``, the features, and where some are categories, ``categories`` with these as
+    text; ``X`` has only the others then, in their order. Blanks are NaN, and "" for text.
+    """
+    graph = GraphWriter.of(precision)
+    text = _text_columns(ranker)
+    plain = [column for j, column in enumerate(names) if j not in text]
+    inputs = [OnnxInput("X", tuple(plain))]
+    if text:
+        inputs.append(OnnxInput("categories", tuple(names[j] for j in text), is_text=True))
+    graph.node("Identity", [scores_node(ranker, graph, "X", 1.0)], "scores")
+    return onnx_file(graph, inputs, ["scores"], ["n_items"], name=name)
+
+
+@singledispatch
+def first_steps(ranker: Any) -> list[Any] | None:  # noqa: ARG001
+    """Return what rows go through first in a ranker of several steps, None for other rankers."""
+    return None
+
+
+@first_steps.register
+def _first_of_sum(ranker: SumOfRankers) -> list[Any]:
+    return ranker.preparation_
+
+
+@first_steps.register
+def _first_of_steps(ranker: RankerPipeline) -> list[Any]:
+    return ranker.steps_[:-1]
+
+
+@first_steps.register
+def _first_of_trees(ranker: BoostedRanker) -> list[Any]:  # noqa: ARG001
+    return []
+
+
+def _text_columns(ranker: Any) -> list[int]:
+    """Return the features that are given as text: those that the first step encodes."""
+    steps = first_steps(ranker) or []
+    return steps[0].columns_ if steps and type(steps[0]) is WithinQueryEncoder else []
+
+
+# Rankers
+
+
+@singledispatch
+def scores_node(ranker: Any, graph: GraphWriter, rows: str, factor: float) -> str:
+    """Write the scores of rows, times a factor."""
+    function = scoring_function(ranker)
+    if function.weights.ndim > 1:
+        raise InvalidInputError(
+            "A ranker of several steps must have one output to be written as ONNX: this one has "
+            f"{function.weights.shape[1]}. Fit one for each."
+        )
+    return graph.scores(function, rows, factor)
+
+
+@scores_node.register
+def _of_sum(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) -> str:
+    for step in ranker.preparation_:
+        rows = step_node(step, graph, rows)
+    parts = [
+        scores_node(member, graph, rows, factor * float(weight))
+        for member, weight in zip(ranker.members_, ranker.member_weights_, strict=True)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.node("Add", [total, part])
+    return total
+
+
+@scores_node.register
+def _of_steps(ranker: RankerPipeline, graph: GraphWriter, rows: str, factor: float) -> str:
+    for step in ranker.steps_[:-1]:
+        rows = step_node(step, graph, rows)
+    return scores_node(ranker.steps_[-1], graph, rows, factor)
+
+
+@scores_node.register
+def _of_pipeline(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float) -> str:
+    return graph.scores(scoring_function(ranker), rows, factor)
+
+
+@scores_node.register
+def _of_trees(ranker: BoostedRanker, graph: GraphWriter, rows: str, factor: float) -> str:
+    nodes = TreeNodes()
+    for number, tree in enumerate(ranker.tree_structures()):
+        nodes.add_tree(number, tree)
+    return graph.trees(nodes.attributes(), np.array(nodes.weights) * factor, rows)
+
+
+class _TreeNode(NamedTuple):
+    tree: int
+    node: int
+    feature: int
+    threshold: float
+    true: int
+    false: int
+    mode: str
+
+
+@final
+class TreeNodes:
+    """Collect the nodes of LightGBM's trees as ONNX lists them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[_TreeNode] = []
+        self.leaves: list[tuple[int, int]] = []
+        self.weights: list[float] = []
+
+    def add_tree(self, number: int, tree: dict[str, Any]) -> None:
+        """Add the nodes of one tree, parents before children."""
+        waiting, n_nodes = [(tree, 0)], 1
+        while waiting:
+            node, place = waiting.pop()
+            if "split_index" not in node:
+                self.nodes.append(_TreeNode(number, place, 0, 0.0, 0, 0, "LEAF"))
+                self.leaves.append((number, place))
+                self.weights.append(float(node["leaf_value"]))
+                continue
+            if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
+                raise InvalidInputError(
+                    "ONNX can express trees that compare features with thresholds: this one has "
+                    f"the decision {node['decision_type']!r} with blanks as "
+                    f"{node['missing_type']!r}. Grow trees on numbers."
+                )
+            feature, threshold = int(node["split_feature"]), float(node["threshold"])
+            true, false = n_nodes, n_nodes + 1
+            split = _TreeNode(number, place, feature, threshold, true, false, "BRANCH_LEQ")
+            self.nodes.append(split)
+            waiting += [(node["left_child"], true), (node["right_child"], false)]
+            n_nodes += 2
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of a TreeEnsembleRegressor, but for the weights."""
+        trees, places, features, thresholds, trues, falses, modes = zip(*self.nodes, strict=True)
+        return {
+            "nodes_treeids": trees,
+            "nodes_nodeids": places,
+            "nodes_featureids": features,
+            "nodes_values": thresholds,
+            "nodes_truenodeids": trues,
+            "nodes_falsenodeids": falses,
+            "nodes_modes": modes,
+            "target_treeids": [tree for tree, _ in self.leaves],
+            "target_nodeids": [place for _, place in self.leaves],
+            "target_ids": [0] * len(self.leaves),
+        }
+
+
+# Steps
+
+
+@singledispatch
+def step_node(step: Any, graph: GraphWriter, rows: str) -> str:
+    """Write what a transformer makes of rows; scalers of scikit-learn are one shift and scale."""
+    n_features = int(getattr(step, "n_features_in_", 0))
+    shift, scale = scaling_of(type(step).__name__, step, n_features)
+    return graph.scaled(rows, shift, scale)
+
+
+@step_node.register
+def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
+    if step.scale == "robust":
+        ordered, count = _sorted_rows(graph, rows)
+        shares = (0.0, 0.25, 0.5, 0.75, 1.0)
+        low, first, shift, third, high = (
+            _quantile(graph, ordered, count, share) for share in shares
+        )
+        spread = graph.node("Sub", [third, first])
+        whole = graph.node("Sub", [high, low])
+        scale = graph.node("Where", [_positive(graph, spread), spread, whole])
+        is_known = _positive(graph, scale)
+    elif step.scale == "standard":
+        shift = graph.node("ReduceMean", [rows], axes=[0], keepdims=1)
+        moved = graph.node("Sub", [rows, shift])
+        squares = graph.node("Mul", [moved, moved])
+        scale = graph.node("Sqrt", [graph.node("ReduceMean", [squares], axes=[0], keepdims=1)])
+        least = graph.node("Mul", [graph.node("Abs", [shift]), graph.array([1e-12])])
+        is_known = graph.node("Greater", [scale, least])
+    elif step.scale == "max_abs":
+        shift = graph.array([0.0])
+        scale = graph.node("ReduceMax", [graph.node("Abs", [rows])], axes=[0], keepdims=1)
+        is_known = _positive(graph, scale)
+    else:
+        shift = graph.node("ReduceMin", [rows], axes=[0], keepdims=1)
+        high = graph.node("ReduceMax", [rows], axes=[0], keepdims=1)
+        scale = graph.node("Sub", [high, shift])
+        is_known = _positive(graph, scale)
+    divisor = graph.node("Where", [is_known, scale, graph.array([1.0])])
+    scaled = graph.node("Div", [graph.node("Sub", [rows, shift]), divisor])
+    return graph.node("Where", [is_known, scaled, graph.array([0.0])])
+
+
+@step_node.register
+def _ranks(step: WithinQueryRanks, graph: GraphWriter, rows: str) -> str:
+    """Write mean ranks of ties: sort, number the runs of equal values, average their places."""
+    n_items = _n_items(graph, rows)
+    ordered, origin = graph.outputs("TopK", [rows, n_items], 2, axis=0, largest=0, sorted=1)
+    zero, one = graph.array([0], np.int64), graph.array([1], np.int64)
+    last = graph.node("Sub", [n_items, one])
+    first_row = graph.node("Slice", [ordered, zero, one, zero])
+    all_but_last = graph.node("Slice", [ordered, zero, last, zero])
+    before = graph.node("Concat", [first_row, all_but_last], axis=0)
+    rises = graph.node("Cast", [graph.node("Not", [graph.node("Equal", [ordered, before])])], to=7)
+    run = graph.node("CumSum", [rises, graph.array(0, np.int64)])
+    shape = graph.node("Shape", [rows])
+    nothing = graph.node("Expand", [graph.array([[0.0]]), shape])
+    ones = graph.node("Expand", [graph.array([[1.0]]), shape])
+    upward = graph.node("CumSum", [ones, graph.array(0, np.int64)], exclusive=1)
+    total = graph.node("ScatterElements", [nothing, run, upward], axis=0, reduction="add")
+    count = graph.node("ScatterElements", [nothing, run, ones], axis=0, reduction="add")
+    mean = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
+    place = graph.node("GatherElements", [mean, run], axis=0)
+    width = graph.floats(last)
+    share = graph.node("Div", [place, graph.node("Max", [width, graph.array([1.0])])])
+    known = graph.node("Where", [_positive(graph, width), share, graph.array([0.5])])
+    ranks = graph.node("ScatterElements", [nothing, origin, known], axis=0)
+    return ranks if step.output == "ranks" else graph.node("Concat", [rows, ranks], axis=1)
+
+
+@step_node.register
+def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
+    blank = graph.node("IsNaN", [rows])
+    if step.filling == "mean":
+        count = _count_known(graph, blank)
+        known = graph.node("Where", [blank, graph.array([0.0]), rows])
+        total = graph.node("ReduceSum", [known, graph.array([0], np.int64)], keepdims=1)
+        of_query = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
+    else:
+        ordered, count = _sorted_rows(graph, rows)
+        of_query = _quantile(graph, ordered, count, 0.5 if step.filling == "median" else 0.0)
+    has_any = _positive(graph, count)
+    filling = graph.node("Where", [has_any, of_query, graph.array(step.fallback_[None])])
+    filled = graph.node("Where", [blank, filling, rows])
+    if len(step.indicated_) == 0:
+        return filled
+    chosen = graph.node("Gather", [blank, graph.array(step.indicated_, np.int64)], axis=1)
+    return graph.node("Concat", [filled, graph.floats(chosen)], axis=1)
+
+
+@step_node.register
+def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
+    """Write the codes of categories, and put them between the numbers where they belong."""
+    if not step.columns_:
+        return rows
+    if rows != "X":
+        raise InvalidInputError(
+            "ONNX takes categories as an input: WithinQueryEncoder must be the first step. Put it "
+            "first, or encode before."
+        )
+    encoded = []
+    for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):
+        column = graph.node("Gather", ["categories", graph.array([j], np.int64)], axis=1)
+        keys = ["" if word == BLANK else str(word) for word in words]
+        encoded.append(graph.codes(column, keys, codes))
+    joined = graph.node("Concat", [rows, *encoded], axis=1)
+    plain = [j for j in range(step.n_features_in_) if j not in step.columns_]
+    order = np.argsort([*plain, *step.columns_])
+    return graph.node("Gather", [joined, graph.array(order, np.int64)], axis=1)
+
+
+def _n_items(graph: GraphWriter, rows: str) -> str:
+    return graph.node("Gather", [graph.node("Shape", [rows]), graph.array([0], np.int64)], axis=0)
+
+
+def _positive(graph: GraphWriter, values: str) -> str:
+    return graph.node("Greater", [values, graph.array([0.0])])
+
+
+def _count_known(graph: GraphWriter, blank: str) -> str:
+    known = graph.floats(graph.node("Not", [blank]))
+    return graph.node("ReduceSum", [known, graph.array([0], np.int64)], keepdims=1)
+
+
+def _sorted_rows(graph: GraphWriter, rows: str) -> tuple[str, str]:
+    """Sort each feature, blanks last; return it with the numbers of known values."""
+    blank = graph.node("IsNaN", [rows])
+    keys = graph.node("Where", [blank, graph.array([np.inf]), rows])
+    n_items = _n_items(graph, rows)
+    ordered, _ = graph.outputs("TopK", [keys, n_items], 2, axis=0, largest=0, sorted=1)
+    return ordered, _count_known(graph, blank)
+
+
+def _quantile(graph: GraphWriter, ordered: str, count: str, share: float) -> str:
+    """Interpolate between the two known values about a place, feature by feature."""
+    last = graph.node("Max", [graph.node("Sub", [count, graph.array([1.0])]), graph.array([0.0])])
+    place = graph.node("Mul", [last, graph.array([share])])
+    low = graph.node("Floor", [place])
+    high = graph.node("Min", [graph.node("Add", [low, graph.array([1.0])]), last])
+    below, above = (
+        graph.node("GatherElements", [ordered, graph.node("Cast", [at], to=7)], axis=0)
+        for at in (low, high)
+    )
+    part = graph.node("Sub", [place, low])
+    step = graph.node("Mul", [part, graph.node("Sub", [above, below])])
+    return graph.node("Add", [below, step])
+
+
+def example_queries(ranker: Any, n_queries: int, n_items: int) -> tuple[Any, FloatArray]:
+    """Make up queries for a check: about the medians that an imputer knows, some cells blank."""
+    rng = np.random.default_rng(0)
+    steps = first_steps(ranker) or []
+    shape = (n_queries * n_items, ranker.n_features_in_)
+    known = [step.fallback_ for step in steps if type(step) is WithinQueryImputer]
+    centre = known[0] if known and len(known[0]) == shape[1] else np.zeros(shape[1])
+    X: Any = centre * np.exp(rng.normal(size=shape)) + 0.1 * rng.normal(size=shape)
+    if known:
+        X[rng.random(shape) < 0.1] = np.nan
+    if _text_columns(ranker):
+        X, encoder = X.astype(object), steps[0]
+        for j, words in zip(encoder.columns_, encoder.categories_, strict=True):
+            drawn = rng.choice([*words, "unseen"], size=shape[0])
+            X[:, j] = [None if word == BLANK else str(word) for word in drawn]
+    return X, np.repeat(np.arange(n_queries), n_items)
