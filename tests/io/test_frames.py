@@ -93,7 +93,7 @@ def test_a_different_whole_number_in_every_row_looks_like_an_id():
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        (COLUMNS, {"y": "grade"}, "must have the column 'grade' for `y`.*Did you mean 'Grade'"),
+        (COLUMNS, {"y": "grad"}, "must have the column 'grad' for `y`.*Did you mean 'Grade'"),
         (COLUMNS, {"qid": "zzz"}, "must have the column 'zzz' for `qid`"),
         (COLUMNS, {"features": "g*"}, "'g\\*' matches none of"),
         (COLUMNS, {"features": "f1:f9"}, "must have the column 'f9' for `features`"),

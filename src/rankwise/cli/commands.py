@@ -72,9 +72,9 @@ class KernelCommand(FitCommand, ABC):
 class Fit(FitCommand):
     """Find a good ranker for raw features, say how good it is, and save it.
 
-    With queries it is AutoRanker: linear and kernel rankers and trees, added
-    up where that is better by NDCG @ 10, and a value that no choice has seen.
-    Without, or with --validate, it is a linear RankRLS with the best alpha.
+    With queries, text or blanks it is AutoRanker: linear and kernel rankers and
+    trees, added up where that is better by NDCG @ 10, and a value that no choice
+    has seen. Otherwise, or with --validate, a linear RankRLS with the best alpha.
 
     For example: rankwise fit train.txt -o model
     """

@@ -37,12 +37,18 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
 
 
 class ItemColumns(NamedTuple):
-    """The names of the columns that hold features, scores, queries and names of items, if any."""
+    """The names of the columns that hold features, scores, queries and names of items, if any.
+
+    Of the features, ``categories`` hold text. Columns that are none by what they hold are in
+    ``left_out``, each with the reason.
+    """
 
     features: list[str]
     y: str | None
     qid: str | None
     item: str | None = None
+    categories: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 @final
@@ -111,9 +117,12 @@ class ColumnNames:
         return found[0] if found else None
 
     def required(self, name: str, option: str) -> str:
-        """Return the name of a column after checking that there is one."""
+        """Return the name of a column, which may be asked for in another case."""
         if name in self.names:
             return name
+        same = [known for known in self.names if known.casefold() == name.casefold()]
+        if len(same) == 1:
+            return same[0]
         raise self.error(
             f"{self.owner} must have the column {name!r} for `{option}`: its columns are "
             f"{self.names}.{self.did_you_mean(name)}"
@@ -180,6 +189,25 @@ class ColumnNames:
                 f"features=[...]{role}."
             )
 
+    def why_no_category(self, name: str, words: Sequence[str]) -> str | None:
+        """Return why a column of text is no feature, None where it holds categories.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        words : list of str
+            Its cells, empty where there is nothing.
+        """
+        known = [word for word in words if word]
+        if name.lower() in USUAL_NAMES["item"] or _ID_NAME.search(name) or _CAMEL_ID.search(name):
+            return "names of items"
+        if known and all(_DATE.fullmatch(word) for word in known):
+            return "dates: give a number, such as the age in days"
+        if len(known) >= MANY_ROWS and 2 * len(set(known)) > len(known):
+            return "text that differs from row to row"
+        return None
+
 
 def _whole_numbers(values: NDArray[Any] | None) -> bool:
     if values is None or len(values) < MANY_ROWS or values.dtype.kind not in "iuf":
@@ -213,11 +241,16 @@ def _in_blocks(values: NDArray[Any] | None) -> bool:
 
 def hint_for(cell: str, column: str) -> str:
     """Return what to do about a cell that is no number: a decimal comma, or a date."""
-    if _DECIMAL_COMMA.fullmatch(cell):
+    if is_decimal_comma(cell):
         return " Decimal commas are not read: write decimal points."
     if _DATE.fullmatch(cell):
         return date_hint(column)
     return ""
+
+
+def is_decimal_comma(cell: str) -> bool:
+    """Tell whether a cell is a number with a comma for its point."""
+    return _DECIMAL_COMMA.fullmatch(cell) is not None
 
 
 def date_hint(column: str) -> str:

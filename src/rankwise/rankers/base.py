@@ -81,6 +81,9 @@ class Ranker(BaseEstimator, ABC):
     It is saved with the ranker, for the reading of other files; a new fit forgets it.
     """
 
+    table_columns_: dict[str, list[str]]
+    """The columns of scores, queries, items and categories, where the command line learned them."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         read_columns_in(cls)
         super().__init_subclass__(**kwargs)
@@ -236,6 +239,7 @@ class Ranker(BaseEstimator, ABC):
 
     def _remember(self, data: TrainingData) -> None:
         """Store what later calls need to know of the training queries."""
+        self.__dict__.pop("table_columns_", None)
         self.n_queries_ = data.queries.n_queries
         self.fitted_with_qid_ = data.has_qid
         self.training_queries_ = None

@@ -583,6 +583,12 @@ def _are(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda values: isinstance(values, list) and all(check(value) for value in values)
 
 
+def _is_names(value: Any) -> bool:
+    """Return whether a value holds lists of names by names."""
+    names = _are(_is_a(str))
+    return isinstance(value, dict) and all(names([k]) and names(v) for k, v in value.items())
+
+
 def _is_bytes(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
 
@@ -615,6 +621,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "training_queries_": _is_a(QueryFingerprints, NoneType),
     "needs_qid_": _is_a(bool),
     "steps_": _are(_is_a(BaseEstimator)),
+    "table_columns_": _is_names,
     "columns_": _are(_is_count),
     "categories_": _are(_is_text),
     "codes_": _are(_is_column),

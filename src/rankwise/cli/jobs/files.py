@@ -2,11 +2,11 @@
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ def read_items(
     n_features: int | None = None,
     names: tuple[str, ...] | None = None,
     find_items: bool = False,
+    categories: Sequence[str] | Literal["auto"] | None = None,
 ) -> RankingData:
     """Read a data file with the features of a model, where one is given.
 
@@ -51,6 +52,8 @@ def read_items(
         The columns of a table that are the features, unless the layout says otherwise.
     find_items
         Read the names of items too, where there are any.
+    categories
+        The columns of a table that hold text, for rankers that take it; see `read_table`.
     """
     options = reading_options(path, layout)
     if not is_table(path):
@@ -61,7 +64,8 @@ def read_items(
     else:
         if layout.features is None:
             options["features"] = names
-        data = read(path, **options, item=layout.item, find_item=find_items)
+        options |= {"item": layout.item, "find_item": find_items, "categories": categories}
+        data = read(path, **options)
     if n_features is not None and data.n_features != n_features:
         raise InvalidInputError(
             f"{path} must have the {n_features} features of the model: it has {data.n_features}. "
@@ -94,6 +98,9 @@ def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
         shown = ", ".join(columns.features[:MOST_SHOWN])
         more = ", ..." if len(columns.features) > MOST_SHOWN else ""
         guessed.append(f"features from {shown}{more}")
+    if columns.left_out:
+        shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
+        guessed.append(f"left out {shown}")
     if guessed:
         print(f"Read {path}: {'; '.join(guessed)}.")
 
@@ -106,13 +113,46 @@ def read_items_of(
     names = known.get("feature_names_in_")
     if layout.zero_based is None and "zero_based_" in known:
         layout = replace(layout, zero_based=known["zero_based_"])
+    columns = known.get("table_columns_", {})
+    if is_table(path):
+        layout = _with_known_columns(path, layout, columns)
+    takes_raw = ranker.__sklearn_tags__().input_tags.string
     return read_items(
         path,
         layout,
         n_features=ranker.n_features_in_,
         names=None if names is None else tuple(map(str, names)),
         find_items=find_items,
+        categories=columns.get("categories", ()) if takes_raw else None,
     )
+
+
+def remember_columns(ranker: Any, data: RankingData) -> None:
+    """Let a fitted ranker know what the columns of its file were, to find them in other files."""
+    if data.feature_names is not None:
+        ranker.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    if data.zero_based is not None:
+        ranker.zero_based_ = data.zero_based
+    if data.columns is not None:
+        columns = data.columns
+        roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
+        ranker.table_columns_ = {
+            **{role: [name] for role, name in roles.items() if name is not None},
+            "categories": list(columns.categories),
+        }
+
+
+def _with_known_columns(
+    path: Path, layout: DataLayout, columns: dict[str, list[str]]
+) -> DataLayout:
+    """Return a layout with the columns that were learned from, where the file has them."""
+    present = set(open_table(path).names) if columns else set()
+    found = {
+        role: columns[role][0]
+        for role in ("y", "qid", "item")
+        if role in columns and columns[role][0] in present and getattr(layout, role) is None
+    }
+    return replace(layout, **found)  # type: ignore[arg-type]
 
 
 def load_ranker(path: Path) -> Ranker:

@@ -170,15 +170,20 @@ class CsvTable(DataTable):
             raise bad_line(self.path, 2, "a row below the header", "")
         return [matrix[:n_rows] for matrix in matrices], [join_ids(parts) for parts in vectors]
 
-    def words(self, column: str) -> list[str]:
-        """Return the cells of a column as they are written."""
-        table = self._arrow_table(set(), {column})
-        found = [] if table is None else table.column(column).to_pylist()
-        if found and all(word == word.strip() for word in found):
-            return found
-        place = self.header.index(column)
-        blocks = (texts_at(self.text, block.spans[:, place]) for block in self._blocks())
-        return [word.replace('""', '"') for block in blocks for word in block]
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of columns as they are written."""
+        table = self._arrow_table(set(), set(columns))
+        if table is not None and table.num_rows:
+            found = [table.column(name).to_pylist() for name in columns]
+            if all(word == word.strip() for column in found for word in column):
+                return found
+        places = [self.header.index(name) for name in columns]
+        found = [[] for _ in columns]
+        for block in self._blocks():
+            for place, words in zip(places, found, strict=True):
+                cells = texts_at(self.text, block.spans[:, place])
+                words.extend(word.replace('""', '"') for word in cells)
+        return found
 
     def _blocks(self) -> Iterator[_Block]:
         """Find the cells of some rows at a time."""

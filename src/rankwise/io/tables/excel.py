@@ -62,10 +62,10 @@ class ExcelTable(DataTable):
                 matrix[:, j] = arrow_numbers(self.path, name, column, HEAD_ROWS)
         return matrices, [self._ids(name) for name in ids]
 
-    def words(self, column: str) -> list[str]:
-        """Return the cells of a column as text."""
-        cells = self.sheet.column(column).to_pylist()
-        return ["" if cell is None else str(_whole(cell)) for cell in cells]
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of columns as text."""
+        found = [self.sheet.column(name).to_pylist() for name in columns]
+        return [["" if c is None else str(_whole(c)) for c in column] for column in found]
 
     def _ids(self, name: str) -> NDArray[Any]:
         """Return ids; Excel holds every number as a fraction, whole ones become integers."""

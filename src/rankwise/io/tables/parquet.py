@@ -52,11 +52,11 @@ class ParquetTable(DataTable):
                     matrix[:, j] = self.numbers(name, _column(file, name))
             return matrices, [self.ids(name, _column(file, name)) for name in ids]
 
-    def words(self, column: str) -> list[str]:
-        """Return the cells of a column as text."""
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of columns as text."""
         with open_parquet(self.path) as file:
-            cells = _column(file, column).to_pylist()
-        return ["" if cell is None or cell != cell else str(cell) for cell in cells]
+            found = [_column(file, name).to_pylist() for name in columns]
+        return [["" if c is None or c != c else str(c) for c in column] for column in found]
 
     def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
         """Return a column, or its part from row ``first`` on, as finite numbers."""

@@ -4,12 +4,15 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.columns import ColumnNames, ItemColumns
+from rankwise.io.columns import ColumnNames, ItemColumns, hint_for, is_decimal_comma
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix, open_write
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
@@ -19,6 +22,9 @@ from rankwise.io.tables.table import CellError, DataTable
 
 TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES}
 """The suffixes of tables, without that of a compression."""
+
+BLANKS = {"", "na", "n/a", "#n/a", "nan", "null", "none", "?"}
+"""What stands for a blank among numbers, in any case."""
 
 
 def read_table(
@@ -30,6 +36,7 @@ def read_table(
     drop: str | Sequence[str] = (),
     item: str | None = None,
     find_item: bool = False,
+    categories: Sequence[str] | Literal["auto"] | None = None,
 ) -> RankingData:
     r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
 
@@ -61,6 +68,11 @@ def read_table(
     find_item
         Whether to look for such a column, named item, item_id, id, doc_id, docid, document_id,
         product_id or name, where ``features`` are given.
+    categories
+        For rankers that take raw tables, such as `AutoRanker`: the features that hold text. Other
+        features may have blanks then, which become NaN. With ``"auto"`` text is found, and columns
+        of ids, dates, or text that differs from row to row are left out unless ``features`` names
+        them; ``columns`` of the data says which.
 
     Raises
     ------
@@ -84,21 +96,22 @@ def read_table(
     if find_item and columns.item is None and features is not None:
         taken = [*columns.features, columns.y, columns.qid]
         columns = columns._replace(item=names.usual_item(taken))
+    others = [if_any(columns.y)], [*if_any(columns.qid), *if_any(columns.item)]
+    raw = _RawFeatures(table, names, categories, are_named=features is not None)
     try:
-        (X, targets), ids = table.read(
-            [columns.features, if_any(columns.y)], [*if_any(columns.qid), *if_any(columns.item)]
-        )
+        if raw.has_text:
+            (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
+        else:
+            (X, targets), ids = table.read([columns.features, *others[0]], others[1])
     except CellError as error:
-        if features is None and error.column in columns.features:
-            hint = (
-                "All columns but y and qid are features; choose others with features=..., or leave "
-                f"it out with drop={error.column!r}."
-            )
-            raise DataFileError(f"{error} {hint}") from error
-        raise
+        is_feature = error.column in columns.features
+        if categories is None or raw.has_text or not is_feature:
+            raise _with_hint(error, are_named=features is not None or not is_feature) from error
+        (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
     if features is None:
         for name, values in zip(columns.features, X.T, strict=True):
-            names.refuse_id(name, values, has_qid=columns.qid is not None)
+            cells = None if name in columns.categories else values.astype(float)
+            names.refuse_id(name, cells, has_qid=columns.qid is not None)
     return RankingData(
         X,
         y=targets[:, 0] if columns.y is not None else None,
@@ -107,6 +120,102 @@ def read_table(
         items=ids[-1] if columns.item is not None else None,
         columns=columns,
     )
+
+
+def _with_hint(error: CellError, *, are_named: bool) -> DataFileError:
+    """Add what to do about a cell of a column that nobody named."""
+    if are_named:
+        return error
+    return DataFileError(
+        f"{error} All columns but y and qid are features; choose others with features=..., or "
+        f"leave it out with drop={error.column!r}."
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _RawFeatures:
+    """How to read features that may hold text and blanks.
+
+    Parameters
+    ----------
+    table, names
+        The file and its columns.
+    categories
+        The columns of text, or ``"auto"`` to find them.
+    are_named
+        Whether the features were named: none is left out then.
+    """
+
+    table: DataTable
+    names: ColumnNames
+    categories: Sequence[str] | Literal["auto"] | None
+    are_named: bool
+
+    @property
+    def has_text(self) -> bool:
+        """Whether some columns are known to hold text."""
+        return bool(self.categories) and self.categories != "auto"
+
+    def read(self, columns: ItemColumns) -> tuple[NDArray[Any], ItemColumns]:
+        """Return the features, and the columns with what was found of these."""
+        kept: dict[str, Any] = {}
+        text, left_out = [], []
+        for name, words in zip(columns.features, self.table.cells(columns.features), strict=True):
+            values = self._values(name, words)
+            reason = None if self.are_named else self._why_left_out(name, words, values)
+            if reason is not None:
+                left_out.append((name, reason))
+                continue
+            if values is None:
+                text.append(name)
+            kept[name] = [word or None for word in words] if values is None else values
+        n_items = len(next(iter(kept.values()), ()))
+        X = np.empty((n_items, len(kept)), dtype=object if text else float)
+        for j, cells in enumerate(kept.values()):
+            X[:, j] = cells
+        return X, columns._replace(
+            features=list(kept), categories=tuple(text), left_out=tuple(left_out)
+        )
+
+    def _values(self, name: str, words: list[str]) -> FloatArray | None:
+        """Return the numbers of a column, None where it holds text and may."""
+        if self.has_text and name in (self.categories or ()):
+            return None
+        values = _numbers_or_blanks(words)
+        if values is None:
+            self._refuse_text(name, words)
+        return values
+
+    def _refuse_text(self, name: str, words: list[str]) -> None:
+        """Refuse text where numbers were learned from, and numbers with a decimal comma."""
+        wrong = next(
+            at for at, word in enumerate(words) if word and _numbers_or_blanks([word]) is None
+        )
+        hint = hint_for(words[wrong], name)
+        finds_text = self.categories == "auto"
+        if not finds_text or is_decimal_comma(words[wrong]):
+            expected = "a number or a blank" if finds_text else "a number, as was learned from"
+            got = repr(words[wrong])
+            raise CellError(self.names.owner, f"row {wrong + 1}", name, expected, got, hint)
+
+    def _why_left_out(self, name: str, words: list[str], values: FloatArray | None) -> str | None:
+        if values is None:
+            return self.names.why_no_category(name, words)
+        return "blank everywhere" if np.isnan(values).all() else None
+
+
+def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
+    """Return cells as numbers, NaN where they are blank; None where one is neither."""
+    known = [word if word.lower() not in BLANKS else "nan" for word in words]
+    try:
+        values = np.array(known, dtype=np.str_).astype(float)
+    except ValueError:
+        return None
+    plain = int(np.count_nonzero(np.isnan(values))) == known.count("nan")
+    if np.isinf(values).any() or not plain or any("_" in word for word in known):
+        return None
+    return values
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:

@@ -51,5 +51,9 @@ class DataTable(ABC):
         """
 
     @abstractmethod
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of each column as text, empty where there is nothing."""
+
     def words(self, column: str) -> list[str]:
-        """Return the cells of a column as text, empty where there is nothing."""
+        """Return the cells of one column as text."""
+        return self.cells([column])[0]

@@ -2,10 +2,9 @@
 
 import time
 
-import numpy as np
-
 from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.cli.commands import FitAuto, FitCommand
+from rankwise.cli.jobs.files import remember_columns
 from rankwise.cli.jobs.fits.training import FitInput, refuse_if
 from rankwise.cli.output import print_json
 
@@ -16,7 +15,7 @@ def run(command: FitAuto) -> None:
         command.validate is not None,
         "--validate must not come with fit auto, which sets queries aside itself. Leave it out.",
     )
-    problem = FitInput.read(command)
+    problem = FitInput.read(command, takes_raw=True)
     refuse_if(
         not problem.has_qid,
         f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
@@ -30,10 +29,7 @@ def search(command: FitCommand, problem: FitInput, ranker: AutoRanker) -> None:
     start = time.perf_counter()
     ranker.set_params(measure=command.measure or "NDCG @ 10")
     ranker.fit(problem.data.X, **problem.preferences)
-    if problem.data.feature_names is not None:
-        ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
-    if problem.data.zero_based is not None:
-        ranker.zero_based_ = problem.data.zero_based
+    remember_columns(ranker, problem.data)
     ranker.save(command.output)
     honest = ranker.honest_value_
     if command.json:

@@ -18,9 +18,9 @@ from rankwise.rankers.rls.rank_rls_cv import ALPHAS
 def run(command: Fit) -> None:
     """Fit, save and report."""
     asked = None if command.measure is None else parse_measure(command.measure)
-    problem = FitInput.read(command)
+    problem = FitInput.read(command, takes_raw=command.validate is None)
     queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
-    if queries.n_queries > 1 and command.validate is None:
+    if problem.is_raw or (queries.n_queries > 1 and command.validate is None):
         search(command, problem, AutoRanker())
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)

@@ -75,7 +75,8 @@ def fit_best(
         return best_of(command, path, problem, measure)
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
     _refuse_listwise(measure, unit)
-    options = {name: value for name, value in ranker.get_params().items() if name != "alpha"}
+    known = set(RankRLSCV().get_params()) - {"alpha"}
+    options = {name: value for name, value in ranker.get_params().items() if name in known}
     search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences)
     judged = f"by leaving out each {unit} in turn"
     return Fitted(search, "alpha", search.alpha_, search.path_, judged)

@@ -16,14 +16,16 @@ from rankwise.cli.jobs.files import (
     read_comparisons,
     read_items,
     read_validation,
+    remember_columns,
     tell_columns,
 )
 from rankwise.cli.output import counted, decimals, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.io.data import RankingData
+from rankwise.io.tables.table import CellError
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker, RankerPath
@@ -55,10 +57,22 @@ class FitInput:
     validation: dict[str, Any]
 
     @classmethod
-    def read(cls, command: FitCommand, pairs: Path | None = None) -> Self:
-        """Read the training file, the comparisons and the validation file, where there are any."""
+    def read(
+        cls, command: FitCommand, pairs: Path | None = None, *, takes_raw: bool = False
+    ) -> Self:
+        """Read the training file, the comparisons and the validation file, where there are any.
+
+        Parameters
+        ----------
+        command
+            The files and their columns.
+        pairs
+            A file of comparisons.
+        takes_raw
+            Whether text and blanks are taken as they are.
+        """
         check_target(command.output, command.train, pairs, command.validate)
-        data = read_items(command.train, command.layout)
+        data = _read_training_items(command, takes_raw=takes_raw)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
                 f"{command.train} must hold at least 2 items and 1 feature: it has "
@@ -82,6 +96,13 @@ class FitInput:
         return cls(data, preferences, validation)
 
     @property
+    def is_raw(self) -> bool:
+        """Whether the training data hold text or blanks."""
+        X = self.data.X
+        dense = isinstance(X, np.ndarray)
+        return dense and (X.dtype == object or bool(np.isnan(X).any()))
+
+    @property
     def has_qid(self) -> bool:
         """Whether the training data name queries."""
         return self.preferences.get("qid") is not None
@@ -90,6 +111,21 @@ class FitInput:
     def has_pairs(self) -> bool:
         """Whether comparisons are learned from, not scores."""
         return "pairs" in self.preferences
+
+
+def _read_training_items(command: FitCommand, *, takes_raw: bool) -> RankingData:
+    """Read the training file; where text or blanks stop it, name the command that takes them."""
+    if takes_raw:
+        return read_items(command.train, command.layout, categories="auto")
+    try:
+        return read_items(command.train, command.layout)
+    except DataFileError as error:
+        if not isinstance(error.__cause__ or error, CellError):
+            raise
+        raise DataFileError(
+            f"{error} rankwise fit {command.train} (without the name of a ranker) takes text and "
+            "blanks as they are."
+        ) from error
 
 
 @final
@@ -138,10 +174,8 @@ def fit_and_save(
     start = time.perf_counter()
     fitted = fit()
     seconds = time.perf_counter() - start
-    if problem is not None and problem.data.feature_names is not None:
-        fitted.ranker.feature_names_in_ = np.array(problem.data.feature_names, dtype=object)
-    if problem is not None and problem.data.zero_based is not None:
-        fitted.ranker.zero_based_ = problem.data.zero_based
+    if problem is not None:
+        remember_columns(fitted.ranker, problem.data)
     fitted.ranker.save(command.output)
     report = FitReport(fitted, describe(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
     if command.json:

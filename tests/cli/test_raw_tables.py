@@ -1,0 +1,152 @@
+"""Tables as people have them, from `rankwise fit` to a served model: text, blanks, ids."""
+
+import json
+
+import numpy as np
+import pytest
+
+import rankwise
+from rankwise.io import read_table
+from rankwise.io.rankings import read_ranked
+from rankwise.rankers.scoring_function import predicted
+
+HEADER = "Search_ID;doc_id;Title;Category;BM25;Price;Added;Relevance\n"
+
+
+def write_searches(path, first, n_queries, seed):
+    rng = np.random.default_rng(seed)
+    lines = []
+    for query in range(first, first + n_queries):
+        for place in range(int(rng.integers(4, 9))):
+            bm25, kind = rng.gamma(3.0, 4.0), rng.choice(["shoes", "bags", ""])
+            price = "" if rng.random() < 0.2 else f"{rng.lognormal(6.0):.2f}"
+            grade = int(np.clip(bm25 / 6 + (kind == "shoes"), 0, 3))
+            row = [
+                f"q{query}",
+                f"D{query}{place}",
+                f"{rng.random()} of {kind}",
+                kind,
+                f"{bm25:.3f}",
+            ]
+            lines.append(";".join([*row, price, "2024-05-01", str(grade)]))
+    path.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8-sig")
+
+
+@pytest.fixture
+def shop(run, folder):
+    write_searches(folder / "shop.csv", 100, 14, 0)
+    write_searches(folder / "later.csv", 300, 6, 1)
+    return ("fit", "auto", "shop.csv", "-o", "shop.model", "--time-budget", 1)
+
+
+def test_text_and_blanks_are_learned_from_and_columns_are_remembered(run, folder, shop):
+    result = run(*shop, "--qid", "search_id", "--y", "relevance")
+    assert result.exit_code == 0, result.output + result.stderr
+    said = " ".join(result.output.split())
+    assert "features from Category, BM25, Price" in said
+    assert "left out doc_id (names of items), Title (text that differs from row to row)" in said
+    assert "Added (dates: give a number, such as the age in days)" in said
+    model = rankwise.load(folder / "shop.model")
+    assert model.table_columns_ == {
+        "y": ["Relevance"],
+        "qid": ["Search_ID"],
+        "categories": ["Category"],
+    }
+    result = run("predict", "shop.model", "later.csv", "-o", "later.scores.csv")
+    assert result.exit_code == 0, result.output + result.stderr
+    data = read_table(
+        folder / "later.csv", features=["Category", "BM25", "Price"], categories=["Category"]
+    )
+    ranked = read_ranked(folder / "later.scores.csv")
+    assert ranked.items[0].startswith("D300")
+    expected = predicted(model, data.X, data.qid)
+    np.testing.assert_allclose(ranked.scores, expected)
+
+
+def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop):
+    for extra in ("jinja2", "matplotlib", "onnxruntime", "starlette"):
+        pytest.importorskip(extra)
+    assert run(*shop).exit_code == 0
+    result = run("explain", "shop.model", "later.csv", "--item", 1)
+    assert result.exit_code == 0, result.output + result.stderr
+    assert "BM25" in result.output
+    result = run("report", "shop.model", "later.csv", "-o", "shop.html")
+    assert result.exit_code == 0, result.output + result.stderr
+    result = run("export", "shop.model", "-o", "shop.onnx")
+    assert result.exit_code == 0, result.output + result.stderr
+    from starlette.testclient import TestClient
+
+    with TestClient(rankwise.make_app(rankwise.load(folder / "shop.model"))) as client:
+        items = [
+            {"Category": "shoes", "BM25": 20.0, "Price": None},
+            {"Category": None, "BM25": 1.0, "Price": 10},
+        ]
+        answer = client.post("/rank", content=json.dumps({"items": items}))
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["order"] == [0, 1]
+        items[0]["BM25"] = "high"
+        answer = client.post("/rank", content=json.dumps({"items": items}))
+        assert answer.status_code == 400
+        assert "must hold numbers" in answer.json()["error"]
+        answer = client.post("/rank", content=json.dumps({"items": [["shoes", [2], 1.0]]}))
+        assert "numbers, texts or nulls" in answer.json()["error"]
+
+
+def test_a_named_ranker_says_which_command_takes_text(run, shop):
+    result = run("fit", "rls", "shop.csv", "-o", "x.model", "--drop", "doc_id,Title,Added")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "rankwise fit shop.csv (without the name of a ranker) takes text and blanks" in said
+
+
+def test_text_in_a_column_of_numbers_is_refused_later(run, folder, shop):
+    assert run(*shop).exit_code == 0
+    text = (folder / "later.csv").read_text("utf-8-sig").splitlines()
+    cells = text[3].split(";")
+    cells[4] = "high"
+    (folder / "wrong.csv").write_text("\n".join([*text[:3], ";".join(cells), *text[4:]]))
+    result = run("predict", "shop.model", "wrong.csv")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "column 'BM25': expected a number, as was learned from, got 'high'" in said
+
+
+def test_decimal_commas_are_refused(run, folder, shop):
+    text = (folder / "shop.csv").read_text("utf-8-sig").replace(".", ",")
+    (folder / "commas.csv").write_text(text)
+    result = run("fit", "commas.csv", "-o", "x.model")
+    assert result.exit_code == 2
+    assert "Decimal commas are not read" in " ".join(result.stderr.split())
+
+
+def test_blanks_without_queries_are_learned_from(run, folder):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(30, 2))
+    lines = [
+        f"{a:.4f},{'NA' if i % 9 == 0 else f'{b:.4f}'},{a > 0:d}" for i, (a, b) in enumerate(rows)
+    ]
+    (folder / "patients.csv").write_text("crp,hb,grade\n" + "\n".join(lines) + "\n")
+    result = run("fit", "patients.csv", "-o", "patients.model")
+    assert result.exit_code == 0, result.output + result.stderr
+    result = run("predict", "patients.model", "patients.csv", "-o", "patients.scores.csv")
+    assert result.exit_code == 0, result.output + result.stderr
+
+
+def test_raw_cells_of_every_format(folder):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"kind": ["a", None, "b"], "size": [1.0, None, 2.5], "y": [0, 1, 2]})
+    frame.to_parquet(folder / "raw.parquet")
+    frame.to_csv(folder / "raw.csv", index=False)
+    for name in ("raw.parquet", "raw.csv"):
+        data = read_table(folder / name, categories="auto")
+        assert data.columns.categories == ("kind",)
+        assert data.X[:, 0].tolist() == ["a", None, "b"]
+        assert np.isnan(data.X[1, 1])
+
+
+def test_a_column_that_is_blank_everywhere_is_left_out(folder):
+    (folder / "blank.csv").write_text("a,b,y\n1,,0\n2,,1\n")
+    data = read_table(folder / "blank.csv", categories="auto")
+    assert data.feature_names == ["a"]
+    assert data.columns.left_out == (("b", "blank everywhere"),)
