@@ -86,16 +86,6 @@ def words(n_items, n_features, n_words):
 
 
 def word_rows() -> list[Row]:
-    X, y = words(60_000, 20_000, 50)
-    qid = np.repeat(np.arange(3_000), 20)
-    grid = row(
-        "LinearRankRLS, 21 alphas, word counts, 60,000 x 20,000, fit to fitted",
-        lambda: LinearRankRLS(alphas=GRID, random_state=0).fit(X, y, qid=qid),
-        "its smallest alpha alone",
-        lambda: LinearRankRLS(GRID[0]).fit(X, y, qid=qid),
-        "none",
-        repeats=2,
-    )
     T, z = words(11_293, 42_254, 100)
     topic = (z > 1).astype(float)
     T.data[:] = 1 + np.log(T.data)
@@ -108,7 +98,48 @@ def word_rows() -> list[Row]:
         repeats=2,
     )
     T.data /= np.repeat(np.sqrt(T.multiply(T).sum(axis=1)), np.diff(T.indptr))
-    return [grid, one_topic, *margin_rows(T, topic)]
+    return [*grid_rows(), one_topic, *margin_rows(T, topic)]
+
+
+def grid_rows() -> list[Row]:
+    """Return grids of alphas over columns of Zipf's and of equal frequencies."""
+    qid = np.repeat(np.arange(3_000), 20)
+
+    def grid(X, y):
+        return LinearRankRLS(alphas=GRID, random_state=0).fit(X, y, qid=qid)
+
+    def from_the_one_before(X, y):
+        ranker = LinearRankRLS(warm_start=True)
+        for alpha in GRID[::-1]:
+            ranker.set_params(alpha=alpha).fit(X, y, qid=qid)
+
+    def alone(X, y):
+        return LinearRankRLS(GRID[0]).fit(X, y, qid=qid)
+
+    X, y = words(60_000, 20_000, 50)
+    U, z = equally_frequent(60_000, 20_000, 50)
+    job = "LinearRankRLS, 21 alphas with validation, {}, 60,000 x 20,000, fit to fitted"
+    separate = "21 preconditioned fits, each from the weights of the one before"
+    smallest, words_job, equal_job = (
+        "its smallest alpha alone", job.format("word counts"), job.format("columns alike"),
+    )  # fmt: skip
+    return [
+        row(words_job, lambda: grid(X, y), separate, lambda: from_the_one_before(X, y),
+            "at most 1x", repeats=2),
+        row(words_job, lambda: grid(X, y), smallest, lambda: alone(X, y), "none", repeats=2),
+        row(equal_job, lambda: grid(U, z), smallest, lambda: alone(U, z), "at most 1.3x"),
+    ]  # fmt: skip
+
+
+def equally_frequent(n_items, n_features, n_entries):
+    """Return rows of entries drawn from all columns alike."""
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, n_features, (n_items, n_entries), dtype=np.int32)
+    starts = np.arange(n_items + 1, dtype=np.int32) * n_entries
+    X = csr_array((rng.random(indices.size), indices.ravel(), starts), (n_items, n_features))
+    X.sum_duplicates()
+    signal = X @ rng.normal(size=n_features)
+    return X, np.round(2 * signal / signal.std() + rng.normal(size=n_items))
 
 
 def margin_rows(T, topic) -> list[Row]:

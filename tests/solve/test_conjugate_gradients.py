@@ -218,7 +218,9 @@ def test_a_callback_sees_every_step_and_may_stop():
     steps = []
     systems = ShiftedSystems.of(OPERATOR, ALPHAS, validator=VALIDATOR)
     found = multishift_cg(
-        systems, EXACT, Hooks(on_step=lambda step: steps.append(step) or np.equal(len(steps), 3))
+        systems,
+        StoppingRule(EXACT.tol, EXACT.max_iter, patience=50),
+        Hooks(on_step=lambda step: steps.append(step) or np.equal(len(steps), 3)),
     )
     assert found.ending.reason == "callback"
     assert not found.converged

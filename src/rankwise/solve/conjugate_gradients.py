@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -78,7 +78,7 @@ class ShiftedSystems:
     start : (n_features,)
         The weights from which to start; other than zeros for a single alpha only.
     validator : Validator, optional
-        Rates every iterate.
+        Rates every iterate when stopping early, otherwise the last one of each alpha.
     """
 
     operator: NormalOperator
@@ -311,7 +311,8 @@ class CGResult:
     residuals : (n_iterations, n_alphas)
         Relative residuals, NaN where an alpha had finished.
     values : (n_iterations, n_alphas)
-        Validation values, NaN where there is none.
+        Validation values, NaN where there is none: without ``patience`` all but the last of each
+        alpha.
     ending : Ending
         Why the run ended.
     """
@@ -342,8 +343,9 @@ def multishift_cg(
 ) -> CGResult:
     """Solve ``(X' L X + alpha I) w = X' r`` for every alpha from one Krylov space.
 
-    One application of the operator per iteration, whatever the number of alphas, and one product
-    with the validation rows. Ctrl-C ends the run after the current iteration.
+    One application of the operator per iteration, whatever the number of alphas, and with
+    ``patience`` one product with the validation rows. Without it only the last iterate of each
+    alpha is rated, since nothing else decides. Ctrl-C ends the run after the current iteration.
 
     Parameters
     ----------
@@ -367,8 +369,11 @@ def multishift_cg(
     (docs/theory/large-scale.rst, eq. cg-shift).
     """
     with serial_blas(), deferred_interrupts() as interrupts:
+        validator = systems.validator
+        if rule.patience is None:
+            systems = replace(systems, validator=None)
         state = CGState.at_start(systems) if saved is None else _resumed(saved, rule)
-        run = _CGRun(systems, rule, hooks or Hooks(), state)
+        run = _CGRun(systems, rule, hooks or Hooks(), state, validator)
         reason = run.iterate(interrupts)
         run.save(always=True)
         return run.result(reason)
@@ -381,6 +386,7 @@ class _CGRun:
     rule: StoppingRule
     hooks: Hooks
     state: CGState
+    validator: Validator | None
     last_saved: float = field(default_factory=time.monotonic)
 
     def iterate(self, interrupts: Interrupts) -> Reason:
@@ -399,7 +405,7 @@ class _CGRun:
             self.save()
             if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
                 return "callback"
-        done = _last_known(state.residuals) <= _target(self.rule)
+        done = last_known(state.residuals) <= _target(self.rule)
         return "converged" if done.all() else "no improvement"
 
     def _residual_norm(self) -> float:
@@ -451,33 +457,30 @@ class _CGRun:
         """Return the result of a run that ended for this reason."""
         state, systems = self.state, self.systems
         coefs = np.stack([systems.coef(u) for u in state.W])
+        ending = self.rule.end(reason, state.iteration, self._error(), REMEDY)
+        if self.rule.patience is None:
+            lasts = np.count_nonzero(~np.isnan(state.residuals), axis=0)
+            return result_of_lasts(
+                systems.alphas, coefs, state.residuals, lasts, self.validator, ending, self._error()
+            )
         return CGResult(
-            self._best_iterate(coefs),
+            self._best_iterate(),
             freeze(coefs),
             systems.alphas,
             freeze(state.residuals),
             freeze(state.values),
-            self.rule.end(reason, state.iteration, self._error(), REMEDY),
+            ending,
         )
 
-    def _best_iterate(self, coefs: FloatArray) -> Iterate:
-        state, systems = self.state, self.systems
-        if self.rule.patience is not None:
-            shift, coef = state.best_shift, state.best_coef
-            iteration = int(state.best_iteration[shift])
-        else:
-            last = _last_known(state.values)
-            merit = last if systems.validator is None else systems.validator.merit(last)
-            shift = best_position(merit, systems.alphas)
-            iteration, coef = (
-                int(np.count_nonzero(~np.isnan(state.residuals[:, shift]))),
-                coefs[shift],
-            )
+    def _best_iterate(self) -> Iterate:
+        """Return the best iterate of all, kept on the way."""
+        state, shift = self.state, self.state.best_shift
+        iteration = int(state.best_iteration[shift])
         known = iteration > 0
         return Iterate(
-            float(systems.alphas[shift]),
+            float(self.systems.alphas[shift]),
             iteration,
-            freeze(coef),
+            freeze(state.best_coef),
             float(state.residuals[iteration - 1, shift]) if known else 0.0,
             float(state.values[iteration - 1, shift]) if known else np.nan,
         )
@@ -490,6 +493,48 @@ class _CGRun:
         return self._residual_norm() / norm if norm > 0 else 0.0
 
 
+def result_of_lasts(
+    alphas: FloatArray,
+    coefs: FloatArray,
+    residuals: FloatArray,
+    lasts: IntArray,
+    validator: Validator | None,
+    ending: Ending,
+    start_error: float = 0.0,
+) -> CGResult:
+    """Rate the last iterate of each alpha, and choose among them.
+
+    Parameters
+    ----------
+    alphas, coefs, residuals, ending
+        As in `CGResult`.
+    lasts : (n_alphas,)
+        The iteration of each alpha's last iterate; 0 for one that was not begun, or whose start
+        was good enough.
+    validator : Validator, optional
+        Rates; without it the largest alpha is chosen.
+    start_error : float
+        The residual where no iteration was needed.
+    """
+    values, final = np.full(residuals.shape, np.nan), np.full(len(alphas), np.nan)
+    begun = np.flatnonzero(lasts > 0) if len(residuals) else np.arange(len(alphas))
+    if validator is not None:
+        scores = np.stack([validator.rows.product(coef) for coef in coefs[begun]])
+        final[begun] = validator.rate(scores)
+    merit = final if validator is None else validator.merit(final)
+    best = int(begun[best_position(merit[begun], alphas[begun])])
+    if len(residuals):
+        values[lasts[begun] - 1, begun] = final[begun]
+    chosen = Iterate(
+        float(alphas[best]),
+        int(lasts[best]),
+        freeze(coefs[best]),
+        float(residuals[lasts[best] - 1, best]) if len(residuals) else start_error,
+        float(final[best]),
+    )
+    return CGResult(chosen, freeze(coefs), alphas, freeze(residuals), freeze(values), ending)
+
+
 def _target(rule: StoppingRule) -> float:
     """Return the residual that counts as converged: the tolerance, or what rounding allows."""
     return max(rule.tol, ROUNDING)
@@ -500,7 +545,7 @@ def _resumed(saved: Mapping[str, NDArray[Any]], rule: StoppingRule) -> CGState:
     state = CGState.from_arrays(saved)
     if rule.patience is not None or state.iteration == 0:
         return state
-    unfinished = ~state.active & (_last_known(state.residuals) > _target(rule))
+    unfinished = ~state.active & (last_known(state.residuals) > _target(rule))
     n_outdated = int(np.count_nonzero(unfinished & np.isnan(state.residuals[-1])))
     if n_outdated:
         raise InvalidInputError(
@@ -517,8 +562,8 @@ def best_position(merit: FloatArray, alphas: FloatArray) -> int:
     return int(np.lexsort((alphas, np.where(np.isnan(merit), -np.inf, merit)))[-1])
 
 
-def _last_known(values: FloatArray) -> FloatArray:
-    """Return the last value of each alpha that is not NaN."""
+def last_known(values: FloatArray) -> FloatArray:
+    """Return the last value of each alpha, a column, that is not NaN."""
     out = np.full(values.shape[1], np.nan)
     for row in values:
         out = np.where(np.isnan(row), out, row)

@@ -42,7 +42,7 @@ from rankwise.rankers.linear.validation import (
     validate_by_data,
 )
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
-from rankwise.solve.conjugate_gradients import CGResult, Validator
+from rankwise.solve.conjugate_gradients import CGResult, Validator, last_known
 from rankwise.solve.iteration import StepCallback
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows
@@ -52,9 +52,9 @@ MOST_LINES = 8
 
 
 def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
-    """Draw the validation value, or else the residual, against the iteration for several alphas."""
+    """Draw what early stopping looks at, or else the residual, against the iteration, by alpha."""
     axes = new_axes() if ax is None else ax
-    validated = not np.isnan(history["value"]).all()
+    validated = bool((~np.isnan(history["value"])).sum(axis=0).max(initial=0) > 1)
     values = history["value"] if validated else history["residual"]
     alphas = history["alpha"]
     spread = np.unique(np.linspace(0, len(alphas) - 1, MOST_LINES).round().astype(int))
@@ -88,7 +88,8 @@ class LinearRankRLS(PointRanker):
     alphas : (n_alphas,), optional
         A grid in place of `alpha`, of which the value that validates best is kept. All are learned
         from one Krylov space, in little more than the time of the smallest without preconditioner;
-        or, where features differ so much in size that this is quicker, one after the other.
+        or, where features differ so much in size that this is quicker, one after the other, each
+        from the best start that those before it allow.
     early_stopping : bool
         Stop when validation has not improved for `n_iter_no_change` iterations, and keep the best
         iterate seen. With ``alpha=0`` the number of iterations regularises in place of alpha.
@@ -137,7 +138,8 @@ class LinearRankRLS(PointRanker):
     history_ : dict of arrays
         ``"iteration"`` (n_iter,), ``"alpha"`` (n_alphas,), and ``"residual"``, ``"value"``
         (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha had
-        finished or not begun, or nothing is validated.
+        finished or not begun, or nothing is validated. Without `early_stopping` only the last
+        weights of each alpha are validated.
     held_out_value_ : float
         The validation value of these weights, NaN without validation.
     n_queries_ : int
@@ -157,7 +159,8 @@ class LinearRankRLS(PointRanker):
     (Sect. 3.4) and comparisons (9) (Sect. 3.5). Ctrl-C ends a fit with the best model so far and
     warns. A single alpha without early stopping is preconditioned by the diagonal where there are
     more preferences than features; a grid is solved by multi-shift conjugate gradients, or from the
-    largest alpha to the smallest, preconditioned, each from the weights of the one before.
+    largest alpha to the smallest, preconditioned, each from the solution in the span of those
+    before it.
 
     Examples
     --------
@@ -354,7 +357,7 @@ class LinearRankRLS(PointRanker):
     def plot_history(self, ax: Any = None) -> Any:
         """Draw the validation value against the iteration, a line for each of several alphas.
 
-        Without validation the residual is drawn. Needs matplotlib.
+        Without early stopping the residual is drawn. Needs matplotlib.
 
         Parameters
         ----------
@@ -411,9 +414,7 @@ class LinearRankRLS(PointRanker):
         for split in splits:
             graph = PreferenceGraph.of(split.training, **settings.graph_options)
             result = run(normal_operator(rows, graph), settings, split.validator, None)
-            known = ~np.isnan(result.values)
-            last = len(known) - 1 - np.argmax(known[::-1], axis=0)
-            values.append(result.values[last, np.arange(len(settings.alphas))])
+            values.append(last_known(result.values))
             if result.ending.was_stopped:
                 break
         mean = np.mean(values, axis=0)

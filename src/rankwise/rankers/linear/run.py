@@ -23,11 +23,10 @@ from rankwise.solve.conjugate_gradients import (
     ROUNDING,
     CGResult,
     Hooks,
-    Iterate,
     ShiftedSystems,
     Validator,
-    best_position,
     multishift_cg,
+    result_of_lasts,
 )
 from rankwise.solve.iteration import Step, StepCallback, StoppingRule, steps_shown
 from rankwise.solve.operators import NormalOperator
@@ -290,43 +289,75 @@ def _solve_one_by_one(
     validator: Validator | None,
     on_step: StepCallback | None,
 ) -> CGResult:
-    """Solve from the largest alpha to the smallest, preconditioned, each from the one before.
+    """Solve from the largest alpha to the smallest, preconditioned, each from those before.
 
-    Only solutions are validated. What was not reached has no value.
+    Only solutions are validated. What was not reached has no value. An alpha whose start is good
+    enough is noted at the iteration before it.
     """
     alphas, n_alphas = settings.alphas, len(settings.alphas)
-    coefs = np.zeros((n_alphas, operator.n_features))
-    final_values, final_residuals = np.full((2, n_alphas), np.nan)
-    ends = np.zeros(n_alphas, dtype=int)
-    residuals, values = np.full((2, 0, n_alphas), np.nan)
-    start: FloatArray | None = None
+    coefs, lasts = np.zeros((n_alphas, operator.n_features)), np.zeros(n_alphas, dtype=int)
+    residuals = np.full((0, n_alphas), np.nan)
     ending = settings.rule.end("converged", 0, 0.0, REMEDY)
+    span = _Span(operator)
     for k in np.argsort(-alphas, kind="stable"):
+        start = span.solve(alphas[k])
         systems = ShiftedSystems.of(operator, alphas[k : k + 1], start=start, precondition=True)
         hooks = Hooks(_as_part(on_step, len(residuals), alphas, k))
         found = multishift_cg(systems, settings.rule, hooks)
-        start = coefs[k] = found.coefs[0]
-        rows = np.full((2, found.n_iter, n_alphas), np.nan)
-        rows[0, :, k] = found.residuals[:, 0]
-        if validator is not None:
-            final_values[k] = validator.rate(validator.rows.product(coefs[k])[None])[0]
-            rows[1, -1:, k] = final_values[k]
-        residuals, values = np.vstack([residuals, rows[0]]), np.vstack([values, rows[1]])
-        final_residuals[k], ends[k] = found.best.residual, len(residuals)
+        coefs[k] = found.coefs[0]
+        rows = np.full((found.n_iter, n_alphas), np.nan)
+        rows[:, k] = found.residuals[:, 0]
+        residuals = np.vstack([residuals, rows])
+        if found.n_iter == 0:
+            residuals[-1:, k] = found.best.residual
+        else:
+            span.add(coefs[k])
+        lasts[k] = len(residuals)
         if ending.converged or found.ending.was_stopped:
             ending = found.ending
         if found.ending.was_stopped:
             break
-    merit = final_values if validator is None else validator.merit(final_values)
-    best = best_position(np.where(np.isnan(final_residuals), np.nan, merit), alphas)
-    chosen = Iterate(
-        float(alphas[best]),
-        int(ends[best]),
-        coefs[best],
-        float(final_residuals[best]),
-        float(final_values[best]),
-    )
-    return CGResult(chosen, coefs, alphas, residuals, values, ending)
+    return result_of_lasts(alphas, coefs, residuals, lasts, validator, ending)
+
+
+@final
+class _Span:
+    """The span of the solutions for other alphas, in which the next one nearly lies.
+
+    Solutions change smoothly along the grid. The equations restricted to the span cost a few inner
+    products, and their solution is a far better start than the weights of the neighbour.
+
+    Parameters
+    ----------
+    operator : NormalOperator
+        The left-hand side without alpha.
+    """
+
+    def __init__(self, operator: NormalOperator) -> None:
+        self.operator, self.rhs = operator, operator.rhs()
+        self.basis = np.zeros((0, operator.n_features))
+        """Orthonormal rows."""
+        self.images = np.zeros((0, operator.n_features))
+        """The operator applied to each of them."""
+
+    def add(self, coef: FloatArray) -> None:
+        """Make the span hold a solution, up to rounding errors."""
+        direction = coef.copy()
+        for _ in range(2):  # once leaves rounding errors of the size of what is left
+            direction -= (self.basis @ direction) @ self.basis
+        length = np.linalg.norm(direction)
+        if length > ROUNDING * np.linalg.norm(coef):
+            direction /= length
+            self.basis = np.vstack([self.basis, direction])
+            self.images = np.vstack([self.images, self.operator.apply(direction)])
+
+    def solve(self, alpha: float) -> FloatArray | None:
+        """Return the solution of the equations restricted to the span (Galerkin); None if empty."""
+        if len(self.basis) == 0:
+            return None
+        left = self.basis @ self.images.T + alpha * np.eye(len(self.basis))
+        solution: FloatArray = np.linalg.solve(left, self.basis @ self.rhs) @ self.basis
+        return solution
 
 
 def _as_part(

@@ -25,6 +25,7 @@ from rankwise.io.streams import open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.selection.path import SelectionPath
+from rankwise.solve.conjugate_gradients import last_known
 
 DEFAULT_MEMORY = "256M"
 DEFAULT_PATIENCE = 10
@@ -130,16 +131,15 @@ def _fitted(command: FitLinear, ranker: LinearRankRLS) -> Fitted:
 def _selection(ranker: LinearRankRLS) -> SelectionPath | None:
     """Return the value of each alpha: the best one when stopping early, otherwise the last one."""
     alphas: FloatArray = np.asarray(ranker.history_["alpha"], dtype=np.float64)
-    values = ranker.history_["value"]
-    known = np.count_nonzero(~np.isnan(values), axis=0)  # a converged alpha is measured no more
-    if not known.any():
+    values: FloatArray = np.asarray(ranker.history_["value"], dtype=np.float64)
+    if np.isnan(values).all():
         return None
     measure = parse_measure(ranker.measure)
     if ranker.early_stopping:
         better = np.fmax if measure.greater_is_better else np.fmin
         found = better.reduce(values)
     else:
-        found = values[known - 1, np.arange(len(alphas))]
+        found = last_known(values)
     unknown = np.full(len(alphas), np.nan)
     return SelectionPath("alpha", alphas, measure, found, unknown, None, np.zeros(len(alphas)))
 
