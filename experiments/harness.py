@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 DATA = Path(os.environ.get("RANKWISE_DATA", "../shared/data"))
 HERE = Path(__file__).parent
 
@@ -28,6 +31,20 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def with_error(values: ArrayLike, digits: int = 2, sign: str = "") -> str:
+    """Return the mean of independent values with its standard error; ``sign="+"`` shows the sign.
+
+    Values that are not a number, such as those of queries without pairs, are left out.
+
+    >>> with_error([1.0, 2.0, 3.0])
+    '2.00 ± 0.58'
+    """
+    each = np.asarray(values, dtype=float)
+    each = each[~np.isnan(each)]
+    error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
+    return f"{each.mean():{sign}.{digits}f} ± {error:.{digits}f}"
 
 
 def is_quick() -> bool:
