@@ -20,7 +20,7 @@ from experiments.baselines import (
     single_feature,
     svm_ir,
 )
-from experiments.harness import HERE, is_quick, markdown_table, progress
+from experiments.harness import HERE, is_quick, markdown_table, progress, with_error
 from experiments.letor_data import FEATURES, TITLES, Fold, Part, folds, read_parts
 from rankwise import DORM, DORMCV, RankRLS, RankRLSCV, RankSVM, Utility, evaluate
 
@@ -136,17 +136,12 @@ def at_cutoffs(all_folds: Sequence[Fold]) -> str:
         found[name] = 100.0 * np.concatenate(values)
     first = found["DORM for NDCG"][:, -1]
     rows = [
-        [name, *map(with_error, lines.T), with_error(lines[:, -1] - first, "+")]
+        [name, *map(with_error, lines.T), with_error(lines[:, -1] - first, sign="+")]
         for name, lines in found.items()
     ]
     return markdown_table(
         ["method", *(f"NDCG @ {n}" for n in cutoffs), "NDCG @ 10 less that of the first row"], rows
     )
-
-
-def with_error(values: NDArray, sign: str = "") -> str:
-    """Return the mean over queries with its standard error."""
-    return f"{values.mean():{sign}.2f} ± {values.std(ddof=1) / np.sqrt(len(values)):.2f}"
 
 
 def curve(fit: Fit, all_folds: Sequence[Fold], sizes: Sequence[int], measure: str) -> NDArray:
@@ -233,7 +228,7 @@ def claims(small: dict[str, NDArray], large: dict[str, NDArray]) -> str:
             if name != "DORM for NDCG":
                 rows.append(
                     [title, f"DORM, {n} queries", f"{name}, {sizes[-1]} queries",
-                     with_error(mine - line[-1], "+")]
+                     with_error(mine - line[-1], sign="+")]
                 )  # fmt: skip
     return markdown_table(["set", "less training data", "than", "difference in NDCG @ 10"], rows)
 
@@ -300,7 +295,9 @@ def what_to_train_for() -> str:
                 scores = ranker.predict(fold.test.X)
                 values.append(evaluate(fold.test.y, scores, fold.test.qid, NDCG10).values[:, 0])
             found.append(100 * np.concatenate(values))
-        rows.append([TITLES[name], *map(with_error, found), with_error(found[0] - found[1], "+")])
+        rows.append(
+            [TITLES[name], *map(with_error, found), with_error(found[0] - found[1], sign="+")]
+        )
     head = [*(f"DORM for {aim}, C as it comes" for aim in aims), "difference"]
     return markdown_table(["set", *head], rows)
 

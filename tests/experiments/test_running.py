@@ -90,3 +90,85 @@ def test_confusing_distant_grades_costs_more(module):
     costs = module("baselines").confusion_costs(np.array([2.0, 1.0, 1.0, 0.0, 0.0]))
     assert costs[0, 3] > costs[0, 1] > 0
     assert costs[0, 3] > costs[1, 3] > 0
+
+
+def test_a_mean_comes_with_its_standard_error(module):
+    harness = module("harness")
+    assert harness.with_error([1.0, 2.0, 3.0]) == "2.00 ± 0.58"
+    assert harness.with_error([1.0, np.nan, 3.0, 2.0], 1, "+") == "+2.0 ± 0.6"
+    assert harness.with_error([1.0]) == "1.00 ± nan"
+
+
+def graded(n_queries, rng, n_items=8):
+    """Draw queries of items whose grades follow two of four features."""
+    X = rng.random((n_queries * n_items, 4))
+    noise = 0.2 * rng.normal(size=len(X))
+    y = np.digitize(X[:, 0] + X[:, 1] + noise, [0.8, 1.3]).astype(float)
+    return X, y, np.repeat(np.arange(n_queries), n_items).astype(str)
+
+
+def parts_of(module, seed=0):
+    rng = np.random.default_rng(seed)
+    data = module("letor_data")
+    drawn = [graded(12, rng) for _ in range(5)]
+    return [data.Part(X, y, np.char.add(f"{k}:", qid)) for k, (X, y, qid) in enumerate(drawn)]
+
+
+def test_rankers_that_choose_are_compared_on_stand_ins(module, monkeypatch, tmp_path):
+    for package in ("lightgbm", "xgboost", "catboost"):
+        pytest.importorskip(package)
+    auto = module("auto")
+    parts = parts_of(module)
+    monkeypatch.setattr(auto, "read_parts", lambda _: parts)
+    monkeypatch.setattr(auto, "SETS", ["MQ2008"])
+    monkeypatch.setattr(auto, "N_FOLDS", 1)
+    few = {name: auto.METHODS[name] for name in ("SearchRanker", "BoostedRanker, RankRLS")}
+    monkeypatch.setattr(auto, "METHODS", {"AutoRanker": few["SearchRanker"], **few})
+    before = (
+        "## Rankers that choose by themselves\n\n### OHSUMED, LETOR 3.0\n\n| kept |\n\n`auto`: x\n"
+    )
+    (tmp_path / "RESULTS.md").write_text(before)
+    monkeypatch.setattr(auto, "HERE", tmp_path)
+    lines = auto.section().splitlines()
+    same = next(line for line in lines if line.startswith("| SearchRanker"))
+    assert "+0.0000 ± 0.0000" in same
+    assert any("NDCG @ 10 of 12 queries" in line for line in lines)
+    assert lines.index("| kept |") < lines.index("### MQ2008, LETOR 4.0")
+    assert "`auto`: x" not in lines
+
+
+def test_every_third_query_is_kept_whole(module):
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("xgboost")
+    pytest.importorskip("catboost")
+    part = parts_of(module)[0]
+    kept = module("auto").some_queries(part, 3)
+    assert list(dict.fromkeys(kept.qid)) == ["0:0", "0:3", "0:6", "0:9"]
+    assert len(kept.y) == 32
+
+
+def test_the_learning_curves_of_dorm_on_stand_ins(module):
+    curves = module("dorm_curves")
+    all_folds = list(module("letor_data").folds(parts_of(module)))[:2]
+    fits = {"DORM for NDCG": curves.dorm("NDCG"), "RankRLS": curves.least_squares}
+    sizes, measure = (5, 30), curves.NDCG10
+    found = {name: curves.curve(fit, all_folds, sizes, measure) for name, fit in fits.items()}
+    for values in found.values():
+        assert values.shape == (2, 24)
+        assert 70.0 < values.mean() <= 100.0
+    text = curves.curve_table("stand-in", found, sizes)
+    assert text.count(" ± ") == 4
+
+
+def test_different_sources_on_stand_ins(module, monkeypatch):
+    diversity = module("diversity")
+    rng = np.random.default_rng(0)
+
+    def read_part(k):
+        X, y, qid = graded(6, rng, n_items=15)
+        return diversity.Part(X, y, np.char.add(f"{k}:", qid), rng.integers(12, size=len(y)))
+
+    monkeypatch.setattr(diversity, "read_part", read_part)
+    rows = [line for line in diversity.section().splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 3
+    assert all("100.0 ± 0.0" in row for row in rows[1:])
