@@ -621,6 +621,92 @@ class CopiesApart(ParametricKernel):
         return np.all(A[:, :-1] == B[:, :-1], axis=1) & (A[:, -1] != B[:, -1])
 
 
+@final
+@dataclass(frozen=True)
+class WithEffects(ParametricKernel):
+    """Another kernel plus a linear one on the last columns, which hold covariates of an answer.
+
+    A row is an item as it was shown: its score is that of the item plus the covariates times
+    their effects, independent Gaussians. The parameters are those of the inner kernel.
+
+    Parameters
+    ----------
+    kernel : ParametricKernel
+        The kernel of the other columns.
+    deviations : tuple of float
+        The standard deviation of each effect.
+    """
+
+    kernel: ParametricKernel
+    deviations: tuple[float, ...]
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        return self.kernel(*self._items(A, B)) + self._covariates(A) @ self._covariates(B).T
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        own = np.square(self._covariates(A)).sum(axis=1)
+        return self.kernel.diagonal(self._items(A, A)[0]) + own
+
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
+        """Return this kernel with the inner one fitted."""
+        return replace(self, kernel=self.kernel.fitted_to(self._items(X, X)[0], sample_weight))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Those of the inner kernel."""
+        return self.kernel.theta
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the inner kernel."""
+        return self.kernel.names
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:
+        """Return those of the inner kernel."""
+        return self.kernel.bounds_on(self._items(X, X)[0])
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return that of the inner kernel."""
+        return self.kernel.hyperprior_on(self._items(X, X)[0], deviation)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return this kernel with other parameters."""
+        return replace(self, kernel=self.kernel.with_theta(theta))
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``."""
+        return self.kernel.weighted_gradient(*self._items(A, B), M)
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of f(a) - f(b)."""
+        between = np.square(self._covariates(A) - self._covariates(B)).sum(axis=1)
+        return self.kernel.difference_variance(*self._items(A, B)) + between
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        return self.kernel.weighted_variance_gradient(*self._items(A, B), g)
+
+    @property
+    def own_variance(self) -> float:
+        """That of the inner kernel."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the inner kernel."""
+        return self.kernel.own_variance_gradient()
+
+    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the inner kernel, of A and of B."""
+        a = A[:, : -len(self.deviations)]
+        return a, a if A is B else B[:, : -len(self.deviations)]
+
+    def _covariates(self, A: FloatArray) -> FloatArray:
+        """Return the covariates in units of their effects."""
+        return np.asarray(A[:, -len(self.deviations) :] * np.array(self.deviations))
+
+
 def row_by_row(kernel: Kernel, A: FloatArray, B: FloatArray) -> FloatArray:
     """Return k(a, b) for every row a of A and the row b of B at the same place."""
     values = np.empty(len(A))

@@ -113,7 +113,7 @@ def read_comparisons(
     source
         A CSV, TSV, Parquet or Excel file, or the file of answers of ``rankwise ask``; a pandas,
         polars or pyarrow frame; a dictionary of columns; rows (winner, loser) or (a, b, who won);
-        or a `ComparisonTable`, which is returned as it is.
+        or a `ComparisonTable`, which keeps everything but the order of its items.
     columns : ComparisonColumns, optional
         The columns by name, in any case; those left out are found by usual names.
     names : (n_items,), optional
@@ -129,7 +129,7 @@ def read_comparisons(
     ComparisonTable(2 comparisons of 3 items, 1 tied)
     """
     if isinstance(source, ComparisonTable):
-        return source
+        return source if names is None else source.among(names)
     found = _Columns(_columns_of(source), columns or ComparisonColumns())
     try:
         return found.table(names)

@@ -51,6 +51,10 @@ class Effect:
     low: float
     high: float
 
+    def scaled(self, unit: float) -> Self:
+        """Return the same in another unit."""
+        return replace(self, value=unit * self.value, low=unit * self.low, high=unit * self.high)
+
 
 @storable
 @final

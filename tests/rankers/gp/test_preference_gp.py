@@ -12,7 +12,6 @@ from sklearn.base import clone
 import reference
 from problems import problem
 from rankwise import (
-    ComparisonTable,
     Gaussian,
     InvalidInputError,
     NothingToLearnError,
@@ -654,10 +653,6 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(), "got neither"),
         (lambda: fixed().fit(X, pairs=[("a", "b")]), "12 items given: got 'a'"),
         (lambda: fixed().fit(pairs=[("a", "b")], pair_weight=[1.0]), "beside them"),
-        (
-            lambda: fixed().fit(pairs=ComparisonTable.of(["a"], ["b"], covariates={"home": [1.0]})),
-            "read by `leaderboard` only: got \\['home'\\]",
-        ),
         (lambda: fixed().fit(pairs=[("a", "b")]).predict(["bo"]), "items of `fit`: got 'bo'"),
         (
             lambda: fixed().fit(pairs=[("a", "b")]).leaderboard(level=2.0),

@@ -212,6 +212,35 @@ class ComparisonTable:
             covariates=freeze(self.covariates[rows]),
         )
 
+    def among(self, names: Any) -> Self:
+        """Return the same comparisons with positions in ``names``, which hold all items.
+
+        Parameters
+        ----------
+        names : (n_items,)
+            Different names, in any order.
+        """
+        place = _among(self.names, names)
+        return replace(
+            self,
+            names=place.names,
+            first=freeze(place.index[self.first]),
+            second=freeze(place.index[self.second]),
+        )
+
+    def with_order(self) -> Self:
+        """Add a covariate "first" of 1: what being the first of the two shown is worth."""
+        ones = np.ones((self.n_rows, 1))
+        covariates = np.column_stack([ones, self.covariates.reshape(self.n_rows, -1)])
+        names = ("first", *self.covariate_names)
+        return replace(self, covariates=freeze(covariates), covariate_names=names)
+
+    @property
+    def winner_covariates(self) -> FloatArray:
+        """The covariates of the decided rows as they speak for the winner, (n_decided, n)."""
+        rows = self.decided
+        return self.outcome[rows, None] * self.covariates[rows]
+
     def decayed(self, half_life: float) -> Self:
         """Halve the weight of comparisons for every ``half_life`` days before the last one.
 

@@ -222,8 +222,9 @@ def _fitted(
     clustered: bool,
     first: bool,
 ) -> _ArenaFit:
-    covariates, names = _covariates(table, first=first)
-    cells = Cells.of(table, covariates, by_judge=judges or clustered)
+    table = table.with_order() if first else table
+    names = table.covariate_names
+    cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
     if judges:
         assert table.judge is not None
         model, mode, habits = fitted_judges(cells, deviation, rng)
@@ -253,13 +254,6 @@ def _averaged(
         found = found.averaged(mode.parameters, variance)
         mode = fitted_scores(found, deviation, rng, start)
     return found, mode
-
-
-def _covariates(table: ComparisonTable, *, first: bool) -> tuple[FloatArray, tuple[str, ...]]:
-    if not first:
-        return table.covariates, table.covariate_names
-    shown = np.column_stack([np.ones(table.n_rows), table.covariates])
-    return shown, ("first", *table.covariate_names)
 
 
 def _chosen_board(

@@ -12,6 +12,7 @@ from rankwise.core.checks import check_pairs, check_positive, check_weight
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
+from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import read_comparisons
@@ -74,6 +75,94 @@ class DistinctItems:
         return np.where((first[:, 0] != first[:, 1])[:, None], first, pairs)
 
 
+@storable
+@final
+@dataclass(frozen=True, eq=False)
+class ShownItems:
+    """Hold items as they were shown: all of them without covariates first, then with their values.
+
+    An answer with covariates x compares f(first) + effects @ x with f(second). So the first item
+    with the values x is one thing to compare, and the second item another.
+
+    Parameters
+    ----------
+    item : (n_shown,)
+        The row number of each.
+    values : (n_shown, n_effects)
+        Its covariates.
+    """
+
+    item: IntArray
+    values: FloatArray
+
+    @classmethod
+    def plain(cls, n_items: int, n_effects: int) -> Self:
+        """Return the items without covariates."""
+        return cls(np.arange(n_items), np.zeros((n_items, n_effects)))
+
+    def extended(self, pairs: IntArray, covariates: FloatArray) -> tuple[Self, IntArray]:
+        """Add what pairs of row numbers compare, and return their positions here. One sort.
+
+        Parameters
+        ----------
+        pairs : (n_pairs, 2)
+        covariates : (n_pairs, n_effects)
+            As they speak for the first of each pair. With the opposite sign they speak for the
+            second: the one for which the first value that is not 0 is positive carries them.
+        """
+        rows = np.arange(len(pairs))
+        sign = np.sign(covariates[rows, (covariates != 0.0).argmax(axis=1)])
+        side = (sign < 0.0).astype(np.intp)
+        keys = np.vstack(
+            [
+                np.column_stack([self.item, self.values]),
+                np.column_stack([pairs[rows, side], sign[:, None] * covariates]),
+            ]
+        )
+        first = first_equal(keys)
+        n_known = len(self.item)
+        new = np.unique(first[first >= n_known])
+        place = np.append(np.arange(n_known), np.zeros(len(pairs), dtype=np.intp))
+        place[new] = n_known + np.arange(len(new))
+        shown = np.array(pairs, dtype=np.intp)
+        shown[rows, side] = place[first[n_known:]]
+        item, values = keys[new, 0].astype(np.intp), keys[new, 1:]
+        return type(self)(np.append(self.item, item), np.vstack([self.values, values])), shown
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AnswerCovariates:
+    """Hold the covariates of answers.
+
+    Parameters
+    ----------
+    names : tuple of str
+    of_pairs : (n_pairs, n_covariates)
+        As they speak for the winner.
+    of_ties : (n_tied, n_covariates)
+        As they speak for the first.
+    """
+
+    names: tuple[str, ...]
+    of_pairs: FloatArray
+    of_ties: FloatArray
+
+    @classmethod
+    def of(cls, table: ComparisonTable) -> Self | None:
+        """Return those of a table; None where it has none."""
+        if not table.covariate_names:
+            return None
+        return cls(table.covariate_names, table.winner_covariates, table.covariates[table.tied])
+
+    @property
+    def deviations(self) -> FloatArray:
+        """The root mean square of each, 1 where all are 0."""
+        values = np.vstack([self.of_pairs, self.of_ties])
+        scale = np.sqrt(np.mean(values**2, axis=0))
+        return np.where(scale > 0.0, scale, 1.0)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class NamedAnswers:
@@ -85,19 +174,23 @@ class NamedAnswers:
         The items; None where comparisons name rows by their numbers.
     arguments : dict
         ``pairs``, ``tied``, ``tied_weight``, ``pair_margin`` and ``pair_weight``.
+    covariates : AnswerCovariates, optional
     """
 
     names: NDArray[Any] | None
     arguments: dict[str, Any]
+    covariates: AnswerCovariates | None = None
 
     @classmethod
-    def of(cls, names: NDArray[Any] | None, **arguments: Any) -> Self:
+    def of(cls, names: NDArray[Any] | None, *, first: bool = False, **arguments: Any) -> Self:
         """Turn named comparisons into positions; keep pairs of row numbers as they are.
 
         Parameters
         ----------
         names : (n_items,) or None
             The known items; those that occur when None.
+        first : bool
+            Whether being shown first is a covariate.
         arguments
             What `fit` was given.
         """
@@ -109,16 +202,13 @@ class NamedAnswers:
                 f"Named comparisons must hold everything themselves: got {given} beside them. Put "
                 "ties, margins and weights into columns of the table."
             )
-        if table.covariate_names:
-            raise InvalidInputError(
-                "Covariates of comparisons are read by `leaderboard` only: got "
-                f"{list(table.covariate_names)}. Leave them out."
-            )
+        table = table.with_order() if first else table
         rows, tied = table.decided, table.tied
         margin = None if table.margin is None else table.margin[rows]
         ties = {"tied": table.tied_pairs, "tied_weight": table.weight[tied]} if tied.any() else {}
         found = {"pairs": table.pairs, "pair_weight": table.weight[rows], "pair_margin": margin}
-        return cls(table.names, {"tied": None, "tied_weight": None, **found, **ties})
+        arguments = {"tied": None, "tied_weight": None, **found, **ties}
+        return cls(table.names, arguments, AnswerCovariates.of(table))
 
 
 def are_positions(pairs: Any) -> bool:
@@ -170,6 +260,32 @@ def recorded_comparisons(
     if tied is None or np.size(tied) == 0:
         return won
     return won.extend(tied_comparisons(tied, items, likelihood, tied_weight))
+
+
+def shown_comparisons(
+    data: TrainingData,
+    given: NamedAnswers,
+    items: DistinctItems,
+    shown: ShownItems,
+    likelihood: LikelihoodName,
+) -> tuple[ShownItems, Comparisons]:
+    """Merge comparisons with covariates: the same items with the same values count together."""
+    assert given.covariates is not None
+    pairs, margin, weight = data.comparisons
+    shown, pairs = shown.extended(items.merged(pairs), given.covariates.of_pairs)
+    won = Comparisons.from_pairs(pairs, margin=margin, weight=weight)
+    tied = given.arguments["tied"]
+    if tied is None:
+        return shown, won
+    shown, undecided = shown.extended(items.merged(tied), given.covariates.of_ties)
+    is_margin = likelihood == "gaussian"
+    new = Comparisons.from_pairs(
+        undecided,
+        tied=None if is_margin else np.ones(len(undecided)),
+        margin=np.zeros(len(undecided)) if is_margin else None,
+        weight=given.arguments["tied_weight"],
+    )
+    return shown, won.extend(new)
 
 
 def tied_comparisons(

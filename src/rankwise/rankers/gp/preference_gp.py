@@ -28,12 +28,14 @@ from rankwise.rankers.gp.answers import (
     EqualRows,
     LikelihoodName,
     NamedAnswers,
+    ShownItems,
     are_positions,
     choose_likelihood,
     n_queries_without_preference,
     recorded_comparisons,
     refuse_unread,
     scored_comparisons,
+    shown_comparisons,
 )
 from rankwise.rankers.gp.evidence import (
     Approximation,
@@ -51,6 +53,9 @@ MAX_SEARCHED = 400
 
 N_SEARCH_ROWS = 150
 """Rows through which the kernel is approximated in the search where there are more."""
+
+EFFECT_SHARE = 1.0 / 3.0
+"""Prior deviation of what a usual value of a covariate is worth, as a share of the scores'."""
 
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the own part of every item."""
@@ -153,6 +158,8 @@ class PreferenceGP(ProcessRanker):
         Numbers that tell items with equal features apart; None where no two have.
     basis_rows_ : (n_basis, n_features)
         The rows that prediction needs.
+    effects_ : tuple of Effect
+        What covariates of the comparisons are worth, with 90 % intervals; empty without any.
     n_queries_ : int
         Number of queries.
     n_ignored_queries_ : int
@@ -250,6 +257,7 @@ class PreferenceGP(ProcessRanker):
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        first: bool = False,
     ) -> Self:
         """Learn from comparisons, or from scores by comparing the items of every query.
 
@@ -269,8 +277,10 @@ class PreferenceGP(ProcessRanker):
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
             each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
-            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights and margins
-            in columns; judges and dates are not read.
+            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins
+            and covariates in columns; judges and dates are not read. What each covariate is worth
+            is learnt with the scores: a difference of scores is f_first - f_second + effects @
+            covariates.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
         tied_weight : (n_tied,), optional
@@ -280,6 +290,9 @@ class PreferenceGP(ProcessRanker):
         pair_weight : (n_pairs,), optional
             How often each comparison was recorded, any number; once when left out. A weight below
             1 counts as the likelihood to that power.
+        first : bool
+            With comparisons by name or a `ComparisonTable`: whether to learn what being the first
+            of the two shown is worth.
         """
         self._check_settings()
         if X is None and pairs is None:
@@ -298,7 +311,13 @@ class PreferenceGP(ProcessRanker):
             },
         )
         if pairs is not None and (X is None or not are_positions(pairs)):
-            answers = NamedAnswers.of(self._known_names(names, X), **answers.arguments)
+            known = self._known_names(names, X)
+            answers = NamedAnswers.of(known, first=first, **answers.arguments)
+        elif first:
+            raise InvalidInputError(
+                "`first` must come with comparisons by name or a ComparisonTable, which say who "
+                "was shown first: got row numbers, winner first."
+            )
         has_features = X is not None
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
@@ -329,7 +348,14 @@ class PreferenceGP(ProcessRanker):
         data = TrainingData.of(len(X), y, qid, sample_weight, **given)
         rng = generator(self.random_state)
         items = self._items(X, is_scored=data.is_scored)
-        comparisons = self._comparisons(data, tied, tied_weight, items, rng)
+        self.shown_ = None
+        if answers.covariates is None:
+            comparisons = self._comparisons(data, tied, tied_weight, items, rng)
+        else:
+            plain = ShownItems.plain(len(X), len(answers.covariates.names))
+            self.shown_, comparisons = shown_comparisons(
+                data, answers, items, plain, self.likelihood
+            )
         self.X_train_ = X
         self.item_names_ = answers.names
         self.has_features_ = has_features
@@ -338,7 +364,20 @@ class PreferenceGP(ProcessRanker):
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
         self._remember(data)
+        self._set_effects(answers, comparisons)
         return self._learn(comparisons, items.rows(data.weight), basis, rng)
+
+    def _set_effects(self, answers: NamedAnswers, comparisons: Comparisons) -> None:
+        """Give every covariate an effect of usual size in its own units."""
+        given = answers.covariates
+        self.effect_names_ = () if given is None else given.names
+        self.effect_deviations_ = ()
+        if given is not None:
+            likelihood = choose_likelihood(
+                self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
+            )
+            usual = EFFECT_SHARE * likelihood.score_deviation(comparisons.margin_scale)
+            self.effect_deviations_ = tuple((usual / given.deviations).tolist())
 
     def _items(self, X: FloatArray, *, is_scored: bool) -> DistinctItems:
         merged = self._rule(is_scored=is_scored) == "merged"
@@ -404,7 +443,10 @@ class PreferenceGP(ProcessRanker):
         items = comparisons.items
         if len(items) <= MAX_SEARCHED or not depends_on_distance or not self.optimize:
             return None
-        return self.X_train_[items[np.linspace(0, len(items) - 1, N_SEARCH_ROWS).astype(np.intp)]]
+        if self.shown_ is not None:
+            items = np.unique(self.shown_.item[items])
+        n_rows = min(N_SEARCH_ROWS, len(items))
+        return self.X_train_[items[np.linspace(0, len(items) - 1, n_rows).astype(np.intp)]]
 
     def _check_settings(self) -> None:
         check_choice("likelihood", self.likelihood, get_args(LikelihoodName))

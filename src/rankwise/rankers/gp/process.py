@@ -1,21 +1,22 @@
 """A Gaussian process conditioned on answers: predictions, suggestions, further answers."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
 from rankwise.core.checks import check_choice, check_count, check_pairs
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import CopiesApart, ParametricKernel
+from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
@@ -23,9 +24,11 @@ from rankwise.rankers.gp.answers import (
     DistinctItems,
     LikelihoodName,
     NamedAnswers,
+    ShownItems,
     are_positions,
     recorded_comparisons,
     refuse_unread,
+    shown_comparisons,
     tied_comparisons,
 )
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
@@ -40,16 +43,19 @@ from rankwise.rankers.gp.questions import (
     candidate_items,
     suggest_pairs,
 )
-from rankwise.rankers.leaderboard import Leaderboard, check_level
+from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
 from rankwise.transformers.base import check_rows
 
 MAX_SEQUENTIAL = 500
 """New comparisons up to which their sites are found one after the other."""
 
+EFFECT_LEVEL = 0.9
+"""Probability of the intervals of effects."""
+
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
 
-FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_copies_")
+FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_marks_")
 """Attributes that follow from the posterior; after a quick update they are computed when read."""
 
 
@@ -90,7 +96,10 @@ class ProcessRanker(Ranker, ABC):
     item_names_: NDArray[Any] | None
     basis_: FloatArray | None
     basis_rows_: FloatArray
-    basis_copies_: FloatArray | None
+    basis_marks_: FloatArray | None
+    effect_names_: tuple[str, ...]
+    effect_deviations_: tuple[float, ...]
+    shown_: ShownItems | None
     _live: LiveScores | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -161,7 +170,14 @@ class ProcessRanker(Ranker, ABC):
         variance = self.posterior_.variance_at(K_cross, self._covariance.diagonal(X))
         return scores, np.sqrt(variance)
 
-    def predict_pair(self, X1: Any, X2: Any, *, noisy: bool = True) -> FloatArray:
+    def predict_pair(
+        self,
+        X1: Any,
+        X2: Any,
+        *,
+        noisy: bool = True,
+        covariates: Mapping[str, ArrayLike] | None = None,
+    ) -> FloatArray:
         """Return the probability that each row of X1 beats the same row of X2.
 
         Parameters
@@ -171,6 +187,8 @@ class ProcessRanker(Ranker, ABC):
         noisy : bool
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
+        covariates : dict of (n_pairs,), optional
+            What speaks for the first item, by the names of ``effects_``; 0 for those left out.
 
         Returns
         -------
@@ -195,12 +213,47 @@ class ProcessRanker(Ranker, ABC):
                 "`X1` and `X2` must have the same number of rows, one pair each: got "
                 f"{len(first)} and {len(second)}."
             )
-        K_first, K_second = (self._covariance(self._basis, rows) for rows in (first, second))
-        prior_variance = self._covariance.difference_variance(first, second)
-        mean, variance = self.posterior_.difference_at(K_first, K_second, prior_variance)
+        first = self._with_values(first, covariates)
+        mean, variance = self._difference(first, second)
         if noisy:
             return self.likelihood_.answer_probabilities(mean, variance)
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
+
+    def _with_values(
+        self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
+    ) -> FloatArray:
+        """Give numbered rows the values of covariates."""
+        if not covariates:
+            return rows
+        known, rows = self.effect_names_, rows.copy()
+        for name, values in covariates.items():
+            if name not in known:
+                raise InvalidInputError(
+                    f"`covariates` must be among {list(known)}, whose effects are known: got "
+                    f"{name!r}."
+                )
+            rows[:, known.index(name) - len(known)] = values
+        return rows
+
+    @property
+    def effects_(self) -> tuple[Effect, ...]:
+        """What each covariate of an answer is worth, with 90 % intervals."""
+        n_effects = len(self.effect_names_)
+        if n_effects == 0:
+            return ()
+        second = np.tile(self._rows_to_predict(None)[:1], (n_effects, 1))
+        first = second.copy()
+        first[:, -n_effects:] = np.eye(n_effects)
+        mean, variance = self._difference(first, second)
+        reach = float(ndtri(0.5 + 0.5 * EFFECT_LEVEL)) * np.sqrt(variance)
+        ends = zip(self.effect_names_, mean, mean - reach, mean + reach, strict=True)
+        return tuple(Effect(name, *map(float, values)) for name, *values in ends)
+
+    def _difference(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the difference of numbered rows, pair by pair."""
+        K_first, K_second = (self._covariance(self._basis, rows) for rows in (first, second))
+        prior_variance = self._covariance.difference_variance(first, second)
+        return self.posterior_.difference_at(K_first, K_second, prior_variance)
 
     def sample(self, X: Any = None, n: int = 1, *, random_state: Any = None) -> FloatArray:
         """Draw the scores of all rows of X jointly from the posterior.
@@ -289,6 +342,7 @@ class ProcessRanker(Ranker, ABC):
             flip_rate=parameters.get("flip_rate", 0.0),
             link=self.likelihood_.link,
             covariance=scale**2 * covariance,
+            effects=tuple(one.scaled(scale) for one in self.effects_),
         )
 
     def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
@@ -301,6 +355,7 @@ class ProcessRanker(Ranker, ABC):
         """Return how many answers each item of `fit` has; 0 for other rows."""
         known = self._recorded
         ends = np.append(known.winner, known.loser)
+        ends = ends if self.shown_ is None else self.shown_.item[ends]
         counts = sum_by(ends, np.tile(known.count, 2), len(self.X_train_))
         if X is None:
             return counts
@@ -421,7 +476,8 @@ class ProcessRanker(Ranker, ABC):
         ----------
         pairs, tied, tied_weight, pair_margin, pair_weight
             As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
-            the answers.
+            the answers. Covariates are those of `fit`; where none are given they are 0, and the
+            first of named comparisons was shown first.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
@@ -469,21 +525,46 @@ class ProcessRanker(Ranker, ABC):
         if pairs is None and options["tied"] is not None:
             pairs = np.zeros((0, 2), dtype=np.intp)
         named = self.item_names_ is not None and np.size(pairs) > 0 and not are_positions(pairs)
+        named = named or isinstance(pairs, ComparisonTable)
         if named:
-            given = NamedAnswers.of(self.item_names_, pairs=pairs, **options).arguments
-            return self._new_answers(**given)
+            names = self._labels(None, len(self.X_train_))
+            given = NamedAnswers.of(
+                names, first="first" in self.effect_names_, pairs=pairs, **options
+            )
+            if given.covariates is not None:
+                return self._shown_answers(given)
+            return self._new_answers(**given.arguments)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
-        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
-        items = merge(self.X_train_)
+        items = self._known_items()
         if np.size(pairs) == 0 and tied is not None:
             return tied_comparisons(tied, items, self.likelihood, tied_weight)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
         return recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
 
+    def _shown_answers(self, given: NamedAnswers) -> Comparisons:
+        """Return answers with covariates, whose items may be shown in new ways."""
+        assert given.covariates is not None
+        if given.covariates.names != self.effect_names_:
+            raise InvalidInputError(
+                f"Covariates must be those of `fit`, {list(self.effect_names_)}: got "
+                f"{list(given.covariates.names)}."
+            )
+        arguments = {key: given.arguments[key] for key in ("pairs", "pair_margin", "pair_weight")}
+        refuse_unread(None, arguments["pair_margin"], arguments["pairs"], self.likelihood)
+        data = TrainingData.of(len(self.X_train_), **arguments)
+        assert self.shown_ is not None
+        items, shown = self._known_items(), self.shown_
+        self.shown_, new = shown_comparisons(data, given, items, shown, self.likelihood)
+        return new
+
+    def _known_items(self) -> DistinctItems:
+        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
+        return merge(self.X_train_)
+
     def _live_scores(self) -> LiveScores | None:
         """Return the joint distribution of all scores of `fit`; None where it is not kept."""
-        suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE
+        suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE and self.shown_ is None
         suits = suits and (self.method == "ep" or self.likelihood_.is_gaussian)
         if self._live is None and suits:
             posterior, rows = self.posterior_, self._rows_to_predict(None)
@@ -522,23 +603,25 @@ class ProcessRanker(Ranker, ABC):
     @property
     def _covariance(self) -> ParametricKernel:
         """The kernel of rows that `_numbered` returned."""
-        return self.kernel_ if self.copies_ is None else CopiesApart(self.kernel_)
+        kernel = self.kernel_ if self.copies_ is None else CopiesApart(self.kernel_)
+        return WithEffects(kernel, self.effect_deviations_) if self.effect_names_ else kernel
 
     @property
     def _basis(self) -> FloatArray:
         """The rows that prediction needs, numbered."""
-        if self.basis_copies_ is None:
+        if self.basis_marks_ is None:
             return self.basis_rows_
-        return np.column_stack([self.basis_rows_, self.basis_copies_])
+        return np.column_stack([self.basis_rows_, self.basis_marks_])
 
     def _numbered(self, X: FloatArray) -> FloatArray:
-        """Add the column of `copies_` to rows, if there is one.
+        """Add the column of `copies_` to rows, if there is one, and covariates of 0.
 
         A row that equals several items is each of them in turn where X holds them all; otherwise
         nobody knows which one is meant, and it is a new item with the same features.
         """
+        none = np.zeros((len(X), len(self.effect_names_)))
         if self.copies_ is None:
-            return X
+            return np.column_stack([X, none]) if self.effect_names_ else X
         n_items = len(self.X_train_)
         first = first_equal(np.concatenate([self.X_train_, X]))
         known = np.bincount(first[:n_items], minlength=len(first))
@@ -547,17 +630,37 @@ class ProcessRanker(Ranker, ABC):
         numbers = copy_numbers(group)
         unclear = (known[group] > 1) & (known[group] != given[group])
         numbers = np.where(known[group] == 1, 0, numbers)
-        return np.column_stack([X, np.where(unclear, -1.0 - numbers, numbers)])
+        return np.column_stack([X, np.where(unclear, -1.0 - numbers, numbers), none])
 
     def _training_rows(self, positions: IntArray) -> FloatArray:
-        """Return items of `fit`, numbered."""
-        rows = self.X_train_[positions]
-        return rows if self.copies_ is None else np.column_stack([rows, self.copies_[positions]])
+        """Return items of `fit`, or items as they were shown, numbered."""
+        items = positions if self.shown_ is None else self.shown_.item[positions]
+        columns = [self.X_train_[items]]
+        if self.copies_ is not None:
+            columns.append(self.copies_[items, None].astype(np.float64))
+        if self.shown_ is not None:
+            columns.append(self.shown_.values[positions])
+        return np.hstack(columns) if len(columns) > 1 else columns[0]
 
     def _inference(self, comparisons: Comparisons) -> Inference:
         rows = self._training_rows(comparisons.items)
         basis = None if self.basis_ is None else self._numbered(self.basis_)
+        if self.shown_ is not None:
+            basis = self._basis_with_effects(comparisons, basis)
         return Inference(rows, comparisons, basis, self.method)
+
+    def _basis_with_effects(self, comparisons: Comparisons, basis: FloatArray | None) -> FloatArray:
+        """Return rows from which items follow in every way they were shown.
+
+        With all items this is exact, and the cost linear in the number of ways.
+        """
+        assert self.shown_ is not None
+        if basis is None:
+            basis = self._training_rows(np.unique(self.shown_.item[comparisons.items]))
+        n_effects = len(self.effect_names_)
+        shown = np.tile(basis[:1], (n_effects, 1))
+        shown[:, -n_effects:] = np.eye(n_effects)
+        return np.vstack([basis, shown])
 
     def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
         """Store the posterior under the kernel and the likelihood found."""
@@ -569,7 +672,7 @@ class ProcessRanker(Ranker, ABC):
         n_features = self.X_train_.shape[1]
         self.posterior_ = posterior
         self.basis_rows_ = np.ascontiguousarray(kept[:, :n_features])
-        self.basis_copies_ = None if self.copies_ is None else kept[:, n_features]
+        self.basis_marks_ = kept[:, n_features:] if kept.shape[1] > n_features else None
         self.log_marginal_likelihood_ = posterior.log_evidence
         return self
 
