@@ -509,9 +509,7 @@ class DeviceRows(StoredRows):
         return self.device.host(self.device.segment_sums(weighted, group, n_groups))
 
 
-def as_rows(
-    X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None
-) -> StoredRows:
+def as_rows(X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None) -> StoredRows:
     """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``.
 
     On a device dense rows are stored in double precision; sparse ones are refused.

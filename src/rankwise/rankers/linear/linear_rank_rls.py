@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice, check_count
-from rankwise.core.display import new_axes
 from rankwise.core.devices import as_device
+from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import Identity
