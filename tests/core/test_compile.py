@@ -3,11 +3,13 @@
 import os
 import pickle
 import pty
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from numba.core import event
 from scipy.sparse import csr_array
 
 from problems import problem
@@ -237,3 +239,62 @@ def on_terminal(command, environment):
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+@njit()
+def halved(x):
+    return x / 2
+
+
+@njit()
+def halved_and_one(x):
+    return halved(x) + 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarm signal")
+def test_handlers_of_signals_wait_until_a_kernel_is_compiled():
+    compiled = halved_and_one.compiled()
+
+    class Alarm(event.Listener):
+        def on_start(self, _):
+            signal.raise_signal(signal.SIGALRM)
+
+        def on_end(self, _):
+            pass
+
+    def too_late(_number, _frame):
+        raise TimeoutError("too late")
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    try:
+        with (
+            event.install_listener("numba:run_pass", Alarm()),
+            pytest.raises(TimeoutError, match="too late"),
+        ):
+            compiled(3.0)
+        assert signal.getsignal(signal.SIGALRM) is too_late
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(compiled.signatures) == 1  # compiled all the same, and so the next call only calls
+    assert compiled(3.0) == 2.5
+
+
+def test_ctrl_c_while_compiling_goes_through_and_does_no_harm():
+    @njit()
+    def third(x):
+        return x / 3
+
+    class CtrlC(event.Listener):
+        def on_start(self, found):
+            if found.data["name"].startswith("nopython_type_inference"):
+                raise KeyboardInterrupt
+
+        def on_end(self, _):
+            pass
+
+    with (
+        event.install_listener("numba:run_pass", CtrlC()),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        third(3.0)
+    assert third(3.0) == 1.0

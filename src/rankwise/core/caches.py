@@ -4,13 +4,14 @@ Imports numba, and is itself imported when the first kernel is called.
 """
 
 import os
+import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, final
 
 import numba
@@ -85,6 +86,49 @@ class CompilationNotice(event.Listener):
         sys.stderr.flush()
 
 
+@final
+class DeferredHandlers(event.Listener):
+    """Let handlers of signals wait until a kernel is compiled.
+
+    An exception that a handler raises inside numba's type inference is taken for one of its own,
+    and kernels cannot be compiled any more in that process. Ctrl-C is no ``Exception``: it goes
+    through at once and does no harm.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._handlers: dict[int, Any] = {}
+        self._pending: list[int] = []
+
+    def on_start(self, _: Any) -> None:
+        """Take the handlers away as the outermost kernel begins to compile."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python runs handlers in the main thread only
+        self._depth += 1
+        if self._depth == 1:
+            for number in signal.valid_signals() - {signal.SIGINT}:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._note)
+
+    def on_end(self, _: Any) -> None:
+        """Put them back, and raise the signals that came meanwhile."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            pending, self._pending = self._pending, []
+            self._handlers = {}
+            for number in pending:
+                signal.raise_signal(number)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._pending.append(number)
+
+
 def _on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -94,6 +138,7 @@ def _watch_once() -> None:
         if not _WATCHED.is_set():
             _WATCHED.set()
             event.register("numba:compile", CompilationNotice())
+            event.register("numba:compile", DeferredHandlers())
 
 
 @final
