@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.features.covariances import Hyperprior, ParametricKernel
@@ -55,12 +56,15 @@ class Inference:
         Rows through which the kernel is approximated.
     method : {"ep", "laplace"}
         How the posterior is approximated; Gaussian margins need no approximation.
+    device : Device, optional
+        Where sweeps of expectation propagation are made.
     """
 
     rows: FloatArray
     comparisons: Comparisons
     basis: FloatArray | None
     method: Approximation
+    device: Device | None = None
 
     def posterior(
         self,
@@ -78,7 +82,9 @@ class Inference:
             decrement = max(rule.tol**2, 1e-20)  # a squared distance
             newton = replace(NEWTON_RULE, tol=decrement)
             return laplace(prior, likelihood, start=start, rule=newton)
-        return expectation_propagation(prior, likelihood, start=start, rule=rule)
+        return expectation_propagation(
+            prior, likelihood, start=start, rule=rule, device=self.device
+        )
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""

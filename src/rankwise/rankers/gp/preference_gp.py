@@ -137,6 +137,9 @@ class PreferenceGP(ProcessRanker):
         rows of X, or rows themselves. What they cannot express counts as noise. With item effects
         and up to 5,000 items they serve the search for parameters only, and the posterior is that
         of the kernel itself: noise cannot stand for the own part of an item.
+    device : str, optional
+        Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
+        factor and its gradient are computed by the CPU.
     random_state : int, RandomState or None
         Source of the draws of comparisons, basis rows and additional starting points.
 
@@ -227,6 +230,7 @@ class PreferenceGP(ProcessRanker):
         max_pairs: int | None = 10_000,
         equal_rows: EqualRows | None = None,
         basis: int | ArrayLike | None = None,
+        device: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -243,6 +247,7 @@ class PreferenceGP(ProcessRanker):
         self.max_pairs = max_pairs
         self.equal_rows = equal_rows
         self.basis = basis
+        self.device = device
         self.random_state = random_state
 
     def fit(

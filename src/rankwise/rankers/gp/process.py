@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
 from rankwise.core.checks import check_choice, check_count, check_pairs
 from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
@@ -86,6 +87,7 @@ class ProcessRanker(Ranker, ABC):
 
     likelihood: LikelihoodName
     method: Approximation
+    device: str | None
     kernel_: ParametricKernel
     likelihood_: Likelihood
     posterior_: Posterior
@@ -647,7 +649,7 @@ class ProcessRanker(Ranker, ABC):
         basis = None if self.basis_ is None else self._numbered(self.basis_)
         if self.shown_ is not None:
             basis = self._basis_with_effects(comparisons, basis)
-        return Inference(rows, comparisons, basis, self.method)
+        return Inference(rows, comparisons, basis, self.method, as_device(self.device))
 
     def _basis_with_effects(self, comparisons: Comparisons, basis: FloatArray | None) -> FloatArray:
         """Return rows from which items follow in every way they were shown.

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from scipy.linalg.blas import dgemm
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
 from rankwise.core.threads import few_threads
 from rankwise.rankers.gp.inference.comparisons import Comparisons
@@ -16,11 +17,11 @@ from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelih
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.powers import PoweredLikelihood
 from rankwise.rankers.gp.inference.prior import (
+    DeviceMoments,
+    Moments,
     Prior,
     WeightPosterior,
-    condition_on_sites,
-    difference_means,
-    difference_variances,
+    moments_under,
 )
 from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
@@ -210,16 +211,21 @@ class SitesOfAnswers:
         return cavity, average, target
 
 
-def sweep_sites(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep:
+def sweep_sites(
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    *,
+    clip: bool,
+    moments: Moments | None = None,
+) -> Sweep:
     """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
-    O(n_rows rank^2 + n_pairs rank).
+    O(n_rows rank^2 + n_pairs rank), here unless ``moments`` computes elsewhere.
     """
     tau, nu = np.split(x, 2)
     count = prior.comparisons.count
-    weights = condition_on_sites(prior, tau, nu)
-    mean = difference_means(prior, weights.w)
-    variance = difference_variances(prior, weights.C)
+    weights, mean, variance = moments(tau, nu) if moments else moments_under(prior, tau, nu)
     sites = SitesOfAnswers(likelihood, prior.outcomes, count, tau, nu)
     cavity, average, target = sites.matched(mean, variance, clip=clip)
     return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
@@ -365,6 +371,7 @@ def expectation_propagation(
     *,
     start: tuple[FloatArray, FloatArray] | None = None,
     rule: StoppingRule = SWEEP_RULE,
+    device: Device | None = None,
 ) -> Posterior:
     """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
 
@@ -380,6 +387,8 @@ def expectation_propagation(
         The tolerance is a bound on the change of the sites in a sweep, in units of the posterior;
         the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. The best
         state is returned where it is not reached.
+    device : Device, optional
+        Where the dense algebra of the sweeps is done.
 
     Notes
     -----
@@ -389,8 +398,11 @@ def expectation_propagation(
     likelihood.check(prior.outcomes)
     n_pairs = prior.comparisons.n_pairs
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
+    there = None if device is None else DeviceMoments.of(prior, device)
     with few_threads(prior.rank):
-        best, n_iter, reason = _iterate(prior, likelihood, x, rule)
+        best, n_iter, reason = _iterate(prior, likelihood, x, rule, there)
+    if there is not None:
+        best = replace(best, weights=there.brought_here(best.weights))
     other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"
     remedy = f"Lower the amplitude of the kernel, or use {other}."
     ending = rule.end(reason, n_iter, best.residual, remedy)
@@ -398,7 +410,11 @@ def expectation_propagation(
 
 
 def _iterate(
-    prior: Prior, likelihood: Likelihood, x: FloatArray, rule: StoppingRule
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    rule: StoppingRule,
+    moments: Moments | None,
 ) -> tuple[Sweep, int, Reason]:
     """Return the best sweep, the number of sweeps, and why they ended.
 
@@ -408,24 +424,31 @@ def _iterate(
     """
     n_unclipped = 0
     if not likelihood.is_log_concave:
-        best, n_unclipped, reason = _fixed_point(prior, likelihood, x, rule, clip=False)
+        best, n_unclipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=False)
         if reason == "converged":
             return best, n_unclipped, reason
-    best, n_clipped, reason = _fixed_point(prior, likelihood, x, rule, clip=True)
+    best, n_clipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=True)
     return best, n_unclipped + n_clipped, reason
 
 
 def _fixed_point(
-    prior: Prior, likelihood: Likelihood, x: FloatArray, rule: StoppingRule, *, clip: bool
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    rule: StoppingRule,
+    moments: Moments | None,
+    *,
+    clip: bool,
 ) -> tuple[Sweep, int, Reason]:
-    first = None if clip else _try_sweep(prior, likelihood, x, clip=False)
-    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), clip=clip)
+    how: dict[str, Any] = {"clip": clip, "moments": moments}
+    first = None if clip else _try_sweep(prior, likelihood, x, **how)
+    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), **how)
     steps = StepRule().observe(sweep.x, sweep.step, sweep.residual)
     while sweep.residual >= rule.tol and steps.n_sweeps < rule.max_iter:
         if steps.n_rejected == MAX_REJECTED:
             return best, steps.n_sweeps, "precision"
         x = steps.propose(sweep.scale)
-        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, clip=clip)
+        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, **how)
         if trial is None:
             steps = steps.reject()
             continue
@@ -435,10 +458,12 @@ def _fixed_point(
     return best, steps.n_sweeps, "converged" if best.residual < rule.tol else "max_iter"
 
 
-def _try_sweep(prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool) -> Sweep | None:
+def _try_sweep(
+    prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool, moments: Moments | None
+) -> Sweep | None:
     """Return the sweep, or None where negative tau leave no proper posterior or cavity."""
     try:
-        sweep = sweep_sites(prior, likelihood, x, clip=clip)
+        sweep = sweep_sites(prior, likelihood, x, clip=clip, moments=moments)
     except NumericalError:
         return None
     return sweep if clip or sweep.is_proper else None

@@ -1,7 +1,8 @@
 """The prior of the compared scores as a factor: f = R w with w ~ N(0, I)."""
 
-from dataclasses import dataclass
-from typing import Literal, final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import lapack
@@ -9,6 +10,7 @@ from scipy.linalg.blas import dgemm, dgemv, dtrmm, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
@@ -255,19 +257,22 @@ class WeightPosterior:
     Parameters
     ----------
     C : (rank, rank)
-        Lower Cholesky factor of the precision I + R'LR.
+        Lower Cholesky factor of the precision I + R'LR, here or on a device.
     u, w : (rank,)
         C^-1 R'b and C^-T u, the mean.
+    pivots : (rank,)
+        The diagonal of C.
     """
 
-    C: FloatArray
+    C: DeviceArray
     u: FloatArray
     w: FloatArray
+    pivots: FloatArray
 
     @property
     def log_normalizer(self) -> float:
         """The log of the integral of prior times sites exp(nu s - tau s^2 / 2)."""
-        return float(0.5 * self.u @ self.u - np.log(self.C.diagonal()).sum())
+        return float(0.5 * self.u @ self.u - np.log(self.pivots).sum())
 
 
 def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightPosterior:
@@ -279,13 +284,17 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
     count = prior.comparisons.count
     B = _precision(prior, count * tau)
     C, info = dpotrf(B, lower=1, overwrite_a=1)
-    if info != 0 or not np.isfinite(C[-1, -1]):
+    _refuse_indefinite(is_definite=info == 0 and bool(np.isfinite(C[-1, -1])))
+    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(count * nu)), lower=1)
+    return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1), C.diagonal())
+
+
+def _refuse_indefinite(*, is_definite: bool) -> None:
+    if not is_definite:
         raise NumericalError(
             "The posterior precision must be positive definite in double precision; it is not. "
             "Lower the kernel's amplitude."
         )
-    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(count * nu)), lower=1)
-    return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1))
 
 
 def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
@@ -315,3 +324,83 @@ def difference_variances(prior: Prior, C: FloatArray) -> FloatArray:
 def laplacian_factor(prior: Prior, weight: FloatArray) -> FloatArray:
     """Return L R for the Laplacian L of the comparisons with these weights. O(n_pairs rank)."""
     return prior.pairs.product(weight, prior.R, is_lower_triangular=prior.triangular)
+
+
+Moments: TypeAlias = Callable[
+    [FloatArray, FloatArray], tuple[WeightPosterior, FloatArray, FloatArray]
+]
+"""Gives the weights under sites (tau, nu), and mean and variance of every comparison."""
+
+
+def moments_under(
+    prior: Prior, tau: FloatArray, nu: FloatArray
+) -> tuple[WeightPosterior, FloatArray, FloatArray]:
+    """Condition the prior on sites; see `Moments`. O(n_rows rank^2 + n_pairs rank)."""
+    weights = condition_on_sites(prior, tau, nu)
+    mean = difference_means(prior, weights.w)
+    return weights, mean, difference_variances(prior, weights.C)
+
+
+DEVICE_ENTRIES = 1 << 26
+"""Numbers of the differences that a device forms together: 512 MB."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DeviceMoments:
+    """Do what `moments_under` does with the factor R on a device; sites and means stay here."""
+
+    prior: Prior
+    R: DeviceArray
+    device: Device
+
+    @classmethod
+    def of(cls, prior: Prior, device: Device) -> Self:
+        """Bring R to the device."""
+        return cls(prior, device.array(prior.R), device)
+
+    def __call__(
+        self, tau: FloatArray, nu: FloatArray
+    ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
+        """Condition the prior on sites."""
+        device, pairs, count = self.device, self.prior.pairs, self.prior.comparisons.count
+        B = self.R.T @ self._laplacian_factor(count * tau)
+        B.diagonal().add_(1.0)
+        C = device.factor(B) if device.is_finite(B) else None
+        _refuse_indefinite(is_definite=C is not None)
+        b = self.R.T @ device.array(pairs.adjoint(count * nu)[:, None])
+        u, w = device.solve_triangular(C, b), device.solve_factored(C, b)
+        u_here, w_here = device.host(u)[:, 0], device.host(w)[:, 0]
+        weights = WeightPosterior(C, u_here, w_here, device.host(C.diagonal()))
+        mean = pairs.differences(device.host(self.R @ w)[:, 0])
+        return weights, mean, self._variances(C)
+
+    def _blocks(self) -> Iterator[tuple[slice, IntArray, IntArray]]:
+        pairs = self.prior.pairs
+        n_together = max(1, DEVICE_ENTRIES // self.prior.rank)
+        for start in range(0, len(pairs.first), n_together):
+            some = slice(start, start + n_together)
+            yield some, pairs.first[some], pairs.second[some]
+
+    def _laplacian_factor(self, weight: FloatArray) -> DeviceArray:
+        """Return L R for the Laplacian L of the comparisons with these weights."""
+        device, n_rows = self.device, len(self.R)
+        out = self.R * 0.0
+        for some, first, second in self._blocks():
+            D = device.take(self.R, first) - device.take(self.R, second)
+            D *= device.array(weight[some])[:, None]
+            out += device.segment_sums(D, first, n_rows)
+            out -= device.segment_sums(D, second, n_rows)
+        return out
+
+    def _variances(self, C: DeviceArray) -> FloatArray:
+        V = self.device.solve_triangular(C, self.R.T).T
+        parts = []
+        for _, first, second in self._blocks():
+            D = self.device.take(V, first) - self.device.take(V, second)
+            parts.append(self.device.host((D * D).sum(1)))
+        return np.concatenate(parts)
+
+    def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
+        """Bring a factor from the device, column by column as LAPACK has it."""
+        return replace(weights, C=np.asfortranarray(self.device.host(weights.C)))

@@ -1,0 +1,74 @@
+"""Sweeps on a device of PyTorch find the posterior that NumPy finds; here on its CPU device."""
+
+import numpy as np
+import pytest
+
+from rankwise import NumericalError, PreferenceGP
+from rankwise.core.devices import as_device
+from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel, moments_under
+
+torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def problem(n_items=15, n_pairs=40):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_items, 3))
+    pairs = np.array([rng.choice(n_items, 2, replace=False) for _ in range(n_pairs)])
+    lost = X[pairs[:, 0], 0] < X[pairs[:, 1], 0]
+    pairs[lost] = pairs[lost][:, ::-1]
+    return X, pairs
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "robust"])
+@pytest.mark.parametrize("options", [{}, {"basis": 6, "random_state": 0}])
+@pytest.mark.parametrize("n_pairs", [8, 40])
+def test_fit(likelihood, options, n_pairs):
+    X, pairs = problem(n_pairs=n_pairs)
+    options = {"likelihood": likelihood, "optimize": False, **options}
+    expected = PreferenceGP(**options).fit(X, pairs=pairs)
+    found = PreferenceGP(device="cpu", **options).fit(X, pairs=pairs)
+    for one, other in zip(
+        found.predict(X, return_std=True), expected.predict(X, return_std=True), strict=True
+    ):
+        close(one, other)
+    close(found.log_marginal_likelihood_, expected.log_marginal_likelihood_)
+
+
+def test_parameters_are_found_alike():
+    X, pairs = problem()
+    expected, found = (
+        PreferenceGP(likelihood="probit", device=name).fit(X, pairs=pairs) for name in (None, "cpu")
+    )
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-4, atol=1e-4)
+
+
+def test_moments_in_blocks_of_comparisons(monkeypatch):
+    X, pairs = problem()
+    comparisons = Comparisons.from_pairs(pairs)
+    rows = X[comparisons.items]
+    prior = factorize_kernel(rows @ rows.T + np.eye(len(rows)), comparisons)
+    monkeypatch.setattr("rankwise.rankers.gp.inference.prior.DEVICE_ENTRIES", 7 * prior.rank)
+    there = DeviceMoments.of(prior, as_device("cpu"))
+    rng = np.random.default_rng(1)
+    tau, nu = rng.random(comparisons.n_pairs), rng.normal(size=comparisons.n_pairs)
+    weights, mean, variance = there(tau, nu)
+    expected, mean_here, variance_here = moments_under(prior, tau, nu)
+    close(mean, mean_here)
+    close(variance, variance_here)
+    close(there.brought_here(weights).C, np.tril(expected.C))
+    close(weights.log_normalizer, expected.log_normalizer)
+    with pytest.raises(NumericalError, match="posterior precision must be positive definite"):
+        there(np.full(len(tau), -1e3), nu)
