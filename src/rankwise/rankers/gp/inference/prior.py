@@ -275,6 +275,12 @@ class WeightPosterior:
         return float(0.5 * self.u @ self.u - np.log(self.pivots).sum())
 
 
+INDEFINITE = (
+    "The posterior precision must be positive definite in double precision; it is not. "
+    "Lower the kernel's amplitude."
+)
+
+
 def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightPosterior:
     """Condition the prior on sites (tau, nu), given once for each recorded answer.
 
@@ -284,17 +290,10 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
     count = prior.comparisons.count
     B = _precision(prior, count * tau)
     C, info = dpotrf(B, lower=1, overwrite_a=1)
-    _refuse_indefinite(is_definite=info == 0 and bool(np.isfinite(C[-1, -1])))
+    if info != 0 or not np.isfinite(C[-1, -1]):
+        raise NumericalError(INDEFINITE)
     u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(count * nu)), lower=1)
     return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1), C.diagonal())
-
-
-def _refuse_indefinite(*, is_definite: bool) -> None:
-    if not is_definite:
-        raise NumericalError(
-            "The posterior precision must be positive definite in double precision; it is not. "
-            "Lower the kernel's amplitude."
-        )
 
 
 def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
@@ -367,7 +366,8 @@ class DeviceMoments:
         B = self.R.T @ self._laplacian_factor(count * tau)
         B.diagonal().add_(1.0)
         C = device.factor(B) if device.is_finite(B) else None
-        _refuse_indefinite(is_definite=C is not None)
+        if C is None:
+            raise NumericalError(INDEFINITE)
         b = self.R.T @ device.array(pairs.adjoint(count * nu)[:, None])
         u, w = device.solve_triangular(C, b), device.solve_factored(C, b)
         u_here, w_here = device.host(u)[:, 0], device.host(w)[:, 0]
