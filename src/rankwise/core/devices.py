@@ -236,8 +236,7 @@ class TorchDevice(Device):
         except ImportError as error:
             raise MissingExtraError("Computing on a device", "torch", "gpu") from error
         try:
-            device = torch.device(name)
-            torch.zeros(1, device=device)
+            device = torch.zeros(1, device=torch.device(name)).device  # "cuda" is "cuda:0" then
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise InvalidInputError(
