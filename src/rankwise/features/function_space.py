@@ -292,7 +292,13 @@ class KernelSpace(FunctionSpace):
 
 
 def smallest_space(
-    X: Matrix, kernel: Kernel, basis_rows: Matrix | None, rank: int, *, mapped: bool = True
+    X: Matrix,
+    kernel: Kernel,
+    basis_rows: Matrix | None,
+    rank: int,
+    *,
+    mapped: bool = True,
+    device: Device | None = None,
 ) -> FunctionSpace:
     """Return the space of the fewest unknowns: features, basis rows, or items minus queries.
 
@@ -307,12 +313,15 @@ def smallest_space(
     rank : int
         Rank of the Laplacian.
     mapped : bool
-        Whether the features that basis rows span are formed here; not if a device forms them.
+        Whether the features that basis rows span are kept here; not if a solver forms them on a
+        device.
+    device : Device, optional
+        What forms the features that are kept here.
     """
     refuse_sparse(X, kernel)
     if basis_rows is not None:
         basis = Basis.of(kernel, basis_rows)
-        return basis_space(X if mapped else X[:0], basis)
+        return basis_space(X if mapped else X[:0], basis, device)
     if not kernel.is_linear:
         return KernelSpace(kernel, X, Expansion(kernel, X))
     if X.shape[1] <= rank:
@@ -349,9 +358,12 @@ def explicit_space(
     return ExplicitSpace(full.own_features(), full, full.expansion)
 
 
-def basis_space(X: Matrix, basis: Basis) -> ExplicitSpace:
-    """Return the features that basis rows span."""
-    return ExplicitSpace(basis.map(X), basis, basis.expansion)
+def basis_space(X: Matrix, basis: Basis, device: Device | None = None) -> ExplicitSpace:
+    """Return the features that basis rows span, formed here or on a device."""
+    if device is None:
+        return ExplicitSpace(basis.map(X), basis, basis.expansion)
+    Z = device.host(basis.map_on(device.array(dense_rows(X)), device))
+    return ExplicitSpace(Z, basis, basis.expansion)
 
 
 def _are_all(rows: IntArray, n_items: int) -> bool:

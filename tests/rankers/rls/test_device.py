@@ -100,6 +100,16 @@ def test_leave_query_out(cost, ties, kernel):
     close(weights(found), weights(expected))
 
 
+def test_basis_rows_of_a_choice():
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    options = {"kernel": "gaussian", "basis": 6, "random_state": 0}
+    expected = RankRLSCV(**options).fit(p.X, p.y, qid=p.qid)
+    found = RankRLSCV(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    assert found.alpha_ == expected.alpha_
+    close(found.held_out_scores_, expected.held_out_scores_)
+    close(weights(found), weights(expected))
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_held_out_scores_of_every_alpha(n_outputs):
     """Of items in no pair too, and where alpha is above all eigenvalues."""

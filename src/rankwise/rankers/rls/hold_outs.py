@@ -86,7 +86,7 @@ class SearchProblem:
         graphs = OutputGraphs.of(self.data, **options)
         kernel, rank = settings["kernel"], graphs.rank
         _refuse_dense(self.X, unknowns_of_sparse_rows(self.X, kernel, self.basis_rows, rank))
-        space = smallest_space(self.X, kernel, self.basis_rows, rank)
+        space = smallest_space(self.X, kernel, self.basis_rows, rank, device=self.device)
         return SettingProblem(self, options, graphs, space)
 
 
