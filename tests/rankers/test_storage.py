@@ -13,6 +13,7 @@ from laws.kernels import CASES
 from problems import problem
 from rankwise import (
     Concordance,
+    ConjugateGradients,
     Gaussian,
     InvalidInputError,
     Laplacian,
@@ -49,6 +50,7 @@ ENDING = Ending("converged", "done")
 VALUES = [
     *(case.kernel for case in CASES if case.is_storable),
     SquaredExponential(),
+    ConjugateGradients(1e-6, n_basis=20),
     Incidence.of(np.array([[0, 2], [3, 1]]), 5),
     Identity(),
     Expansion(Gaussian(1.0), P.X),
