@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -243,10 +244,10 @@ def factorize(
     """Minimise ``C * sum_u slack_u + 1/2 |U|^2 + 1/2 |V|^2 + 1/2 |bias|^2``.
 
     A sweep takes two half-steps: one over the factors of the users, each for itself, and one over
-    those of the items. Both are convex and solved up to a duality gap. After each the factors are
-    balanced, and the target of every user is moved next to the current ranking where the loss
-    leaves it open. What would raise the objective is not kept. Ctrl-C ends the run with what it has
-    found.
+    those of the items. Both are convex and solved up to a duality gap. What each finds is balanced,
+    which changes no score, and the target of every user is moved next to the current ranking where
+    the loss leaves it open. What would raise the objective is not kept. Ctrl-C ends the run with
+    what it has found.
 
     Parameters
     ----------
@@ -313,7 +314,7 @@ def fold_in(
     run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
     for _ in range(rule.max_iter):
         before = run.objective
-        run.move_users()
+        run.offer(run.moved_users())
         if run.fall_from(before) <= rule.tol:
             break
     return run.factors.U
@@ -341,19 +342,17 @@ class _Alternation:
         space = ItemFactorPlanes(self.ratings.items, self.ratings.plan.starts, shape)
         for sweep in range(1, max_iter + 1):
             before = self.objective
-            self.move_users()
-            self.balance()
+            self.offer(self.moved_users().balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "users")
-            self.move_items(space, rng)
-            self.balance()
+            self.offer(self.moved_items(space, rng).balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "items")
 
     def fall_from(self, before: float) -> float:
         """Return by which share the objective has fallen."""
         return (before - self.objective) / before if before > 0.0 else 0.0
 
-    def move_users(self) -> None:
-        """Improve the factors of all users, several users at a time, until interrupted."""
+    def moved_users(self) -> Factors:
+        """Return better factors of all users, several users at a time, until interrupted."""
         targets, items = self.loss.targets(self.C), self.ratings.items
         given, U = (items, self.factors.bias, self.factors.V), self.factors.U.copy()
         fewest, most = self.ratings_per_part
@@ -369,21 +368,17 @@ class _Alternation:
                 kernels.fit_users(targets, *given, self.half_step_tol, _MAX_VISITS, *users, U)
 
         in_threads(task, n_parts)
-        self.offer(Factors(U, self.factors.V, self.factors.bias))
+        return Factors(U, self.factors.V, self.factors.bias)
 
-    def move_items(self, space: ItemFactorPlanes, rng: np.random.Generator) -> None:
-        """Improve the factors of the items and their bias, all together."""
+    def moved_items(self, space: ItemFactorPlanes, rng: np.random.Generator) -> Factors:
+        """Return better factors of the items and their bias, all together."""
         space.retarget(self.factors.with_constant, self.loss.target)
         rule = StoppingRule(self.half_step_tol)
         solution = solve(space, self.loss, self.C, rule, rng=rng)
         if solution.ending.reason == "interrupted":
             self.interrupts.pending = True
         V, bias = solution.point[:, :-1].copy(), solution.point[:, -1].copy()
-        self.offer(Factors(self.factors.U, V, bias))
-
-    def balance(self) -> None:
-        """Lower the penalty without a change of the scores."""
-        self.offer(self.factors.balanced())
+        return Factors(self.factors.U, V, bias)
 
     def offer(self, factors: Factors) -> None:
         """Take factors, and targets next to the rankings they give, unless the objective rises."""
@@ -424,10 +419,25 @@ def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Fa
 
 
 def best_scaled(ratings: Ratings, factors: Factors, C: float) -> Factors:
-    """Return the multiple of the factors that has the least objective on a grid."""
+    """Return the multiple of the factors that has the least objective on a grid.
+
+    The objective is convex in the scale of the bias and of the products, up to the penalty of the
+    bias, which is convex too: of two neighbours the better one lies on the side of the least.
+    """
     options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.loss_near(factors)
-    objectives = [ratings.objective(option, loss, C) for option in options]
-    return options[int(np.argmin(objectives))]
+
+    @cache
+    def objective(k: int) -> float:
+        return ratings.objective(options[k], loss, C)
+
+    low, high = 0, len(options) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if objective(middle) <= objective(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return options[low]
 
 
 def onset_of_factors(ratings: Ratings, factors: Factors, rng: np.random.Generator) -> float:
