@@ -1,12 +1,12 @@
 """What is believed about the scores of all items: a joint Gaussian, quick to update."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from scipy.linalg.blas import dger
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from rankwise.ask.store import Record
 from rankwise.core.arrays import FloatArray, IntArray
@@ -18,6 +18,15 @@ PRIOR_SPREAD = 1.5
 
 TIE_NOISE = 1.0
 """Variance of the difference that "no preference" tells to be 0, next to an answer's noise."""
+
+FEW_ANSWERS = 10
+"""A rater with fewer decided answers is not judged."""
+
+LEAST_RATERS, MOST_RATERS = 3, 30
+"""Judged raters from which, and up to which, the answers of the others tell who is careless."""
+
+CARELESS, LEAST_WEIGHT = 0.05, 0.01
+"""Share of careless raters before anything is known; answers of less weight do not count."""
 
 
 @final
@@ -47,14 +56,35 @@ class Beliefs:
         return cls(np.zeros(n_items), kernel(X, X) + 0.1 * PRIOR_SPREAD**2 * np.eye(n_items))
 
     @classmethod
-    def learned(cls, X: FloatArray, records: Sequence[Record], random_state: int = 0) -> Self:
-        """Fit a preference process to all answers, parameters included."""
-        decided = [r.winner_first for r in records if r.answer in ("left", "right")]
-        tied = [r.winner_first for r in records if r.answer == "tie"]
+    def learned(
+        cls,
+        X: FloatArray,
+        records: Sequence[Record],
+        weights: Mapping[int, float] | None = None,
+        random_state: int = 0,
+    ) -> Self:
+        """Fit a preference process to all answers, parameters included.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+        records : sequence of Record
+        weights : mapping, optional
+            How much the answers of a rater count; 1 for those that are not there.
+        random_state : int
+        """
+        of = weights or {}
+        counted = [(r, w) for r in records if (w := of.get(r.question.rater, 1.0)) >= LEAST_WEIGHT]
+        decided = [(r.winner_first, w) for r, w in counted if r.answer in ("left", "right")]
+        tied = [(r.winner_first, w) for r, w in counted if r.answer == "tie"]
         if not decided:
-            return cls.prior(X).after(records)
+            return cls.prior(X).after([r for r, _ in counted])
         process, rows = _process(X, random_state)
-        process.fit(rows, pairs=decided, tied=tied or None)
+        pairs, pair_weight = zip(*decided, strict=True)
+        ties: dict[str, Any] = {}
+        if tied:
+            ties["tied"], ties["tied_weight"] = zip(*tied, strict=True)
+        process.fit(rows, pairs=pairs, pair_weight=pair_weight, **ties)
         mean, covariance = process.predict(rows, return_cov=True)
         return cls(mean - mean.mean(), covariance, process.likelihood_.parameters["noise"])
 
@@ -105,6 +135,40 @@ class Beliefs:
         values, vectors = np.linalg.eigh(S)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         return self.mean + rng.standard_normal((n_draws, self.n_items)) @ root.T
+
+
+def rater_weights(X: FloatArray, records: Sequence[Record]) -> dict[int, float]:
+    """Return the probability of each rater to answer with care, by the answers of the others.
+
+    Somebody careless answers at random. The others alone say how probable the answers of a rater
+    are, so that nobody vouches for himself; a second round leaves out whom the first one found
+    careless. Two raters who disagree cannot be told apart: there must be three with enough
+    answers, and when most of them seem careless nobody is.
+    """
+    decided: dict[int, list[Record]] = {}
+    for record in records:
+        if record.answer in ("left", "right"):
+            decided.setdefault(record.question.rater, []).append(record)
+    judged = [rater for rater, given in decided.items() if len(given) >= FEW_ANSWERS]
+    if not LEAST_RATERS <= len(judged) <= MOST_RATERS:
+        return {}
+    weights = dict.fromkeys(judged, 1.0)
+    for _ in range(2):
+        trusted = {rater for rater in decided if weights.get(rater, 1.0) >= 0.5}
+        found = {}
+        for rater in judged:
+            others = [r for r in records if r.question.rater in trusted - {rater}]
+            found[rater] = _care(Beliefs.prior(X).after(others), decided[rater])
+        weights = found
+    careless = [rater for rater, weight in weights.items() if weight < 0.5]
+    return {} if 2 * len(careless) >= len(judged) else weights
+
+
+def _care(beliefs: Beliefs, given: Sequence[Record]) -> float:
+    """Return the probability that answers were given with care, by Bayes' rule."""
+    chances = beliefs.answer_probability(np.array([r.winner_first for r in given]))
+    evidence = float(np.log(2.0 * np.maximum(chances, 1e-12)).sum())
+    return float(expit(evidence + np.log((1.0 - CARELESS) / CARELESS)))
 
 
 def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray]:

@@ -202,6 +202,7 @@ class _Requests:
                     "answers": r.n_answers,
                     "agreement": r.agreement,
                     "unusual": r.is_unusual,
+                    "weight": r.weight,
                 }
                 for r in self.session.raters()
             ],

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.ask.beliefs import Beliefs
+from rankwise.ask.beliefs import FEW_ANSWERS, Beliefs, rater_weights
 from rankwise.ask.questions import AskGoal, Standing, choose_question
 from rankwise.ask.store import Answer, AnswerStore, Question, Rater, Record
 from rankwise.core.arrays import IntArray
@@ -17,8 +17,6 @@ from rankwise.core.errors import InvalidInputError
 
 MAX_RATERS = 1000
 MAX_NAME = 60
-FEW_ANSWERS = 10
-"""A rater with fewer decided answers is not judged."""
 
 
 @final
@@ -36,7 +34,10 @@ class RaterSummary:
     expected : float or None
         The share that a rater like the others would reach on the same questions.
     is_unusual : bool
-        Whether the agreement is more than three standard errors below the expected one.
+        Whether the agreement is more than three standard errors below the expected one, or the
+        answers count less than half.
+    weight : float
+        How much each answer counts in the ranking: the probability that it is given with care.
     """
 
     name: str
@@ -44,6 +45,7 @@ class RaterSummary:
     agreement: float | None
     expected: float | None
     is_unusual: bool
+    weight: float = 1.0
 
 
 @final
@@ -67,7 +69,8 @@ class AskSession:
         self._tally = _Tally(len(self.items))
         self._records: list[Record] = []
         self._restart(store.records())
-        self._beliefs = Beliefs.learned(self._features, self._records)
+        self._weights: dict[int, float] = rater_weights(self._features, self._records)
+        self._beliefs = Beliefs.learned(self._features, self._records, self._weights)
         self._standing = Standing.of(self._beliefs, goal, self._rng)
         self._agreement: dict[int, RaterSummary] = {}
         self._pending: dict[int, Question] = {}
@@ -127,7 +130,7 @@ class AskSession:
             self._records.append(record)
             self._tally.add(record)
             self._pending.pop(rater.id, None)
-            self._beliefs = self._beliefs.after([record])
+            self._beliefs = self._beliefs.after(self._trusted([record]))
         self._changed.set()
         return True
 
@@ -200,11 +203,22 @@ class AskSession:
                 return
             with self._guard:
                 records = list(self._records)
-            beliefs = Beliefs.learned(self._features, records)
+            weights = rater_weights(self._features, records)
+            beliefs = Beliefs.learned(self._features, records, weights)
             standing = Standing.of(beliefs, self.goal, rng)
-            self._take_over(beliefs, standing, records)
+            self._take_over(beliefs, standing, records, weights)
 
-    def _take_over(self, beliefs: Beliefs, standing: Standing, records: list[Record]) -> None:
+    def _trusted(self, records: list[Record]) -> list[Record]:
+        """Return the answers of raters that are not taken for careless."""
+        return [r for r in records if self._weights.get(r.question.rater, 1.0) >= 0.5]
+
+    def _take_over(
+        self,
+        beliefs: Beliefs,
+        standing: Standing,
+        records: list[Record],
+        weights: dict[int, float],
+    ) -> None:
         """Replace the beliefs by refitted ones and the answers that came in meanwhile."""
         with self._guard:
             known = {r.question.id for r in records}
@@ -212,9 +226,10 @@ class AskSession:
             if not known <= current:  # an answer was taken back: fit again without it
                 return
             new = [r for r in self._records if r.question.id not in known]
-            self._beliefs = beliefs.after(new)
+            self._weights = weights
+            self._beliefs = beliefs.after(self._trusted(new))
             self._standing = standing
-            self._agreement = _agreement(records, beliefs)
+            self._agreement = _agreement(records, beliefs, weights)
             if not new:
                 self._changed.clear()
         self.store.note_certainty(len(records), standing.certainty)
@@ -224,27 +239,29 @@ def _key(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
-def _agreement(records: list[Record], beliefs: Beliefs) -> dict[int, RaterSummary]:
+def _agreement(
+    records: list[Record], beliefs: Beliefs, weights: dict[int, float]
+) -> dict[int, RaterSummary]:
     """Compare the decided answers of each rater with the ranking."""
     decided: dict[int, list[tuple[int, int]]] = {}
     for record in records:
         if record.answer in ("left", "right"):
             decided.setdefault(record.question.rater, []).append(record.winner_first)
     return {
-        rater: _summary(np.array(pairs), beliefs)
+        rater: _summary(np.array(pairs), beliefs, weights.get(rater, 1.0))
         for rater, pairs in decided.items()
         if len(pairs) >= FEW_ANSWERS
     }
 
 
-def _summary(pairs: IntArray, beliefs: Beliefs) -> RaterSummary:
+def _summary(pairs: IntArray, beliefs: Beliefs, weight: float) -> RaterSummary:
     mean, variance = beliefs.differences(pairs)
     agreement = float((mean > 0).mean())
     chances: Any = ndtr(np.abs(mean) / np.sqrt(beliefs.noise + variance))
     expected = float(chances.mean())
     error = float(np.sqrt((chances * (1.0 - chances)).sum())) / len(pairs)
-    unusual = agreement < expected - 3.0 * max(error, 1e-9)
-    return RaterSummary("", len(pairs), agreement, expected, is_unusual=unusual)
+    unusual = agreement < expected - 3.0 * max(error, 1e-9) or weight < 0.5
+    return RaterSummary("", len(pairs), agreement, expected, is_unusual=unusual, weight=weight)
 
 
 @final

@@ -106,7 +106,8 @@ function showRaters(raters) {
   const rows = raters.map((rater) => {
     const row = document.createElement("tr");
     const agrees = rater.agreement === null ? "–" : `${Math.round(100 * rater.agreement)} %`;
-    const last = cell(rater.unusual ? `${agrees} (unusual)` : agrees);
+    const counts = `unusual, counts ${Math.round(100 * rater.weight)} %`;
+    const last = cell(rater.unusual ? `${agrees} (${counts})` : agrees);
     if (rater.unusual) last.className = "unusual";
     row.append(cell(rater.name), cell(String(rater.answers)), last);
     return row;
