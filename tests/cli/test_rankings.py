@@ -154,10 +154,15 @@ def test_ranked_items_refuse_other_shapes():
         RankedItems.of([1.0], items=["a", "b"])
 
 
-def test_ids_are_no_features_and_drop_settles_it(succeed, refuse, named, tmp_path):
-    line = refuse("fit", "rls", "named.csv", "-o", tmp_path / "m", *COLUMNS)
-    assert "column 'doc_id'" in line
-    assert "--drop 'doc_id'" in line
+@pytest.mark.usefixtures("named")
+def test_ids_are_no_features_and_drop_settles_it(succeed, refuse, folder, tmp_path):
+    printed = succeed("fit", "rls", "named.csv", "-o", tmp_path / "m", *COLUMNS)
+    assert "items from 'doc_id'; features from stars, price, age." in printed
+    other = (folder / "named.csv").read_text().replace("doc_id", "owner_id", 1)
+    (tmp_path / "other.csv").write_text(other)
+    line = refuse("fit", "rls", tmp_path / "other.csv", "-o", tmp_path / "m", *COLUMNS)
+    assert "column 'owner_id'" in line
+    assert "--drop 'owner_id'" in line
     printed = succeed("fit", "rls", "named.csv", "-o", tmp_path / "m", *COLUMNS, "--drop", "doc*")
     assert "Read named.csv: features from stars, price, age." in printed
     chosen = ("--features", "stars-age", "--drop", "price")

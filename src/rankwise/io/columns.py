@@ -93,6 +93,8 @@ class ColumnNames:
         if item is not None:
             item = self.required(item, "item")
         dropped = self.chosen(drop, "drop")
+        if item is None and features is None and qid is not None:
+            item = self.usual_item([y, qid, *dropped])
         if features is None:
             chosen = [name for name in self.names if name not in (y, qid, item)]
         else:
