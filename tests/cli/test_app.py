@@ -155,6 +155,24 @@ def test_a_closed_pipe_ends_quietly(folder, succeed, tmp_path):
     process.wait()
 
 
+def test_names_outside_the_encoding_are_printed_as_escapes(tmp_path):
+    (tmp_path / "games.csv").write_text("winner,loser\nÄpfel,Birnen\nÄpfel,日本\nBirnen,日本\n")
+    environment = dict(os.environ, PYTHONIOENCODING="ascii")
+    process = start("leaderboard", tmp_path / "games.csv", env=environment)
+    printed, errors = process.communicate()
+    assert (process.returncode, errors) == (0, "")
+    assert "\\xc4pfel" in printed
+    assert "\\u65e5\\u672c" in printed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_without_standard_output_a_command_runs_and_prints_nothing(tmp_path):
+    (tmp_path / "games.csv").write_text("winner,loser\nA,B\nB,C\n")
+    shell = [sys.executable, "-m", "rankwise", "leaderboard", str(tmp_path / "games.csv")]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *shell], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_terminal_gets_a_ruled_table_with_every_cell(capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_table(["measure", "mean"], [["NDCG @ 10", "0.5000"], ["AP[x]", "-"]])

@@ -1,5 +1,7 @@
 """The command ``rankwise``: its table of commands, how one is run, and how it fails."""
 
+import io
+import os
 import re
 import sys
 import warnings
@@ -220,4 +222,14 @@ def rankwise(
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
+    _accept_any_output()
     app(prog_name="rankwise")
+
+
+def _accept_any_output() -> None:
+    """Print what the terminal's encoding lacks as escapes, and nowhere if there is no output."""
+    if sys.stdout is None:  # closed by the caller, as in `rankwise ... >&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the whole run)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
