@@ -27,6 +27,21 @@ def test_a_measure_is_a_measure_or_its_name(measure):
         RankRLSCV([0.1, 1.0], measure=measure).fit(P.X, P.y, P.qid)
 
 
+SWITCHES = [
+    (cls, name)
+    for cls in (RankRLSCV, rankwise.LinearRankRLS, rankwise.RankSVM, rankwise.DORM)
+    for name, value in cls().get_params().items()
+    if isinstance(value, bool)
+]
+
+
+@pytest.mark.parametrize("value", [np.arange(3.0), [True], {}], ids=repr)
+@pytest.mark.parametrize(("cls", "name"), SWITCHES, ids=str)
+def test_a_switch_is_no_array(cls, name, value):
+    with pytest.raises(InvalidInputError, match=f"`{name}` must be True or False: got "):
+        cls(**{name: value}).fit(P.X, P.y, P.qid)
+
+
 def test_a_choice_is_a_text_and_no_array():
     with pytest.raises(InvalidInputError, match="`cost` must be one of"):
         RankRLS(cost=np.ones(3)).fit(P.X, P.y, P.qid)

@@ -158,6 +158,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidInputError(f"`{name}` must be one of {known}: got {value!r}.")
 
 
+def check_flag(name: str, value: object) -> None:
+    """Refuse an array or a list where an option is switched on or off."""
+    if isinstance(value, np.ndarray | list | tuple | Mapping):
+        raise InvalidInputError(f"`{name}` must be True or False: got {type(value).__name__}.")
+
+
 def check_positive(name: str, value: object, remedy: str) -> float:
     """Return a finite number above zero."""
     try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from rankwise.core.checks import check_flag
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
@@ -33,6 +34,8 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def with_columns(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if learns:
+            _check_flags(self)
         X = args[0] if args else kwargs.get("X")
         any_named = any(isinstance(value, str) for value in (*args[1:3], *kwargs.values()))
         if not (any_named or is_frame(X) or is_frame(kwargs.get("X_val"))):
@@ -44,6 +47,13 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(*bound.args, **bound.kwargs)
 
     return takes_tensors(with_columns)
+
+
+def _check_flags(ranker: Any) -> None:
+    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
+    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
+        if isinstance(parameter.default, bool):
+            check_flag(name, getattr(ranker, name, None))
 
 
 def read_columns_in(cls: type) -> None:
