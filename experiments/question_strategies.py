@@ -6,6 +6,7 @@ Parameters are learnt again at every checkpoint, and between two of them answers
 `update`. Predictions are judged on answers to random questions, drawn the same way and never seen.
 """
 
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,6 +20,7 @@ from rankwise import PreferenceGP
 
 N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 6
 CHECKPOINTS = (10, 20, 40, 80, 160)
+N_PROCESSES = 2
 STRATEGIES = ("suggested", "balanced", "random")
 
 
@@ -160,8 +162,10 @@ def run(make, strategy, seed):
         sign = world.answer(a, b)
         answers.append((a, b, sign))
         counts[[a, b]] += 1
-        if len(answers) in CHECKPOINTS or gp is None:
+        if len(answers) in CHECKPOINTS or (gp is None and strategy == "suggested"):
             gp = learnt(world, answers)
+        elif strategy != "suggested":
+            continue
         elif sign or "tie_width" in gp.likelihood_.parameters:
             pair = [[a, b] if sign > 0 else [b, a]]
             gp.update(pair) if sign else gp.update(tied=[[a, b]])
@@ -191,7 +195,8 @@ def rows_of(name):
 
 def section() -> str:
     """Return the table of accuracies and log-losses."""
-    lines = [line for name in WORLDS for line in rows_of(name)]
+    with ProcessPoolExecutor(N_PROCESSES) as pool:
+        lines = [line for found in pool.map(rows_of, WORLDS) for line in found]
     header = ["items", "questions", *(f"{n} answers" for n in CHECKPOINTS[1:])]
     return (
         f"{N_ITEMS} items, mean and standard error of {N_SEEDS} draws of items: accuracy and "

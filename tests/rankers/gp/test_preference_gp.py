@@ -12,6 +12,7 @@ from sklearn.base import clone
 import reference
 from problems import problem
 from rankwise import (
+    ComparisonTable,
     Gaussian,
     InvalidInputError,
     NothingToLearnError,
@@ -526,6 +527,7 @@ def test_answers_that_were_not_recorded_cannot_be_forgotten(pairs, message):
 
 def test_every_third_question_is_about_the_items_asked_least():
     ranker = fixed().fit(X, pairs=PAIRS)  # 30 answers: the third question of a batch is due
+    ranker._noise_test = (len(PAIRS), False)  # no checks
     assert len(PAIRS) % 3 == 0
     plain, even = (ranker.suggest(X, 3, balance=every) for every in (None, 3))
     np.testing.assert_array_equal(plain[:2], even[:2])
@@ -540,6 +542,45 @@ def test_every_third_question_is_about_the_items_asked_least():
     assert len({tuple(pair) for pair in every.tolist()}) == 66
     with pytest.raises(InvalidInputError, match="`balance` must be"):
         ranker.suggest(X, balance=0)
+
+
+def answers_of(noise, n_pairs=60, seed=0):
+    """Draw answers about all twelve items, with noise in units of the scores' deviation."""
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=12)
+    i = np.arange(n_pairs) % 12
+    j = (i + 1 + rng.integers(11, size=n_pairs)) % 12
+    won = f[i] - f[j] + noise * rng.normal(size=n_pairs) > 0.0
+    return np.where(won[:, None], np.stack([i, j], 1), np.stack([j, i], 1))
+
+
+def test_noisy_answers_are_checked_and_consistent_ones_are_not():
+    clean, noisy = answers_of(0.01), answers_of(10.0)
+    by_clean = PreferenceGP(random_state=0).fit(pairs=clean)
+    by_noisy = PreferenceGP(random_state=0).fit(pairs=noisy)
+    assert not by_clean._may_be_noise()
+    assert by_noisy._may_be_noise()
+    asked = np.bincount(clean.ravel(), minlength=12)
+    third = by_clean.suggest(balance=1)[0]
+    assert asked[third].sum() == np.sort(asked)[:2].sum()
+    check = by_noisy.suggest(balance=1)[0]
+    i, j = np.triu_indices(12, 1)
+    certainty = np.abs(by_noisy.predict_pair(i, j) - 0.5)
+    known = {tuple(sorted(pair)) for pair in noisy.tolist()}
+    certainty[[pair in known for pair in zip(i.tolist(), j.tolist(), strict=True)]] = -1.0
+    best = int(np.argmax(certainty))
+    assert sorted(check) == [i[best], j[best]]
+    free = [[a, b] for a, b in zip(i.tolist(), j.tolist(), strict=True) if (a, b) not in known][:9]
+    chosen = by_noisy.suggest(candidates=[*noisy.tolist(), *free], balance=1)[0].tolist()
+    assert chosen == max(free, key=lambda pair: certainty[(i == pair[0]) & (j == pair[1])][0])
+
+
+def test_where_all_pairs_have_answers_checks_give_way_to_the_items_asked_least():
+    pairs = [[i, j] if (i + j) % 2 else [j, i] for i in range(4) for j in range(i)]
+    ranker = PreferenceGP(random_state=0).fit(pairs=ComparisonTable.of(*np.transpose(pairs)))
+    assert ranker._may_be_noise()
+    ranker.update([pairs[0]])
+    assert len(set(ranker.suggest(balance=1)[0]) - set(pairs[0])) > 0
 
 
 def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):

@@ -17,7 +17,7 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
+from rankwise.features.covariances import CopiesApart, ParametricKernel, Scaled, WithEffects
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
@@ -32,7 +32,7 @@ from rankwise.rankers.gp.answers import (
     shown_comparisons,
     tied_comparisons,
 )
-from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
+from rankwise.rankers.gp.evidence import START_RULE, Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
@@ -52,6 +52,10 @@ MAX_SEQUENTIAL = 500
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
+
+CLOSE_SCORES, CLEAR_LEAD = 1.0, 2.0
+"""Standard deviation of scores, in units of the noise, that makes answers mostly noise; and the
+lead in log evidence, seven to one, that rules it out."""
 
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
@@ -103,6 +107,7 @@ class ProcessRanker(Ranker, ABC):
     effect_deviations_: tuple[float, ...]
     shown_: ShownItems | None
     _live: LiveScores | None = None
+    _noise_test: tuple[float, bool] | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Compute the posterior of all answers where quick updates have left it out."""
@@ -117,7 +122,8 @@ class ProcessRanker(Ranker, ABC):
         """Complete the posterior before it is copied or saved; live scores are not kept."""
         if self._live is not None:
             _ = self.posterior_
-        return {k: v for k, v in super().__getstate__().items() if k != "_live"}
+        passing = ("_live", "_noise_test")
+        return {k: v for k, v in super().__getstate__().items() if k not in passing}
 
     @overload
     def predict(self, X: Any = None, qid: ArrayLike | None = None) -> FloatArray: ...
@@ -390,7 +396,8 @@ class ProcessRanker(Ranker, ABC):
             random.
         balance : int or None
             For "ranking" and items of `fit`: every which question is about the items with the
-            fewest answers, which keeps probabilities calibrated; None for informative ones only.
+            fewest answers or, while the answers could be little but noise, checks what seems
+            certain. This keeps probabilities calibrated; None for informative ones only.
         random_state : int, RandomState or None
             Source of these draws and of the choice among items with equally few answers. When None,
             the same answers lead to the same questions.
@@ -419,7 +426,8 @@ class ProcessRanker(Ranker, ABC):
         noise = self.likelihood_.probit_noise
         even = None
         if balance is not None and asked is not None and goal == "ranking":
-            even = Balance(asked[items], balance, n_answers, rng)
+            known = self._asked_pairs(X, items)
+            even = Balance(asked[items], known, self._may_be_noise(), balance, n_answers, rng)
         chosen = items[
             suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise, balance=even)
         ]
@@ -435,6 +443,32 @@ class ProcessRanker(Ranker, ABC):
         if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
+
+    def _may_be_noise(self) -> bool:
+        """Tell whether the answers could come from scores that differ by no more than the noise.
+
+        The evidence for such scores is computed again after a fifth more answers.
+        """
+        n_answers = float(self._recorded.count.sum())
+        if self._noise_test is None or n_answers > 1.2 * self._noise_test[0]:
+            inference = self._inference(self._recorded)
+            variance = self._covariance.difference_variance(*inference.ends())
+            noise = self.likelihood_.probit_noise
+            factor = CLOSE_SCORES * np.sqrt(2.0 * noise / max(float(variance.mean()), 1e-200))
+            close = Scaled(self._covariance, float(min(factor, 1.0)))
+            other = inference.posterior(close, self.likelihood_, rule=START_RULE)
+            lead = self.posterior_.log_evidence - other.log_evidence
+            self._noise_test = n_answers, bool(lead < CLEAR_LEAD)
+        return self._noise_test[1]
+
+    def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
+        """Return the pairs that have answers, as positions in ``items``, which are rows of X."""
+        rows = self._positions(X) if np.ndim(X) == 1 else np.arange(len(self.X_train_))
+        place = np.full(len(self.X_train_), -1)
+        place[rows[items]] = np.arange(len(items))
+        ends = np.stack([self._recorded.winner, self._recorded.loser], axis=1)
+        pairs = place[ends if self.shown_ is None else self.shown_.item[ends]]
+        return pairs[(pairs >= 0).all(axis=1)]
 
     def _candidates(self, candidates: ArrayLike, X: Any) -> IntArray:
         return check_pairs(candidates, len(self.X_train_) if X is None else np.shape(X)[0])

@@ -88,7 +88,7 @@ def suggest_pairs(
     noise : float
         Noise variance of an answer.
     balance : Balance, optional
-        Which of the questions are about the items asked about least instead.
+        Which of the questions are checks instead.
     """
     n_items = len(mean)
     n_candidates = n_items * (n_items - 1) // 2 if candidates is None else len(candidates)
@@ -101,7 +101,7 @@ def suggest_pairs(
     chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
         if balance is not None and balance.is_due(place):
-            i, j = balance.pair(candidates, chosen[:place])
+            i, j = balance.pair(mean, S, noise, candidates, chosen[:place])
         elif candidates is None:
             scan = most_informative_pair if goal == "ranking" else most_promising_pair
             i, j = scan(mean, S, noise, chosen[:place])
@@ -118,15 +118,21 @@ def suggest_pairs(
 @final
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """Let every few questions be about the items that have been asked about least.
+    """Let every few questions be about the items asked about least, or check what seems certain.
 
-    Informative questions are about items that seem close. Answers to nothing else hardly tell how
-    far scores lie apart, and after a while probabilities are overconfident.
+    Informative questions are about items that seem close, so that either answer is likely whether
+    scores lie far apart or not. Answers to nothing else hardly tell how noisy answers are, and
+    probabilities become overconfident. A check asks about the pair whose answer is most certain,
+    and was never heard.
 
     Parameters
     ----------
     asked : (n_items,)
         How many answers each item has.
+    known : (n_known, 2)
+        The pairs that have answers.
+    checks : bool
+        Whether to check, once every item has answers.
     every : int
         Every which question is of this kind.
     n_answers : int
@@ -136,6 +142,8 @@ class Balance:
     """
 
     asked: FloatArray
+    known: IntArray
+    checks: bool
     every: int
     n_answers: int
     rng: np.random.Generator
@@ -144,9 +152,37 @@ class Balance:
         """Tell whether the question at this place of a batch is of this kind."""
         return (self.n_answers + place) % self.every == self.every - 1
 
-    def pair(self, candidates: IntArray | None, chosen: IntArray) -> IntArray:
-        """Return a pair with the fewest answers that was not chosen before."""
+    def pair(
+        self,
+        mean: FloatArray,
+        S: FloatArray,
+        noise: float,
+        candidates: IntArray | None,
+        chosen: IntArray,
+    ) -> IntArray:
+        """Return the pair to ask about, one that was not chosen before. O(n_items^2)."""
         asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
+        if not self.checks or asked.min() == 0.0:
+            return self._least_asked(asked, candidates, chosen)
+        spread = S.diagonal()
+        variance = np.maximum(spread[:, None] + spread - 2.0 * S, 0.0)
+        certainty = np.abs(mean[:, None] - mean) / np.sqrt(noise + variance)
+        certainty[np.tril_indices(len(mean))] = -1.0
+        for pairs in (self.known, chosen):
+            certainty[pairs.min(axis=1), pairs.max(axis=1)] = -1.0
+        if candidates is None:
+            i, j = np.unravel_index(np.argmax(certainty), certainty.shape)
+            found, value = np.array([i, j]), certainty[i, j]
+        else:
+            of_candidates = certainty[candidates.min(axis=1), candidates.max(axis=1)]
+            best = int(np.argmax(of_candidates))
+            found, value = candidates[best], of_candidates[best]
+        return found if value >= 0.0 else self._least_asked(asked, candidates, chosen)
+
+    def _least_asked(
+        self, asked: FloatArray, candidates: IntArray | None, chosen: IntArray
+    ) -> IntArray:
+        """Return a pair with the fewest answers that was not chosen before."""
         order = np.lexsort((self.rng.random(len(asked)), asked))
         if candidates is None:  # the best pair that is free is among the first few items
             head = order[: 3 + int(np.sqrt(2.0 * len(chosen)))]
