@@ -68,7 +68,7 @@ _HOMES = {
         "permutation_test",
     ],
     "rankwise.rankers.rls.transductive": ["transductive_scores"],
-    "rankwise.report.report": ["Report", "make_report"],
+    "rankwise.report.report": ["Report", "leaderboard_report", "make_report"],
     "rankwise.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],
     "rankwise.features.kernels": [

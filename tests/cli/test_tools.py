@@ -108,3 +108,30 @@ def test_inputs_are_never_overwritten(run, folder, model, command):
     assert model.exists()
     after = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
     assert after == before
+
+
+def test_a_leaderboard_is_written_by_its_suffix(run, folder):
+    pytest.importorskip("jinja2")
+    (folder / "games.csv").write_text("winner,loser\n" + "ann,bob\nbob,cid\nann,cid\n" * 8)
+    for name, mark in (("b.html", "Who beats whom"), ("b.csv", "rank,item"), ("b.md", "| rank |")):
+        result = run("leaderboard", "games.csv", "-o", name)
+        assert result.exit_code == 0, result.output + result.stderr
+        assert mark in (folder / name).read_text()
+    result = run("leaderboard", "games.csv", "-o", "b.pdf")
+    assert result.exit_code == 2
+    assert "-o must name a file that ends in" in " ".join(result.stderr.split())
+
+
+def test_text_columns_of_items_to_prefer_are_refused_with_a_remedy(run, folder):
+    (folder / "designs.csv").write_text("name,colour\na,red\nb,blue\n")
+    (folder / "liked.csv").write_text("winner,loser\na,b\n")
+    result = run("prefer", "designs.csv", "liked.csv")
+    assert result.exit_code == 2
+    assert "rankwise leaderboard liked.csv" in " ".join(result.stderr.split())
+
+
+def test_groups_in_words_are_refused_with_a_remedy(run, folder):
+    (folder / "groups.csv").write_text("crp,ill\n1.5,yes\n0.5,no\n")
+    result = run("leave-pair-out", "groups.csv", "--y", "ill")
+    assert result.exit_code == 2
+    assert "write 1 for the one and 0 for the other" in " ".join(result.stderr.split())

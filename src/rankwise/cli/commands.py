@@ -720,7 +720,10 @@ class Ask:
 class LeaderboardCommand:
     """Rank names from who beat whom: scores and ranks with intervals.
 
-    For example: rankwise leaderboard battles.csv --judges
+    With -o the suffix says what is written: .html is a page with a picture and who
+    beats whom, .csv, .json and .md are tables.
+
+    For example: rankwise leaderboard battles.csv -o board.html
     """
 
     comparisons: Annotated[
@@ -732,6 +735,12 @@ class LeaderboardCommand:
             show_default=False,
         ),
     ]
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="A .html, .csv, .json, .md or .txt file."
+        ),
+    ] = None
     format: Annotated[
         Literal["text", "markdown", "csv", "json", "html"], typer.Option(help="How to print it.")
     ] = "text"

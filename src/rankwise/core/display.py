@@ -63,6 +63,15 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
+LONGEST_LABEL = 24
+"""Characters of a name beside a drawing."""
+
+
+def short_label(name: str) -> str:
+    """Return a name that fits beside a drawing."""
+    return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+
+
 def new_axes() -> Any:
     """Return axes to draw on; matplotlib is needed here and nowhere else."""
     try:

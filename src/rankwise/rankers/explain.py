@@ -1,5 +1,7 @@
 """Why one item is above another, feature by feature, and which features matter at all."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import check_count, check_scores
-from rankwise.core.display import brief, data_frame, html_table, new_axes, text_table
+from rankwise.core.display import brief, data_frame, html_table, new_axes, short_label, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.pairwise import Concordance
@@ -27,8 +29,6 @@ MOST_SHOWN = 10
 """Features that are printed or drawn."""
 MOST_ROWS, LEAST_ORDERS = 200_000, 10
 """Rows that are scored for a ranker that compares items; orders that are drawn at least."""
-LONGEST_LABEL = 24
-"""Characters of a name in a drawing."""
 
 Contributions: TypeAlias = tuple[FloatArray, FloatArray]
 """Contributions of the features and their standard errors."""
@@ -153,15 +153,10 @@ class Explanation:
         colours = np.where(values >= 0, "tab:blue", "tab:orange")
         spread = errors if errors.any() else None
         ax.barh(range(len(order)), values, xerr=spread, color=colours, ecolor="grey")
-        ax.set_yticks(range(len(order)), [_label(self.names[at]) for at in order])
+        ax.set_yticks(range(len(order)), [short_label(self.names[at]) for at in order])
         ax.axvline(0.0, color="grey", linewidth=0.8)
         ax.set_xlabel("contribution to the lead")
         return ax
-
-
-def _label(name: str) -> str:
-    """Return a name that fits beside a drawing."""
-    return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
 
 
 def explain(
@@ -466,7 +461,7 @@ def _known_means(rows: FloatArray) -> FloatArray:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return _label(value)
+        return short_label(value)
     return "blank" if _is_blank(value) else brief(value)
 
 
@@ -604,7 +599,7 @@ class FeatureImportance:
         order = np.argsort(-self.mean, kind="stable")[:MOST_SHOWN][::-1]
         spread = self.standard_deviation[order]
         ax.barh(range(len(order)), self.mean[order], xerr=spread, ecolor="grey")
-        ax.set_yticks(range(len(order)), [_label(self.names[at]) for at in order])
+        ax.set_yticks(range(len(order)), [short_label(self.names[at]) for at in order])
         ax.set_xlabel(f"loss of {self.measure!r} when shuffled inside queries")
         return ax
 

@@ -1,5 +1,7 @@
 """A leaderboard: names in order, with intervals of scores and ranks, in every format."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -14,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import check_count
+from rankwise.core.display import new_axes, short_label
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.storable import storable
 
@@ -315,6 +319,28 @@ class Leaderboard:
         except ImportError as error:
             raise MissingExtraError("A data frame", "pandas", "frames") from error
         return pd.DataFrame(self.rows())
+
+    def plot(self, ax: Any = None, most: int = 30) -> Any:
+        """Draw the scores with their intervals, the best on top; return the axes.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : axes, optional
+            Where to draw; new ones when left out.
+        most : int
+            Items that are drawn, from the best on.
+        """
+        ax = ax if ax is not None else new_axes()
+        shown = self.rows()[: check_count("most", most)]
+        at = np.arange(len(shown))
+        score, low, high = (np.array([row[k] for row in shown]) for k in ("score", "low", "high"))
+        ax.errorbar(score, at, xerr=[score - low, high - score], fmt="o", capsize=3)
+        ax.set_yticks(at, [short_label(str(row["item"])) for row in shown])
+        ax.invert_yaxis()
+        ax.set_xlabel(f"score, {self.level:.0%} interval")
+        return ax
 
     def format(self, kind: LeaderboardFormat = "text") -> str:
         """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.

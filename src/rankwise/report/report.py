@@ -1,5 +1,7 @@
 """Write one HTML page about rankers: what they are, how well they rank, and why."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 from rankwise import __version__
 from rankwise.core.arrays import raw_rows
 from rankwise.core.checks import check_length, check_scores
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.queries import Queries
@@ -20,6 +23,7 @@ from rankwise.io.files import open_write
 from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
+from rankwise.rankers.leaderboard import Leaderboard
 from rankwise.report.figures import FigureWriter
 from rankwise.report.sections import (
     JudgedModels,
@@ -29,7 +33,9 @@ from rankwise.report.sections import (
     evaluations_of,
     features_section,
     measures_section,
+    pairs_section,
     queries_section,
+    ranking_section,
     roc_section,
     selection_sections,
     training_section,
@@ -144,6 +150,43 @@ def make_report(
     return Report(title, _render(title, judged, next(iter(found.values())), sections))
 
 
+def leaderboard_report(
+    board: Leaderboard, table: ComparisonTable | None = None, *, title: str = "Leaderboard"
+) -> Report:
+    """Make a page about a leaderboard: scores with intervals, who beats whom, how sure it is.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        As `leaderboard` returns it.
+    table : ComparisonTable, optional
+        The comparisons, to count who was preferred how often.
+    title : str
+        Of the page.
+
+    Returns
+    -------
+    report : Report
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard, leaderboard_report
+    >>> board = leaderboard([("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 9)
+    >>> leaderboard_report(board, title="Three people")
+    Report('Three people', ... kB)
+    """
+    sections = [ranking_section(board, FigureWriter()), pairs_section(board, table)]
+    first = board.rows()[0]
+    runner_up = board.win_matrix(board.names[:2].tolist())[0, 1] if board.n_items > 1 else 1.0
+    cards = [
+        ("best", str(first["item"]), f"best with probability {decimals(first['best'], 2)}"),
+        ("against the second", decimals(runner_up, 2), "probability that the first is preferred"),
+        ("answers", f"{float(board.answers.sum()) / 2.0:g}", f"about {board.n_items} items"),
+    ]
+    lead = f"{board.n_items} items ranked from comparisons, {board.level:.0%} intervals."
+    return Report(title, _rendered(title, lead, cards, sections))
+
+
 def _judged(
     rankers: Any,
     X: Any,
@@ -177,19 +220,26 @@ def _judged(
 
 
 def _render(title: str, judged: JudgedModels, first: Evaluation, sections: list[Section]) -> str:
+    models = ", ".join(judged.rankers)
+    n_queries = judged.queries.n_queries
+    what = f"{len(judged.y)} items" + (f" in {n_queries} queries" if judged.has_qid else "")
+    lead = f"{models}, judged on {what}."
+    return _rendered(title, lead, _cards(judged, first), sections)
+
+
+def _rendered(
+    title: str, lead: str, cards: list[tuple[str, str, str]], sections: list[Section]
+) -> str:
     try:
         import jinja2  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtraError("A report", "jinja2", "report") from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     page = environment.from_string((files("rankwise.report") / "page.html.j2").read_text("utf-8"))
-    models = ", ".join(judged.rankers)
-    n_queries = judged.queries.n_queries
-    what = f"{len(judged.y)} items" + (f" in {n_queries} queries" if judged.has_qid else "")
     return page.render(
         title=title,
-        lead=f"{models}, judged on {what}.",
-        cards=_cards(judged, first),
+        lead=lead,
+        cards=cards,
         sections=sections,
         version=__version__,
     )

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from sklearn.pipeline import Pipeline
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import brief, decimals, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -18,6 +19,7 @@ from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
 from rankwise.rankers.explain import Explanation, FeatureImportance, explain, feature_importance
 from rankwise.rankers.gp.process import ProcessRanker
+from rankwise.rankers.leaderboard import Leaderboard
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate, leave_pair_out_auc
@@ -506,3 +508,61 @@ def _leave_pairs_out(
     if not kernel.is_function:
         return None
     return leave_pair_out_auc(judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties)
+
+
+MOST_PAIRED = 12
+"""Items of a leaderboard that are compared with each other in a table."""
+
+
+def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
+    """Show the items in order, with the intervals of scores and ranks."""
+    rows = [["rank", "item", "score", "interval", "ranks", "best", "answers"]]
+    for place, row in enumerate(board.rows()):
+        ends = f"{decimals(row['low'], 2)} to {decimals(row['high'], 2)}"
+        cells = [board.rank_range(place), decimals(row["best"], 2), f"{row['answers']:g}"]
+        score = decimals(row["score"], 2)
+        rows.append([str(row["rank"]), str(row["item"]), score, ends, *cells])
+    n_drawn = min(board.n_items, 30)
+    picture = draw.draw(
+        board.plot, f"Scores of {n_drawn} items with intervals", height=1.0 + 0.25 * n_drawn
+    )
+    text = (
+        "Scores of items whose intervals overlap may be in the other order; ranks say which places "
+        "an item may have, best how probable the first place is.",
+    )
+    return Section("Ranking", text, (("Ranking", rows),), (picture,))
+
+
+def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
+    """Show how probably each of the first items is preferred to each other, and how often."""
+    names = board.names[:MOST_PAIRED].tolist()
+    win = board.win_matrix(names)
+    head = ["preferred", *(f"to {name}" for name in names)]
+    chances = [head]
+    for i, name in enumerate(names):
+        row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
+        chances.append([str(name), *row])
+    tables = [("Probability to be preferred", chances)]
+    if table is not None:
+        counts = _win_counts(table, names)
+        cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
+        rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
+        tables.append(("How often it was", [head, *rows]))
+    text = (
+        "Why one item is above another: the answers about the two of them, and those about each of "
+        "them and a third, which count as well.",
+    )
+    return Section("Who beats whom", text, tuple(tables))
+
+
+def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:
+    """Return how often each item (row) was preferred to each other one (column), by weight."""
+    place = {name: at for at, name in enumerate(names)}
+    known = [place.get(name, -1) for name in table.names.tolist()]
+    counts = np.zeros((len(names), len(names)))
+    rows = zip(table.first, table.second, table.outcome, table.weight, strict=True)
+    for first, second, outcome, weight in rows:
+        i, j = known[first], known[second]
+        if min(i, j) >= 0 and outcome != 0:
+            counts[(i, j) if outcome > 0 else (j, i)] += weight
+    return counts

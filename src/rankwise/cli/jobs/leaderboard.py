@@ -3,12 +3,25 @@
 import sys
 
 from rankwise.cli.commands import LeaderboardCommand
+from rankwise.cli.jobs.files import check_target
+from rankwise.core.errors import InvalidInputError
 from rankwise.io.comparisons import read_comparisons
+from rankwise.io.files import open_write
 from rankwise.rankers.arena.rating import leaderboard
+from rankwise.rankers.leaderboard import LeaderboardFormat
+from rankwise.report.report import leaderboard_report
+
+KINDS: dict[str, LeaderboardFormat] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".txt": "text",
+}
 
 
 def run(command: LeaderboardCommand) -> None:
     """Print the leaderboard; columns that tell nothing here are named on standard error."""
+    _check_output(command)
     table = read_comparisons(command.comparisons)
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
@@ -21,4 +34,24 @@ def run(command: LeaderboardCommand) -> None:
         level=command.level,
         random_state=0,
     )
-    print((board.elo() if command.elo else board).format(command.format))
+    board = board.elo() if command.elo else board
+    if command.output is None:
+        print(board.format(command.format))
+        return
+    if command.output.suffix.lower() == ".html":
+        leaderboard_report(board, table, title=command.comparisons.stem).save(command.output)
+    else:
+        text = board.format(KINDS[command.output.suffix.lower()])
+        with open_write(command.output) as stream:
+            stream.write(f"{text.rstrip()}\n".encode())
+    print(f"Wrote {command.output}.")
+
+
+def _check_output(command: LeaderboardCommand) -> None:
+    """Refuse, before the work is done, a file of a kind that is not known."""
+    check_target(command.output, command.comparisons)
+    known = [".html", *KINDS]
+    if command.output is not None and command.output.suffix.lower() not in known:
+        raise InvalidInputError(
+            f"-o must name a file that ends in one of {', '.join(known)}: got {command.output}."
+        )

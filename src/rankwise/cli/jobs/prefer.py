@@ -14,6 +14,7 @@ from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons
 from rankwise.io.pairs import read_pairs
 from rankwise.io.tables.reading import open_table, require_column
+from rankwise.io.tables.table import CellError
 from rankwise.rankers.gp.preference_gp import PreferenceGP
 
 N_DRAWS = 4000
@@ -64,7 +65,16 @@ def _read_items(command: Prefer) -> NamedItems:
         columns = tuple(column for column in table.names if column != name)
     for column in columns:
         require_column(path, table, column, "features")
-    (X,), (ids,) = table.read([columns], [name])
+    try:
+        (X,), (ids,) = table.read([columns], [name])
+    except CellError as error:
+        if command.feature_names is not None or error.column == name:
+            raise
+        raise DataFileError(
+            f"{error} All columns but {name!r} are features, which are numbers here: name those "
+            "to use with --features, or rank by the answers alone with rankwise leaderboard "
+            f"{command.answer_file}."
+        ) from error
     names = [str(one) for one in ids.tolist()]
     twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
     if twice is not None:

@@ -104,6 +104,11 @@ def read_table(
         else:
             (X, targets), ids = table.read([columns.features, *others[0]], others[1])
     except CellError as error:
+        if error.column == columns.y:
+            raise DataFileError(
+                f"{error} Scores are numbers, higher is better: for two groups write 1 for the one "
+                "and 0 for the other."
+            ) from error
         is_feature = error.column in columns.features
         if categories is None or raw.has_text or not is_feature:
             raise _with_hint(error, are_named=features is not None or not is_feature) from error

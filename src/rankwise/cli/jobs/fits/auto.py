@@ -27,7 +27,8 @@ def run(command: FitAuto) -> None:
 def search(command: FitCommand, problem: FitInput, ranker: AutoRanker) -> None:
     """Fit to data that were read, save, and print what was found."""
     start = time.perf_counter()
-    ranker.set_params(measure=command.measure or "NDCG @ 10")
+    usual = "NDCG @ 10" if problem.has_qid else "Concordance"
+    ranker.set_params(measure=command.measure or usual)
     ranker.fit(problem.data.X, **problem.preferences)
     remember_columns(ranker, problem.data)
     ranker.save(command.output)
