@@ -1,5 +1,7 @@
 """A ranker that tries the families, adds up what is better together, and says how good it is."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from dataclasses import dataclass
@@ -219,7 +221,7 @@ class AutoRanker(SumOfRankers):
         budget = check_positive("time_budget", self.time_budget, "It is in seconds; or use None.")
         return time.perf_counter() + budget
 
-    def _search(self, trial: Trial) -> "_Board":
+    def _search(self, trial: Trial) -> _Board:
         """Try one family after the other, until there are no more or time is over."""
         board = _Board(trial, [])
         self.ending_reason_ = "done"
@@ -237,7 +239,7 @@ class AutoRanker(SumOfRankers):
         return board
 
     def _is_over(
-        self, board: "_Board", on_step: StepCallback | None, number: int, family: Family
+        self, board: _Board, on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
         """Tell whether to try nothing more; something must have been tried."""
         label = f"trying {family.name}, best so far {board.best_value:.4f}"

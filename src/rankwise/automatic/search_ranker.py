@@ -1,5 +1,7 @@
 """The recipe for ranking search results, as one ranker."""
 
+from __future__ import annotations
+
 from typing import Any, Self, final
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What sums of rankers share: raw tables made into numbers, members, and their added scores."""
 
+from __future__ import annotations
+
 from abc import ABC
 from typing import Any
 

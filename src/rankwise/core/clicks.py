@@ -1,5 +1,7 @@
 """How likely a position is looked at, estimated from a log of clicks."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,5 +1,7 @@
 """The grouping of items into queries."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

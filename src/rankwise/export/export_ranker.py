@@ -1,5 +1,7 @@
 """Write a fitted ranker for another engine, and check what was written against `predict`."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Sequence

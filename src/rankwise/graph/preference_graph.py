@@ -1,5 +1,7 @@
 """The preference graph: who is preferred to whom, by how much, and how much it counts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,5 +1,7 @@
 """How sure an AUC on test data is, and whether two rankers differ in it."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final, get_args
 

@@ -1,5 +1,7 @@
 """Measure rankings query by query, and test whether one ranker is better than another."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args

@@ -1,5 +1,7 @@
 """A measure is a value that compares, hashes, prints, parses and rates rankings."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace

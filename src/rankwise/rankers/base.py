@@ -1,5 +1,7 @@
 """What every ranker shares: scores, orders, the default measure, saving."""
 
+from __future__ import annotations
+
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -477,9 +479,9 @@ class RankerPath(Sequence[PointRanker]):
     def __getitem__(self, index: int) -> PointRanker: ...
 
     @overload
-    def __getitem__(self, index: slice) -> "RankerPath": ...
+    def __getitem__(self, index: slice) -> RankerPath: ...
 
-    def __getitem__(self, index: int | slice) -> "PointRanker | RankerPath":
+    def __getitem__(self, index: int | slice) -> PointRanker | RankerPath:
         if isinstance(index, slice):
             return RankerPath(self.rankers[index], self.parameter)
         return self.rankers[index]

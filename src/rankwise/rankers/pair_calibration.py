@@ -1,5 +1,7 @@
 """Probabilities of answers from rankers whose scores have no scale of their own."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Self, final
 

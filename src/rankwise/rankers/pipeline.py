@@ -1,5 +1,7 @@
 """Transformers and a ranker as one ranker, which is saved to one file."""
 
+from __future__ import annotations
+
 from typing import Any, Self, final
 
 import numpy as np

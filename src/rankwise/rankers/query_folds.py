@@ -1,5 +1,7 @@
 """Folds of whole queries for scikit-learn's model selection, without settings."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, ClassVar, final
 

@@ -1,5 +1,7 @@
 """Folds of comparisons for cross-validation."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, final

@@ -1,5 +1,7 @@
 """The value of a measure along a grid of one parameter, and the choice it leads to."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final, get_args

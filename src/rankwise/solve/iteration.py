@@ -1,5 +1,7 @@
 """What iterative solvers share: when to stop, where they stand and ended, how it is shown."""
 
+from __future__ import annotations
+
 import signal
 import threading
 import warnings
@@ -56,7 +58,7 @@ class StoppingRule:
         waits = None if patience is None else check_count("n_iter_no_change", patience)
         return cls(share, check_count("max_iter", max_iter), waits)
 
-    def end(self, reason: Reason, n_iter: int, error: float, remedy: str = "") -> "Ending":
+    def end(self, reason: Reason, n_iter: int, error: float, remedy: str = "") -> Ending:
         """Return the ending of an iteration, with its message.
 
         Parameters

@@ -1,5 +1,7 @@
 """What transformers that know queries share."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 

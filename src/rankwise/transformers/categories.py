@@ -1,5 +1,7 @@
 """Categories as numbers: how much better than its query an item of a category is."""
 
+from __future__ import annotations
+
 from typing import Any, final
 
 import numpy as np

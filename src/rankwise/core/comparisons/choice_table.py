@@ -1,5 +1,7 @@
 """Choices among several named items: rankings, the best of a set, the best and the worst."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final

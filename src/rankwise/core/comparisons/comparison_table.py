@@ -1,5 +1,7 @@
 """Comparisons as people record them: named items, who won, how often, by whom, and when."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 

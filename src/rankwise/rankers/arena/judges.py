@@ -1,5 +1,7 @@
 """Judges: how often each ties, how reliable each is, learnt together with the scores."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 

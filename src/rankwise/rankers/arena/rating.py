@@ -1,5 +1,7 @@
 """Leaderboards of named items from comparisons or rankings, without features."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final

@@ -1,5 +1,7 @@
 """ConditionalRankRLS: rank items for each condition, from features of both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, Self, final
 

@@ -1,5 +1,7 @@
 """ConditionalRankRLSCV: alpha chosen by what will be new, conditions, items or both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, Self, final, get_args
 

@@ -1,5 +1,7 @@
 """DORM: direct optimisation of ranking measures."""
 
+from __future__ import annotations
+
 import warnings
 from abc import ABC
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """DORM that chooses its C, and more, by held-out queries."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

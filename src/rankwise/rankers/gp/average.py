@@ -1,5 +1,7 @@
 """Gaussian processes averaged over their length-scale, in place of the single best one."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal, final, overload
 

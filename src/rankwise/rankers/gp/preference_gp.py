@@ -1,5 +1,7 @@
 """Gaussian processes on comparisons: rankings that state their uncertainty."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Self, TypeAlias, final, get_args
 

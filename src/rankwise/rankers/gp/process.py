@@ -1,5 +1,7 @@
 """A Gaussian process conditioned on answers: predictions, suggestions, further answers."""
 
+from __future__ import annotations
+
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import copy

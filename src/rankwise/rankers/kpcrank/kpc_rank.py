@@ -1,5 +1,7 @@
 """KPCRank: least-squares ranking on the leading kernel principal components."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Self, final
 

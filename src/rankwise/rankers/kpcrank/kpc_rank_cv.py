@@ -1,5 +1,7 @@
 """KPCRank that chooses its number of components by exact hold-outs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, final
@@ -188,7 +190,7 @@ class KPCRankCV(ClosedFormCV):
         assert best is not None
         return self._keep_best(best)
 
-    def _keep_best(self, best: "_ChosenComponents") -> Self:
+    def _keep_best(self, best: _ChosenComponents) -> Self:
         fit, data, scores = best.fit, best.fit.data, best.scores
         self.kernel_ = best.kernel
         if scores.ndim == 2 and not data.is_multi_output:

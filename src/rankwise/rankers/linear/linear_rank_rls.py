@@ -1,5 +1,7 @@
 """LinearRankRLS: least-squares ranking of large, sparse data by conjugate gradients."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike

@@ -1,5 +1,7 @@
 """Unseen pairs for anyone's model: leave two items, or two groups, out and fit again."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -84,7 +86,7 @@ class PairEstimate:
     pairs: IntArray | None = None
     leads: FloatArray | None = None
 
-    def minus(self, other: "PairEstimate") -> "PairDifference":
+    def minus(self, other: PairEstimate) -> PairDifference:
         """Compare with another model on the same pairs.
 
         Parameters
@@ -312,7 +314,7 @@ class _PairProblem:
     @classmethod
     def of(
         cls, estimator: Any, X: Any, y: ArrayLike, groups: ArrayLike | None, positive: Any
-    ) -> "_PairProblem":
+    ) -> _PairProblem:
         labels = np.asarray(y)
         n_items = _num_samples(X)
         check_length("y", labels, n_items)

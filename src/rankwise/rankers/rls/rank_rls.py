@@ -1,5 +1,7 @@
 """RankRLS: least-squares ranking in closed form."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self, final

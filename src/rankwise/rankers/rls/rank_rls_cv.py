@@ -1,5 +1,7 @@
 """RankRLS that chooses its regularisation by exact cross-validation."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -219,7 +221,7 @@ class RankRLSCV(ClosedFormCV):
         allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
         return allowed or every
 
-    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> "_BestSetting":
+    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> _BestSetting:
         """Judge all settings; store all paths, return the best choice.
 
         An interrupt keeps what is done. Weights are found as soon as a setting is the best so far,
@@ -257,7 +259,7 @@ class RankRLSCV(ClosedFormCV):
             return (average,)
         return tuple(judged.path_of(k) for k in range(n_outputs))
 
-    def _keep_best(self, best: "_BestSetting") -> None:
+    def _keep_best(self, best: _BestSetting) -> None:
         self.kernel_, self.cost_, self.ties_ = (best.settings[k] for k in SEARCHED)
         self.path_, self.held_out_scores_ = best.path, best.scores
         self.paths_ = list(best.paths)

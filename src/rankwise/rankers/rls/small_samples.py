@@ -1,5 +1,7 @@
 """Honest estimates from few samples: the AUC of unseen pairs, and whether it is luck."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, final

@@ -1,5 +1,7 @@
 """Score the items of new queries together: the scores that leave-query-out likes best."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """RankSVM: large-margin ranking of pairs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, final, get_args
@@ -241,7 +243,7 @@ class RankSVM(PointRanker):
             start = solution.point
         return RankerPath(rankers, "C")
 
-    def _problem(self, X: Any, data: TrainingData) -> "HingeProblem":
+    def _problem(self, X: Any, data: TrainingData) -> HingeProblem:
         """Return the pairs to learn from and the features to learn on."""
         check_choice("loss", self.loss, get_args(HingeLoss))
         pairs, n_ignored_queries = _pairs(data, self.cost, self.query_weight)
@@ -250,7 +252,7 @@ class RankSVM(PointRanker):
         return HingeProblem(data, pairs, space, n_ignored_queries)
 
     def _solve(
-        self, problem: "HingeProblem", C: float, start: FloatArray | None = None
+        self, problem: HingeProblem, C: float, start: FloatArray | None = None
     ) -> CertifiedSolution:
         rule = StoppingRule.of(self.tol, self.max_iter)
         Z = problem.space.features()
@@ -259,7 +261,7 @@ class RankSVM(PointRanker):
         solution.ending.warn(stacklevel=3)
         return solution
 
-    def _keep_solution(self, problem: "HingeProblem", solution: CertifiedSolution) -> Self:
+    def _keep_solution(self, problem: HingeProblem, solution: CertifiedSolution) -> Self:
         self.solution_, self.n_iter_ = solution, solution.n_iter
         space, weights = problem.space, solution.point.copy()
         return self._keep(

@@ -1,5 +1,7 @@
 """Boosted trees that are grown for exact losses over all pairs of a query."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -215,7 +217,7 @@ class BoostedRanker(Ranker):
             validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
         return self._fit_problem(TreeProblem.of(X, data, self.max_bins), validation)
 
-    def _fit_problem(self, problem: "TreeProblem", validation: ValidationData | None) -> Self:
+    def _fit_problem(self, problem: TreeProblem, validation: ValidationData | None) -> Self:
         """Grow trees from rows that are in bins."""
         with steps_shown(self.progress, "BoostedRanker", total=self.n_trees) as on_step:
             found = self._grow(problem, validation, on_step)
@@ -249,10 +251,10 @@ class BoostedRanker(Ranker):
 
     def _grow(
         self,
-        problem: "TreeProblem",
+        problem: TreeProblem,
         validation: ValidationData | None,
         on_step: StepCallback | None,
-    ) -> "_Chosen":
+    ) -> _Chosen:
         """Grow trees from all data, as many as held-out data ask for."""
         measure, n_trees = as_measure(self.measure), self.n_trees
         grow = partial(problem.grow, self, on_step=on_step)
@@ -280,7 +282,7 @@ class BoostedRanker(Ranker):
         grown = grow(everything, problem.data, n_trees, None)
         return _Chosen(grown, n_trees, path, scores if problem.data.is_scored else None)
 
-    def _keep_trees(self, found: "_Chosen", problem: "TreeProblem") -> None:
+    def _keep_trees(self, found: _Chosen, problem: TreeProblem) -> None:
         """Store the text of the model and what was held out."""
         booster, data = found.grown.booster, problem.data_given
         self.n_trees_ = min(found.n_trees, booster.current_iteration())

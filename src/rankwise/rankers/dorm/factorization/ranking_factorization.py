@@ -1,5 +1,7 @@
 """RankingFactorization: recommendations from ratings, by factors that rank each user's items."""
 
+from __future__ import annotations
+
 import warnings
 from os import PathLike
 from typing import Any, Literal, Self, final
@@ -179,7 +181,7 @@ class RankingFactorization(BaseEstimator):
         found = self._learn(rated, best_scaled(rated, start, self.C_), rng)
         return self._keep(R, users, found)
 
-    def fold_in(self, ratings: Any) -> "RankingFactorization":
+    def fold_in(self, ratings: Any) -> RankingFactorization:
         """Return a model of other users: their factors for the items as they are.
 
         The model has all methods of the fitted one; its users are the rows of these ratings.
