@@ -53,6 +53,7 @@ _HOMES = {
     ],
     "rankwise.rankers.pipeline": ["RankerPipeline"],
     "rankwise.rankers.query_folds": ["QueryKFold"],
+    "rankwise.rankers.regressor": ["RankerRegressor", "as_regressor"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.trees.boosted_ranker": ["BoostedRanker"],

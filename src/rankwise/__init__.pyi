@@ -85,6 +85,8 @@ from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankR
 from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
 from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
 from rankwise.rankers.query_folds import QueryKFold as QueryKFold
+from rankwise.rankers.regressor import RankerRegressor as RankerRegressor
+from rankwise.rankers.regressor import as_regressor as as_regressor
 from rankwise.rankers.rls.any_model import PairDifference as PairDifference
 from rankwise.rankers.rls.any_model import PairEstimate as PairEstimate
 from rankwise.rankers.rls.any_model import leave_pair_out as leave_pair_out

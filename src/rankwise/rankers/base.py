@@ -105,6 +105,10 @@ class Ranker(BaseEstimator, ABC):
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
         """Return a score for every row of X: higher is better, comparable inside a query only."""
 
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the scores of rows, as tools that explain functions ask for them."""
+        return self.predict(X)
+
     @overload
     def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray: ...
 
