@@ -57,6 +57,8 @@ class HonestValue:
         The ends of its 95 % confidence interval over queries.
     n_queries : int
         Number of queries that have a value.
+    unit : str
+        What was unseen: without queries, parts of the items.
 
     Examples
     --------
@@ -70,12 +72,16 @@ class HonestValue:
     low: float
     high: float
     n_queries: int
+    unit: str = "queries"
 
     def __str__(self) -> str:
         if self.n_queries == 0:
-            return f"{self.measure} on unseen queries: unknown, too few queries to set some aside"
+            return (
+                f"{self.measure} on unseen {self.unit}: unknown, too few {self.unit} to set some "
+                "aside"
+            )
         return (
-            f"{self.measure} on {self.n_queries} unseen queries: {self.value:.4f} "
+            f"{self.measure} on {self.n_queries} unseen {self.unit}: {self.value:.4f} "
             f"(95 % interval {self.low:.4f} to {self.high:.4f})"
         )
 
@@ -396,9 +402,10 @@ class _Board:
     def honest_value(self) -> HonestValue:
         """Choose by all folds but one, measure on this one; put the folds together."""
         trial, name = self.trial, str(self.trial.measure)
+        unit = "queries" if trial.data.has_qid else "parts of the items"
         groups = trial.judged.n_queries if trial.data.has_qid else trial.data.n_items
         if groups < LEAST_QUERIES:
-            return HonestValue(name, float("nan"), float("nan"), float("nan"), 0)
+            return HonestValue(name, float("nan"), float("nan"), float("nan"), 0, unit)
         fold = np.empty(trial.judged.n_queries, dtype=np.intp)
         fold[trial.judged.index] = trial.folds.fold
         values = np.full(len(fold), np.nan)
@@ -406,7 +413,7 @@ class _Board:
             choice = self.choice((fold != k).astype(float))
             values[fold == k] = trial.values(choice.scores[None])[0, fold == k]
         n_known = int(np.count_nonzero(~np.isnan(values)))
-        return HonestValue(name, *self._mean_and_interval(values), n_known)
+        return HonestValue(name, *self._mean_and_interval(values), n_known, unit)
 
     def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
         """Return the mean over queries that have a value, and its 95 % interval."""
