@@ -72,6 +72,9 @@ def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop
     assert "BM25" in result.output
     result = run("report", "shop.model", "later.csv", "-o", "shop.html")
     assert result.exit_code == 0, result.output + result.stderr
+    page = (folder / "shop.html").read_text()
+    assert "Judged on" in page
+    assert ">D3000<" in page
     result = run("export", "shop.model", "-o", "shop.onnx")
     assert result.exit_code == 0, result.output + result.stderr
     from starlette.testclient import TestClient

@@ -137,7 +137,7 @@ def training_section(judged: JudgedModels) -> Section:
     return Section(
         "What was trained",
         (
-            f"JudgedModels on {len(y)} items: {queries}; {values}.",
+            f"Judged on {len(y)} items: {queries}; {values}.",
             "If a model has seen these items in training, its values below are too good.",
         ),
         (("Models", rows),),

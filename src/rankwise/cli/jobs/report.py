@@ -16,7 +16,8 @@ def run(command: ReportCommand) -> None:
     models = [command.model, *(command.beside or [])]
     check_target(command.output, command.data, *models)
     rankers = {path.stem: load_ranker(path) for path in models}
-    data = read_items_of(rankers[command.model.stem], command.data, command.layout)
+    first = rankers[command.model.stem]
+    data = read_items_of(first, command.data, command.layout, find_items=True)
     with columns_chosen():
         report = make_report(
             rankers,
@@ -25,6 +26,7 @@ def run(command: ReportCommand) -> None:
             data.qid,
             measures=command.measure,
             feature_names=data.feature_names,
+            item_names=None if data.items is None else [str(name) for name in data.items],
         )
     report.save(command.output)
     print(f"Wrote {command.output}.")
