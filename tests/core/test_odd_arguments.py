@@ -42,6 +42,33 @@ def test_a_switch_is_no_array(cls, name, value):
         cls(**{name: value}).fit(P.X, P.y, P.qid)
 
 
+@pytest.mark.parametrize(
+    ("ranker", "message"),
+    [
+        (RankRLSCV(ties=np.arange(3.0)), "`ties` must be one of 'drop', 'keep'"),
+        (rankwise.RankSVM(cost=np.arange(3.0)), "`cost` must be one of 'unit', 'magnitude'"),
+        (rankwise.RankSVM(kernel=np.arange(3.0)), "`kernel` must be a name, a kernel or"),
+        (rankwise.DORM(kernel=np.arange(3.0)), "`kernel` must be a name, a kernel or"),
+    ],
+)
+def test_an_array_is_no_name(ranker, message):
+    with pytest.raises(InvalidInputError, match=message):
+        ranker.fit(P.X, P.y, P.qid)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bounds", "`bounds` must map names of hyperparameters"),
+        ("flip_rate", "`flip_rate` must lie between 0 and 1 / 2"),
+    ],
+)
+def test_hyperparameters_of_a_process_are_no_arrays(name, message):
+    ranker = rankwise.PreferenceGP(**{name: np.arange(3.0)})
+    with pytest.raises(InvalidInputError, match=message):
+        ranker.fit(P.X, pairs=[[0, 1], [2, 1]])
+
+
 def test_a_choice_is_a_text_and_no_array():
     with pytest.raises(InvalidInputError, match="`cost` must be one of"):
         RankRLS(cost=np.ones(3)).fit(P.X, P.y, P.qid)

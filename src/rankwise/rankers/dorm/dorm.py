@@ -50,7 +50,8 @@ class DirectRanker(PointRanker, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
-        tags.input_tags.pairwise = self.kernel in ("precomputed", Precomputed())
+        is_named = isinstance(self.kernel, str | Precomputed)
+        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
         return tags
 
     def predict_diverse(

@@ -396,6 +396,11 @@ def _log_bounds(
     bounds: Bounds | None,
 ) -> FloatArray:
     """Return the bounds of all logarithms, (n_parameters, 2)."""
+    if not isinstance(bounds, Mapping | None):
+        raise InvalidInputError(
+            "`bounds` must map names of hyperparameters to (lowest, highest): got "
+            f"{type(bounds).__name__}."
+        )
     given = dict(bounds or {})
     names = (*kernel_names, *free)
     unknown = sorted(set(given) - set(names))

@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Self, final
+from typing import Any, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import check_choice
 from rankwise.core.devices import as_device
 from rankwise.core.errors import ConvergenceWarning
 from rankwise.core.training_data import TrainingData
 from rankwise.features.kernels import as_kernel
 from rankwise.features.maps import choose_basis
+from rankwise.graph.preference_graph import Ties
 from rankwise.graph.query_weights import QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -213,6 +215,8 @@ class RankRLSCV(ClosedFormCV):
             for kernel in as_settings(self.kernel, "kernel")
         ]
         costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
+        for value in ties:
+            check_choice("ties", value, get_args(Ties))
         if not problem.data.is_scored:  # comparisons have no ties
             ties = ties[:1]
         every: list[Mapping[str, Any]] = [

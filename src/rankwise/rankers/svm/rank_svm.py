@@ -154,7 +154,8 @@ class RankSVM(PointRanker):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel in ("precomputed", Precomputed())
+        is_named = isinstance(self.kernel, str | Precomputed)
+        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
         return tags
 
     def fit(
@@ -295,7 +296,7 @@ def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tu
 
 def _check_cost(cost: str) -> None:
     """Refuse costs other than the two; the relative one has weights that no sweep can sum."""
-    if cost == "relative":
+    if isinstance(cost, str) and cost == "relative":
         raise InvalidInputError(
             "`cost` must be one of 'unit', 'magnitude': got 'relative', which RankSVM does not "
             "offer. Give the pairs as `pairs`, with cost='magnitude', the differences of their "

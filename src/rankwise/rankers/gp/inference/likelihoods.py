@@ -564,7 +564,7 @@ class WithFlips(Likelihood):
     flip_rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.flip_rate < 0.5:
+        if np.ndim(self.flip_rate) or not 0.0 < self.flip_rate < 0.5:
             raise InvalidInputError(
                 f"`flip_rate` must lie between 0 and 1 / 2 (excluded): got {self.flip_rate}. Use "
                 "the likelihood without flips for a rate of 0."
