@@ -69,6 +69,11 @@ def test_hyperparameters_of_a_process_are_no_arrays(name, message):
         ranker.fit(P.X, pairs=[[0, 1], [2, 1]])
 
 
+def test_a_degree_beyond_all_floats_is_refused():
+    with pytest.raises(InvalidInputError, match=r"`degree` must be at most 2\*\*31"):
+        rankwise.Polynomial(10**400)
+
+
 def test_a_choice_is_a_text_and_no_array():
     with pytest.raises(InvalidInputError, match="`cost` must be one of"):
         RankRLS(cost=np.ones(3)).fit(P.X, P.y, P.qid)

@@ -283,6 +283,8 @@ class Polynomial(Kernel):
         _check_gamma(self.gamma)
         if not isinstance(self.degree, int | np.integer) or self.degree < 1:
             raise InvalidInputError(f"`degree` must be an integer of at least 1: {self.degree!r}.")
+        if self.degree > 2**31:
+            raise InvalidInputError("`degree` must be at most 2**31: usual degrees are 2 to 5.")
         if not (np.isfinite(self.coef0) and self.coef0 >= 0):
             raise InvalidInputError(
                 f"`coef0` must not be negative, or the kernel is not an inner product: "
