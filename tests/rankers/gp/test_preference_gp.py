@@ -525,19 +525,15 @@ def test_answers_that_were_not_recorded_cannot_be_forgotten(pairs, message):
         fixed().fit(X, pairs=PAIRS).forget(pairs)
 
 
-def test_every_third_question_is_about_the_items_asked_least():
+def test_every_third_question_is_about_items_without_answers_while_there_are_any():
     ranker = fixed().fit(X, pairs=PAIRS)  # 30 answers: the third question of a batch is due
-    ranker._noise_test = (len(PAIRS), False)  # no checks
     assert len(PAIRS) % 3 == 0
     plain, even = (ranker.suggest(X, 3, balance=every) for every in (None, 3))
     np.testing.assert_array_equal(plain[:2], even[:2])
     asked = np.bincount(np.concatenate([PAIRS, even[:2]]).ravel(), minlength=len(X))
-    assert asked[even[2]].sum() == np.sort(asked)[:2].sum()
+    assert asked.min() > 0 or asked[even[2]].sum() == np.sort(asked)[:2].sum()
+    assert 11 in ranker.suggest(X, balance=1)[0]
     np.testing.assert_array_equal(ranker.suggest(X, 3), ranker.suggest(None, 3))
-    candidates = [[0, 1], [2, 3], [4, 5]]
-    chosen = ranker.suggest(X, 3, candidates=candidates, balance=1)
-    totals = np.bincount(PAIRS.ravel(), minlength=12)[chosen].sum(axis=1)
-    assert (np.diff(totals) >= 0).all()
     every = ranker.suggest(X, 66, balance=2)
     assert len({tuple(pair) for pair in every.tolist()}) == 66
     with pytest.raises(InvalidInputError, match="`balance` must be"):
@@ -554,15 +550,9 @@ def answers_of(noise, n_pairs=60, seed=0):
     return np.where(won[:, None], np.stack([i, j], 1), np.stack([j, i], 1))
 
 
-def test_noisy_answers_are_checked_and_consistent_ones_are_not():
-    clean, noisy = answers_of(0.01), answers_of(10.0)
-    by_clean = PreferenceGP(random_state=0).fit(pairs=clean)
+def test_a_check_is_about_the_most_certain_pair_that_has_no_answer():
+    noisy = answers_of(1.0)
     by_noisy = PreferenceGP(random_state=0).fit(pairs=noisy)
-    assert not by_clean._may_be_noise()
-    assert by_noisy._may_be_noise()
-    asked = np.bincount(clean.ravel(), minlength=12)
-    third = by_clean.suggest(balance=1)[0]
-    assert asked[third].sum() == np.sort(asked)[:2].sum()
     check = by_noisy.suggest(balance=1)[0]
     i, j = np.triu_indices(12, 1)
     certainty = np.abs(by_noisy.predict_pair(i, j) - 0.5)
@@ -578,7 +568,6 @@ def test_noisy_answers_are_checked_and_consistent_ones_are_not():
 def test_where_all_pairs_have_answers_checks_give_way_to_the_items_asked_least():
     pairs = [[i, j] if (i + j) % 2 else [j, i] for i in range(4) for j in range(i)]
     ranker = PreferenceGP(random_state=0).fit(pairs=ComparisonTable.of(*np.transpose(pairs)))
-    assert ranker._may_be_noise()
     ranker.update([pairs[0]])
     assert len(set(ranker.suggest(balance=1)[0]) - set(pairs[0])) > 0
 

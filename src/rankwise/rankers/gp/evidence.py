@@ -95,7 +95,7 @@ class Inference:
         return (
             kernel.weighted_gradient(Z, self.rows, G_cross)
             + kernel.weighted_gradient(Z, Z, G_basis)
-            + kernel.weighted_variance_gradient(*self.ends(), g_variance)
+            + kernel.weighted_variance_gradient(*self._ends(), g_variance)
         )
 
     def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
@@ -104,13 +104,12 @@ class Inference:
         return factorize_through_basis(
             kernel(self.basis, self.basis),
             kernel(self.basis, self.rows),
-            kernel.difference_variance(*self.ends()),
+            kernel.difference_variance(*self._ends()),
             np.arange(len(self.basis)),
             self.comparisons,
         )
 
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of the winners and of the losers."""
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
         return self.rows[self.comparisons.pairs.first], self.rows[self.comparisons.pairs.second]
 
 

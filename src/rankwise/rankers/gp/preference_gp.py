@@ -302,7 +302,6 @@ class PreferenceGP(ProcessRanker):
             of the two shown is worth.
         """
         self._check_settings()
-        self._noise_test = None
         if X is None and pairs is None:
             raise InvalidInputError(
                 "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."

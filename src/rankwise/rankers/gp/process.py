@@ -19,7 +19,7 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import CopiesApart, ParametricKernel, Scaled, WithEffects
+from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
@@ -34,7 +34,7 @@ from rankwise.rankers.gp.answers import (
     shown_comparisons,
     tied_comparisons,
 )
-from rankwise.rankers.gp.evidence import START_RULE, Approximation, Inference, SiteParameters
+from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
@@ -54,10 +54,6 @@ MAX_SEQUENTIAL = 500
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
-
-CLOSE_SCORES, CLEAR_LEAD = 1.0, 2.0
-"""Standard deviation of scores, in units of the noise, that makes answers mostly noise; and the
-lead in log evidence, seven to one, that rules it out."""
 
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
@@ -109,7 +105,6 @@ class ProcessRanker(Ranker, ABC):
     effect_deviations_: tuple[float, ...]
     shown_: ShownItems | None
     _live: LiveScores | None = None
-    _noise_test: tuple[float, bool] | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Compute the posterior of all answers where quick updates have left it out."""
@@ -124,8 +119,7 @@ class ProcessRanker(Ranker, ABC):
         """Complete the posterior before it is copied or saved; live scores are not kept."""
         if self._live is not None:
             _ = self.posterior_
-        passing = ("_live", "_noise_test")
-        return {k: v for k, v in super().__getstate__().items() if k not in passing}
+        return {k: v for k, v in super().__getstate__().items() if k != "_live"}
 
     @overload
     def predict(self, X: Any = None, qid: ArrayLike | None = None) -> FloatArray: ...
@@ -397,9 +391,9 @@ class ProcessRanker(Ranker, ABC):
             thousand items, those of the best thousand or, for "ranking", of a thousand drawn at
             random.
         balance : int or None
-            For "ranking" and items of `fit`: every which question is about the items with the
-            fewest answers or, while the answers could be little but noise, checks what seems
-            certain. This keeps probabilities calibrated; None for informative ones only.
+            For "ranking" and items of `fit`: every which question checks what seems certain or,
+            while there are items without answers, is about these. This keeps probabilities
+            calibrated; None for informative ones only.
         random_state : int, RandomState or None
             Source of these draws and of the choice among items with equally few answers. When None,
             the same answers lead to the same questions.
@@ -429,7 +423,7 @@ class ProcessRanker(Ranker, ABC):
         even = None
         if balance is not None and asked is not None and goal == "ranking":
             known = self._asked_pairs(X, items)
-            even = Balance(asked[items], known, self._may_be_noise(), balance, n_answers, rng)
+            even = Balance(asked[items], known, balance, n_answers, rng)
         chosen = items[
             suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise, balance=even)
         ]
@@ -445,23 +439,6 @@ class ProcessRanker(Ranker, ABC):
         if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
-
-    def _may_be_noise(self) -> bool:
-        """Tell whether the answers could come from scores that differ by no more than the noise.
-
-        The evidence for such scores is computed again after a fifth more answers.
-        """
-        n_answers = float(self._recorded.count.sum())
-        if self._noise_test is None or n_answers > 1.2 * self._noise_test[0]:
-            inference = self._inference(self._recorded)
-            variance = self._covariance.difference_variance(*inference.ends())
-            noise = self.likelihood_.probit_noise
-            factor = CLOSE_SCORES * np.sqrt(2.0 * noise / max(float(variance.mean()), 1e-200))
-            close = Scaled(self._covariance, float(min(factor, 1.0)))
-            other = inference.posterior(close, self.likelihood_, rule=START_RULE)
-            lead = self.posterior_.log_evidence - other.log_evidence
-            self._noise_test = n_answers, bool(lead < CLEAR_LEAD)
-        return self._noise_test[1]
 
     def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
         """Return the pairs that have answers, as positions in ``items``, which are rows of X."""

@@ -118,12 +118,12 @@ def suggest_pairs(
 @final
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """Let every few questions be about the items asked about least, or check what seems certain.
+    """Let every few questions check what seems certain.
 
     Informative questions are about items that seem close, so that either answer is likely whether
     scores lie far apart or not. Answers to nothing else hardly tell how noisy answers are, and
     probabilities become overconfident. A check asks about the pair whose answer is most certain,
-    and was never heard.
+    and was never heard. While there are items without answers, it is about these instead.
 
     Parameters
     ----------
@@ -131,8 +131,6 @@ class Balance:
         How many answers each item has.
     known : (n_known, 2)
         The pairs that have answers.
-    checks : bool
-        Whether to check, once every item has answers.
     every : int
         Every which question is of this kind.
     n_answers : int
@@ -143,7 +141,6 @@ class Balance:
 
     asked: FloatArray
     known: IntArray
-    checks: bool
     every: int
     n_answers: int
     rng: np.random.Generator
@@ -162,7 +159,7 @@ class Balance:
     ) -> IntArray:
         """Return the pair to ask about, one that was not chosen before. O(n_items^2)."""
         asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
-        if not self.checks or asked.min() == 0.0:
+        if asked.min() == 0.0:
             return self._least_asked(asked, candidates, chosen)
         spread = S.diagonal()
         variance = np.maximum(spread[:, None] + spread - 2.0 * S, 0.0)
