@@ -16,6 +16,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+
 from benchmarks.harness import machine_facts
 from experiments.harness import HERE, DataMissingError, progress
 
@@ -49,8 +51,21 @@ EXPERIMENTS = {
 }
 QUICK: dict[str, dict[str, object]] = {
     "small_sample_auc": {"N_SAMPLES": 2},
+    "transductive": {"SETS": {"MQ2008": "MQ2008"}, "N_KNOWN": (5,), "N_REPEATS": 2},
     "parse_costs": {"N_DRAWS": 2},
+    "letor": {"SETS": ("LightGBM_rank",), "N_FOLDS": 1},
+    "auto": {"SETS": ["MQ2008"], "KEPT": {"MQ2008": 6}, "N_FOLDS": 1},
+    "search_engine": {"N_QUERIES": 200},
+    "training_time": {"PAPER": {200: (1, 2)}},
+    "reuters_auc": {
+        "N_DRAWS": 2,
+        "N_FOLDS": 2,
+        "ALPHAS": np.array([0.1, 1.0]),
+        "CS": np.array([8.0, 64.0]),
+    },
     "jester_costs": {"N_USERS": 5},
+    "linear_reuters": {"N_PAIRS": 20_000, "ALPHAS": np.array([1.0])},
+    "dorm_uci": {"N_TEST": 50, "SETS": ("PageBlocks",), "N_REPEATS": {"PageBlocks": 2}},
     "collaborative": {
         "NUMBERS": (10,),
         "N_SPLITS": 2,
@@ -58,8 +73,19 @@ QUICK: dict[str, dict[str, object]] = {
         "CS": (0.4,),
         "PAPER": {10: ()},
     },
+    "conditional": {
+        "N_SPLITS": 2,
+        "N_USERS": 100,
+        "ALPHAS": np.array([1.0, 16.0]),
+        "WIDTHS": (1.0,),
+        "CS": (0.25,),
+    },
+    "kpcrank_noise": {"NOISE": (0.0, 0.5)},
     "gp_sinc": {"N_SEEDS": 2},
-    "gp_comparisons": {"SETS": ("pyrim",)},
+    "gp_comparisons": {"SETS": ("pyrim",), "N_SEEDS": 2},
+    "ask_questions": {"N_ITEMS": 10, "MAX_ANSWERS": 20, "N_SEEDS": 2},
+    "question_strategies": {"N_SEEDS": 2, "CHECKPOINTS": (10, 20), "N_TEST": 200},
+    "arena": {"N_WORLDS": 2, "N_COVERED": 2},
 }
 """Small sizes: constants of the modules and their values under ``--quick``."""
 
@@ -79,6 +105,7 @@ def main(names: list[str]) -> None:
         sys.exit(f"unknown experiments {unknown}; there are {sorted(EXPERIMENTS)}")
     chosen, start, failed = names or list(EXPERIMENTS), time.perf_counter(), []
     for number, name in enumerate(chosen, 1):
+        begun = time.perf_counter()
         progress(f"[{number} of {len(chosen)}] {name}")
         try:
             section = _run_quickly(name) if is_quick else _run(name)
@@ -92,6 +119,7 @@ def main(names: list[str]) -> None:
         if not is_quick:
             record(name, section)
         print(section, flush=True)
+        progress(f"{name}: done in {time.perf_counter() - begun:.0f} s")
     progress(f"{len(chosen)} experiments in {(time.perf_counter() - start) / 60.0:.1f} min")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

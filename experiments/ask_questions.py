@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from experiments.gp_comparisons import read_set
-from experiments.harness import markdown_table
+from experiments.harness import markdown_table, progress
 from experiments.jester_costs import read_ratings
 from rankwise import Concordance, Queries
 from rankwise.ask.beliefs import Beliefs
@@ -100,9 +100,9 @@ def section() -> str:
             made = lambda rng, n=name, f=features: regression_items(n, f, rng)  # noqa: E731
             for bar in BARS:
                 rows.append(row(label, made, bar))
-                print(rows[-1], flush=True)
+                progress(" | ".join(rows[-1]))
     rows.append(row("jokes, random users", jokes, JOKE_BAR))
-    print(rows[-1], flush=True)
+    progress(" | ".join(rows[-1]))
     header = ["items", "pairs in the wrong order", "chosen", "random", "ratio"]
     table = markdown_table(header, rows)
     return (

@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.football_matches import read_matches
 from experiments.gp_comparisons import read_set
-from experiments.harness import markdown_table
+from experiments.harness import markdown_table, progress
 from experiments.jester_costs import read_ratings
 from rankwise import PreferenceGP
 
@@ -189,7 +189,7 @@ def rows_of(name):
             for (accuracy, loss), (by, off) in zip(mean[1:], error[1:], strict=True)
         ]
         lines.append([name, strategy, *cells])
-        print(lines[-1], flush=True)
+        progress(" | ".join(lines[-1]))
     return lines
 
 
