@@ -15,7 +15,7 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from experiments.harness import markdown_table
+from experiments.harness import markdown_table, with_error
 from experiments.reuters_data import documents
 from rankwise import AutoRanker, SearchRanker, evaluate, paired_test
 
@@ -126,13 +126,13 @@ def section() -> str:
     first = next(iter(judged.values()))
     rows = []
     for name, found in judged.items():
-        error = found.values[:, 0].std(ddof=1) / np.sqrt(len(found.values))
         p = "" if found is first else f"{paired_test(found, first, 'RR').pvalue:.1g}"
-        rows.append([name, *(f"{share * m:.3f}" for m in found.mean), f"{share * error:.3f}", p])
-    header = ["reranked by", *MEASURES, "standard error of RR", "p against BM25"]
+        rows.append([name, *(with_error(share * column, 3) for column in found.values.T), p])
+    header = ["reranked by", *MEASURES, "p against BM25, RR"]
     return (
         f"{np.unique(qid[train]).size} queries to learn from, "
         f"{np.unique(qid[test]).size} to judge; "
-        f"the story is among the {DEPTH} that tantivy returns for {share:.1%} of the headlines.\n\n"
-        + markdown_table(header, rows)
+        f"the story is among the {DEPTH} that tantivy returns for {share:.1%} of the headlines. "
+        "Stories that are not among them count 0 in all means; standard errors are over the "
+        "queries judged.\n\n" + markdown_table(header, rows)
     )
