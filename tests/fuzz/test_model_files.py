@@ -100,6 +100,11 @@ def test_crafted_files_are_refused_or_work(name, tmp_path):
     assert refused > CASES / 4
 
 
+def _stored(ranker):
+    """Return the names of what a file keeps: all but what is only remembered for speed."""
+    return {name for name in vars(ranker) if not name.startswith("_")}
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_a_file_that_is_not_changed_is_the_ranker(name, tmp_path):
     with warnings.catch_warnings():
@@ -109,4 +114,4 @@ def test_a_file_that_is_not_changed_is_the_ranker(name, tmp_path):
     loaded = restore("m", *read_model(tmp_path / "m"))
     rows = np.random.default_rng(1).normal(size=(4, ranker.n_features_in_))
     np.testing.assert_allclose(loaded._scores(rows), ranker._scores(rows), rtol=1e-12)
-    assert set(vars(loaded)) == set(vars(ranker))
+    assert _stored(loaded) == _stored(ranker)

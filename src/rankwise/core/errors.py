@@ -1,5 +1,8 @@
 """The exceptions and warnings rankwise raises, all derived from standard ones."""
 
+import sys
+import warnings
+from types import FrameType
 from typing import Self
 
 BEGINNING, END = 600, 240
@@ -163,3 +166,12 @@ class FeatureScaleWarning(UserWarning):
     >>> caught[0].category is FeatureScaleWarning
     True
     """
+
+
+def warn_caller(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn in the name of the line outside rankwise that led here, however deep that is."""
+    level = 2
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("rankwise."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

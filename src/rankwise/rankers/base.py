@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
@@ -29,6 +28,7 @@ from rankwise.core.errors import (
     InvalidInputError,
     NumericalError,
     SeenQueriesWarning,
+    warn_caller,
 )
 from rankwise.core.fingerprints import QueryFingerprints
 from rankwise.core.queries import Queries
@@ -224,7 +224,7 @@ class Ranker(BaseEstimator, ABC):
         queries = Queries.of(qid, len(scores))
         n_torn = self._count_torn(queries, truth) if qid is not None else 0
         if n_torn:
-            warnings.warn(SeenQueriesWarning.of(n_torn), stacklevel=2)
+            warn_caller(SeenQueriesWarning.of(n_torn))
         columns = zip(np.atleast_2d(truth.T), np.atleast_2d(scores.T), strict=True)
         values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
         return float(np.mean(values))
@@ -440,12 +440,11 @@ def _warn_of_scales(X: FloatArray) -> None:
     spans = X.max(axis=0) - X.min(axis=0)
     spans = spans[spans > 0.0]
     if len(spans) > 1 and spans.max() > WIDEST_RATIO * spans.min():
-        warnings.warn(
+        warn_caller(
             f"Features differ in scale: the widest range is {spans.max():.3g}, the narrowest "
             f"{spans.min():.3g}, and the narrow ones hardly count. Scale them inside queries with "
             "WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does.",
             FeatureScaleWarning,
-            stacklevel=4,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, tr
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
-from rankwise.core.errors import ConvergenceWarning
+from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.storable import storable
 
 Reason: TypeAlias = Literal[
@@ -166,10 +165,10 @@ class Ending:
         """Whether a callback or Ctrl-C asked to stop."""
         return self.reason in ("callback", "interrupted")
 
-    def warn(self, stacklevel: int = 2) -> None:
+    def warn(self) -> None:
         """Warn unless the iteration came to its end or a callback stopped it."""
         if not self.converged and self.reason != "callback":
-            warnings.warn(self.message, ConvergenceWarning, stacklevel=stacklevel + 1)
+            warn_caller(self.message, ConvergenceWarning)
 
     def __str__(self) -> str:
         return self.message

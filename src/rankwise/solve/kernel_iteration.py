@@ -371,5 +371,5 @@ class MatrixFree(System):
                 "The products with the kernel must be finite: they exceed the range of double "
                 "precision. Scale the features, or lower the degree of the kernel."
             )
-        found.ending.warn(stacklevel=5)
+        found.ending.warn()
         return found.C

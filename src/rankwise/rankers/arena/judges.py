@@ -157,7 +157,7 @@ def fitted_judges(
     mode = fitted_scores(model, deviation, rng, mode)
     reached = error < rule.tol
     ending = rule.end("converged" if reached else "max_iter", n_iter, error, "Merge rare judges.")
-    ending.warn(stacklevel=3)
+    ending.warn()
     return model, mode, habits
 
 

@@ -281,7 +281,7 @@ def _board(
     *,
     clustered: bool,
 ) -> Leaderboard:
-    fit.mode.ending.warn(stacklevel=4)
+    fit.mode.ending.warn()
     f = fit.mode.f - fit.mode.f.mean()
     spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
     n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY

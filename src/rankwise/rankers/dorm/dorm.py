@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_length, check_positive
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError, NothingToLearnError
+from rankwise.core.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    NothingToLearnError,
+    warn_caller,
+)
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, basis_space, function_space
@@ -143,16 +147,15 @@ def passes_shown(
     return steps_shown(progress, label, describe=describe)
 
 
-def warn_if_nothing_learned(improvement: float, objective: object, stacklevel: int = 3) -> None:
+def warn_if_nothing_learned(improvement: float, objective: object) -> None:
     """Warn that the weights found are no better than none, which their ranking does not show."""
     if improvement > 0.0:
         return
-    warnings.warn(
+    warn_caller(
         f"Nothing was learned: the bound on the loss in {objective} is no lower than without any "
         "weights, so the ranking means little. Train for a measure without a cut-off, such as NDCG "
         "(it may still be judged by one with a cut-off), or for other features.",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )
 
 
@@ -496,5 +499,5 @@ class DORM(DirectRanker):
         rule = StoppingRule.of(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORM") as on_step:
             solution = solve(problem.plane_space(earlier), problem.loss, C, rule, on_step, rng)
-        solution.ending.warn(stacklevel=3)
+        solution.ending.warn()
         return solution

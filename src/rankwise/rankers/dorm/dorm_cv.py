@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_caller
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData, one_output
 from rankwise.features.function_space import function_space
@@ -371,11 +370,10 @@ class DORMCV(DirectRanker):
             if not judged:
                 raise
             settings_given = map(as_settings, (self.kernel, self.objective, self.decay))
-            warnings.warn(
+            warn_caller(
                 f"Interrupted after {len(judged)} of {prod(map(len, settings_given))} settings: "
                 "the best of these is used.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         best = best_candidate(self.search_, self.rule)
         chosen = self.search_[best]
@@ -452,10 +450,9 @@ def _refuse_sources_of_one(sources: object, X_val: object, sources_val: object) 
 
 def _warn_unconverged(n_unconverged: int, rule: StoppingRule) -> None:
     if n_unconverged:
-        warnings.warn(
+        warn_caller(
             f"{n_unconverged} solutions have not converged within max_iter={rule.max_iter} "
             f"iterations to tol={rule.tol:.1e}; `path_.errors` and `solution_.gap` say how far "
             f"they came. {REMEDY}",
             ConvergenceWarning,
-            stacklevel=3,
         )

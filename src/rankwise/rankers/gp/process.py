@@ -681,7 +681,7 @@ class ProcessRanker(Ranker, ABC):
         """Store the posterior under the kernel and the likelihood found."""
         self._live = None
         posterior = inference.posterior(self._covariance, self.likelihood_, start=sites)
-        posterior.ending.warn(stacklevel=3)
+        posterior.ending.warn()
         rows = inference.basis
         kept = self._training_rows(posterior.items) if rows is None else rows[posterior.items]
         n_features = self.X_train_.shape[1]

@@ -1,7 +1,6 @@
 """A run of conjugate gradients: its settings, its progress and its checkpoint."""
 
 import os
-import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice, check_count
-from rankwise.core.errors import InvalidInputError, ModelFileError
+from rankwise.core.errors import InvalidInputError, ModelFileError, warn_caller
 from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -183,10 +182,9 @@ class Checkpoint:
         try:
             write_model(self.path, self.identity, {**state, **self.equations})
         except (OSError, ModelFileError) as error:
-            warnings.warn(
+            warn_caller(
                 f"The checkpoint could not be written, and the fit goes on without it: {error}",
                 RuntimeWarning,
-                stacklevel=2,
             )
 
     def read(self) -> Mapping[str, NDArray[Any]] | None:
@@ -245,7 +243,7 @@ def run(
             hooks = Hooks(on_step, None if file is None else file.write)
             saved = None if file is None else file.read()
             result = multishift_cg(systems, settings.rule, hooks, saved)
-    result.ending.warn(stacklevel=3)
+    result.ending.warn()
     return result
 
 

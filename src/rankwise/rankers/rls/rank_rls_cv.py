@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import as_device
-from rankwise.core.errors import ConvergenceWarning
+from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.training_data import TrainingData
 from rankwise.features.kernels import as_kernel
 from rankwise.features.maps import choose_basis
@@ -246,11 +245,10 @@ class RankRLSCV(ClosedFormCV):
         except KeyboardInterrupt:
             if best is None or not self.search_:
                 raise
-            warnings.warn(
+            warn_caller(
                 f"Interrupted after {len(self.search_)} of {len(settings)} settings: the best of "
                 "these is used.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         assert best is not None
         return best

@@ -259,7 +259,7 @@ class RankSVM(PointRanker):
         Z = problem.space.features()
         with steps_shown(self.progress, describe=_in_words) as on_step:
             solution = minimize_hinge(Z, problem.pairs, self.loss, C, rule, start, on_step)
-        solution.ending.warn(stacklevel=3)
+        solution.ending.warn()
         return solution
 
     def _keep_solution(self, problem: HingeProblem, solution: CertifiedSolution) -> Self:

@@ -304,7 +304,7 @@ class BoostedRanker(Ranker):
         self._remember(data)
         graph = PreferenceGraph.of(data, query_weight=self.query_weight)
         self.n_ignored_queries_ = graph.n_ignored_queries
-        self.ending_.warn(stacklevel=3)
+        self.ending_.warn()
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
         """Return a score for every row of X: higher is better, comparable inside a query only.

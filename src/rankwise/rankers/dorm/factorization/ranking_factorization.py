@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from os import PathLike
 from typing import Any, Literal, Self, final
 
@@ -14,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_positive
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError, NothingToLearnError
+from rankwise.core.errors import (
+    ConvergenceWarning,
+    InvalidInputError,
+    NothingToLearnError,
+    warn_caller,
+)
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import DiscountedGain
 from rankwise.measures.rankings import Judgements
@@ -322,7 +326,7 @@ class RankingFactorization(BaseEstimator):
         rule = self._rule()
         with steps_shown(self.progress, "RankingFactorization", rule.max_iter) as on_step:
             found = factorize(ratings, self.C_, start, rule, on_step, rng, _half_step_tol(rule))
-        found.ending.warn(stacklevel=3)
+        found.ending.warn()
         _warn_if_vanished(ratings, found, self.C_)
         return found
 
@@ -366,7 +370,7 @@ def _warn_if_vanished(ratings: Ratings, found: Factorization, C: float) -> None:
         )
     else:
         return
-    warnings.warn(reason, ConvergenceWarning, stacklevel=4)
+    warn_caller(reason, ConvergenceWarning)
 
 
 def check_ratings(ratings: Any, n_items: int | None = None) -> Matrix:
