@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from experiments.harness import data_path, markdown_table
+from experiments.harness import data_path, markdown_table, with_error
 from rankwise import ChoiceTable, ComparisonTable, Leaderboard, PreferenceGP, leaderboard
 
 FIRST_YEAR, TEST_YEAR = "2016", "2022"
@@ -38,9 +38,14 @@ def matches() -> ComparisonTable:
     )
 
 
+def surprise(p, outcome) -> np.ndarray:
+    """Return -log of the probability of each outcome 1, 0 or -1; columns are win, tie, loss."""
+    return -np.log(p[np.arange(len(p)), 1 - outcome])
+
+
 def log_loss(p, outcome) -> float:
-    """Return the mean surprise at outcomes 1, 0 and -1 given columns win, tie and loss."""
-    return float(-np.log(p[np.arange(len(p)), 1 - outcome]).mean())
+    """Return the mean surprise."""
+    return float(surprise(p, outcome).mean())
 
 
 def elo(table, train, step, advantage):
@@ -64,9 +69,9 @@ def _football() -> str:
     train = table.date < first_test
     seen, new = (table.take(np.flatnonzero(rows)) for rows in (train, ~train))
     shares = np.array([np.mean(seen.outcome == one) for one in (1, 0, -1)])
-    rows = [
-        ["shares of the outcomes", f"{log_loss(np.tile(shares, (new.n_rows, 1)), new.outcome):.4f}"]
-    ]
+    found = {
+        "shares of the outcomes": surprise(np.tile(shares, (new.n_rows, 1)), new.outcome),
+    }
     blind = ComparisonTable.of(*_names(seen), seen.outcome, date=seen.date, names=table.names)
     known = table.names
     for name, data, options in [
@@ -78,23 +83,28 @@ def _football() -> str:
         board = leaderboard(data, random_state=0, **options)
         at_home = {"home": new.covariates[:, 0]} if data is seen else None
         p = board.predict_pair(known[new.first], known[new.second], at_home)
-        rows.append([name, f"{log_loss(p, new.outcome):.4f}"])
+        found[name] = surprise(p, new.outcome)
     best = min(
         (log_loss(elo(seen, np.ones(seen.n_rows, bool), k, 80.0)[-1000:], seen.outcome[-1000:]), k)
          for k in ELO_STEPS
     )[1]  # fmt: skip
     p = elo(table, train, best, 80.0)[~train]
-    rows.append(
-        [f"Elo, updated through the test years, step {best:g}", f"{log_loss(p, new.outcome):.4f}"]
-    )
+    found[f"Elo, updated through the test years, step {best:g}"] = surprise(p, new.outcome)
+    home = found["`leaderboard`, home"]
+    rows = [
+        [name, with_error(each, 4), "" if each is home else with_error(each - home, 4, "+")]
+        for name, each in found.items()
+    ]
     head = (
         f"International football, {seen.n_rows:,} matches of {table.n_items} teams from "
         f"{FIRST_YEAR} on to learn from and {new.n_rows:,} from {TEST_YEAR} on to predict: "
         "three-way log-loss. Elo sees every match before the next one; the leaderboards stop "
         f"learning in {TEST_YEAR}. The step of Elo is chosen on the last thousand training "
-        "matches, and its ties have the share of the training matches.\n\n"
+        "matches, and its ties have the share of the training matches. Standard errors are over "
+        "matches.\n\n"
     )
-    return head + markdown_table(["method", "log-loss"], rows)
+    header = ["method", "log-loss", "less `leaderboard`, home"]
+    return head + markdown_table(header, rows)
 
 
 def _names(table):
@@ -135,12 +145,14 @@ def _crowds() -> str:
     for careless in (0.0, 0.15):
         for name, fit in methods.items():
             values = [_judged(seed, careless, fit) for seed in range(N_WORLDS)]
-            three, decided, order = np.mean(values, axis=0)
-            rows.append([f"{careless:.0%}", name, f"{three:.4f}", f"{decided:.4f}", f"{order:.4f}"])
+            rows.append(
+                [f"{careless:.0%}", name, *(with_error(v, 4) for v in np.transpose(values))]
+            )
     head = (
         f"Simulated crowds: {N_WORLDS} worlds of 20 items and 4,000 votes by 40 judges with their "
-        "own tie widths and reliabilities, 30 % of the votes held out; the last column is "
-        "Spearman's correlation with the true scores. Only the last method knows who votes.\n\n"
+        "own tie widths and reliabilities, 30 % of the votes held out; standard errors are over "
+        "worlds, which are the same for all methods. The last column is Spearman's correlation "
+        "with the true scores. Only the last method knows who votes.\n\n"
     )
     header = ["careless", "method", "log-loss", "decided", "Spearman"]
     return head + markdown_table(header, rows)
@@ -176,12 +188,12 @@ def _coverage() -> str:
         ("8 items, 60 rankings broken into pairs", 8, lambda s: _rankings(s, "pairs")),
         ("the same, `clustered=True`", 8, lambda s: _rankings(s, "clustered")),
     ]:
-        n_worlds = N_COVERED if n_items < 1000 else 10
+        n_worlds = N_COVERED if n_items < 1000 else min(10, N_COVERED)
         found = [_covered(*draw(seed), seed) for seed in range(n_worlds)]
-        score, rank = np.mean(found, axis=0)
-        rows.append([name, n_worlds, f"{score:.3f}", f"{rank:.3f}"])
+        rows.append([name, n_worlds, *(with_error(share, 3) for share in np.transpose(found))])
     head = (
-        "How often 90 % intervals of scores and of ranks hold the truth, in simulated worlds.\n\n"
+        "How often 90 % intervals of scores and of ranks hold the truth, in simulated worlds, "
+        "with standard errors over worlds.\n\n"
     )
     return head + markdown_table(["data", "worlds", "scores", "ranks"], rows)
 
