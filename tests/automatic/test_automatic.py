@@ -249,10 +249,8 @@ def test_families_are_weighed_by_the_evidence_that_they_are_as_good_as_the_best(
     choice = board.choice()
     assert choice.shares.sum() == pytest.approx(1.0)
     assert choice.shares[2] == 0.0
-    best, other = (
-        np.argmax(choice.values[:2].mean(axis=1)),
-        np.argmin(choice.values.mean(axis=1)[:2]),
-    )
+    means = choice.values[:2].mean(axis=1)
+    best, other = np.argmax(means), np.argmin(means)
     deficit = choice.values[best] - choice.values[other]
     t = deficit.mean() / (deficit.std() / np.sqrt(50))
     weights = np.array([1.0, np.exp(-0.5 * t**2)])
