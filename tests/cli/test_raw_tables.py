@@ -44,12 +44,14 @@ def test_text_and_blanks_are_learned_from_and_columns_are_remembered(run, folder
     assert result.exit_code == 0, result.output + result.stderr
     said = " ".join(result.output.split())
     assert "features from Category, BM25, Price" in said
-    assert "left out doc_id (names of items), Title (text that differs from row to row)" in said
+    assert "items from 'doc_id'; features from Category, BM25, Price;" in said
+    assert "left out Title (text that differs from row to row)" in said
     assert "Added (dates: give a number, such as the age in days)" in said
     model = rankwise.load(folder / "shop.model")
     assert model.table_columns_ == {
         "y": ["Relevance"],
         "qid": ["Search_ID"],
+        "item": ["doc_id"],
         "categories": ["Category"],
     }
     result = run("predict", "shop.model", "later.csv", "-o", "later.scores.csv")

@@ -128,6 +128,7 @@ def test_options_of_fit_reach_the_ranker(succeed, folder, tmp_path):
         "basis": 7,
         "random_state": 3,
         "device": None,
+        "solver": "auto",
     }
     loaded = rankwise.load(model)
     assert loaded.get_params() == options

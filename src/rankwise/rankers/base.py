@@ -43,7 +43,14 @@ from rankwise.transformers.base import check_rows
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator that follows scikit-learn's ``random_state``."""
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    try:
+        state = check_random_state(random_state)
+    except ValueError as error:
+        raise InvalidInputError(
+            "`random_state` must be None, a generator of NumPy, or a whole number from 0 to "
+            f"2**32 - 1: got {random_state!r}."
+        ) from error
+    return np.random.default_rng(state.randint(2**31))
 
 
 def _public(name: str) -> Any:
