@@ -16,24 +16,27 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory):
-    selenium = pytest.importorskip("selenium", reason="selenium is not installed")
-    assert selenium
-    from selenium import webdriver
-
+def start_chromium(profile, phone=None):
+    """Start Chromium with a profile of its own, on the screen of a phone if its size is given."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or chromedriver is None:
         pytest.skip("no chromium and chromedriver on this machine; see make test-browser")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    profile = tmp_path_factory.mktemp("profile")
     for argument in [*ARGUMENTS, f"--user-data-dir={profile}"]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
-    yield browser
-    browser.quit()
+    if phone is not None:
+        options.add_experimental_option("mobileEmulation", {"deviceMetrics": phone})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    started = start_chromium(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.quit()
 
 
 @pytest.fixture

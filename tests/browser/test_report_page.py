@@ -1,7 +1,6 @@
 """The report in a real browser: it renders, asks for nothing, and fits a phone."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -11,23 +10,6 @@ from rankwise import PreferenceGP, RankRLSCV, make_report
 pytestmark = pytest.mark.browser
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
-
-
-@pytest.fixture(scope="module")
-def browser():
-    webdriver = pytest.importorskip("selenium.webdriver")
-    binary = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no browser: install the packages chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Two people with a phone each rank thirty pictures together."""
 
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import zlib
 
 import pytest
 
-from browser.conftest import ARGUMENTS
+from browser.conftest import start_chromium
 
 pytest.importorskip("starlette", reason="the extra 'ask' is not installed")
 
@@ -53,19 +52,8 @@ def page(tmp_path):
 
 @pytest.fixture
 def phones(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no chromium and chromedriver on this machine; see make test-browser")
-    started = []
-    for k in range(2):
-        options = webdriver.ChromeOptions()
-        options.binary_location = chromium
-        for argument in [*ARGUMENTS, f"--user-data-dir={tmp_path / f'phone{k}'}"]:
-            options.add_argument(argument)
-        metrics = {"width": 390, "height": 844, "pixelRatio": 2.0, "touch": True}
-        options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
-        started.append(webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)))
+    screen = {"width": 390, "height": 844, "pixelRatio": 2.0, "touch": True}
+    started = [start_chromium(tmp_path / f"phone{k}", screen) for k in range(2)]
     yield started
     for one in started:
         one.quit()
