@@ -11,8 +11,7 @@ differences from AutoRanker, which are those of the same queries, with the p-val
 The families of AutoRanker, their settings and weights were chosen by held-out values of the
 training parts of the first fold. Test values of the first two folds were seen while its time
 was cut, and an earlier version had been changed after test values on MQ2008 were seen, so that its
-values are not fully independent of the test parts. Tables without standard errors were recorded
-with an AutoRanker that tried fewer values of C for DORM, one linear and two with a kernel.
+values are not fully independent of the test parts.
 """
 
 import os

@@ -83,6 +83,11 @@ class Outcome:
     per_query: np.ndarray
     seconds: float
 
+    def with_errors(self) -> list[str]:
+        """Write the means with their standard errors over the queries."""
+        errors = self.per_query.std(axis=0, ddof=1) / np.sqrt(len(self.per_query))
+        return [f"{mean:.4f} ± {e:.4f}" for mean, e in zip(self.means, errors, strict=True)]
+
 
 Results = dict[str, dict[Protocol, Outcome]]
 
@@ -136,7 +141,7 @@ def detail(name: str, results: Results) -> str:
         cells = [method]
         for protocol in (three, four):
             outcome = outcomes[protocol]
-            cells += [f"{mean:.4f}" for mean in outcome.means] + [f"{outcome.seconds:.1f}"]
+            cells += [*outcome.with_errors(), f"{outcome.seconds:.1f}"]
         tests = [] if method == PEER else [against_peer(results, method, three, k) for k in (0, 1)]
         rows.append([*cells, *([difference(t) for t in tests] or ["", ""])])
     header = ["method", "MAP", "NDCG @ 10", "CPU s", "MAP, 4 parts", "NDCG @ 10, 4 parts", "CPU s"]
@@ -195,7 +200,8 @@ def _better(results: Results, protocol: Protocol) -> Iterable[str]:
             yield f"{method} ({words})"
 
 
-PROTOCOL_TEXT = f"""Means of the five test parts. Grade 1 is relevant, gains are 2^y - 1, queries
+PROTOCOL_TEXT = f"""Means of the five test parts; standard errors, where they are given, are over
+all test queries and take the rankers as given. Grade 1 is relevant, gains are 2^y - 1, queries
 without relevant items count 0. Each p-value is that of a two-sided Wilcoxon signed-rank test over
 all test queries. Three parts is LETOR's rule: the validation part may choose but not teach. Four
 parts lets everyone learn from it as well, after choosing. Seconds are of CPU, for choosing,
