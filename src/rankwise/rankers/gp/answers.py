@@ -17,9 +17,9 @@ from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import read_comparisons
 from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.likelihood import Likelihood
 from rankwise.rankers.gp.inference.likelihoods import (
     GaussianMargin,
-    Likelihood,
     Logistic,
     Probit,
     ProbitWithTies,

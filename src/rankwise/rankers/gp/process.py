@@ -37,7 +37,7 @@ from rankwise.rankers.gp.answers import (
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
-from rankwise.rankers.gp.inference.likelihoods import Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import (
     Balance,

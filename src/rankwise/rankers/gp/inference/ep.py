@@ -13,7 +13,7 @@ from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
 from rankwise.core.threads import few_threads
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood import AverageLikelihood, Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.powers import PoweredLikelihood
 from rankwise.rankers.gp.inference.prior import (

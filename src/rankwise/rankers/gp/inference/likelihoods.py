@@ -1,106 +1,32 @@
 """How a difference of scores becomes an answer: probit, logistic, ties, flips, margins."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from abc import ABC
+from dataclasses import dataclass
 from functools import cache
 from math import log, log1p, pi, sqrt
-from typing import Literal, Self, TypeAlias, final
+from typing import Self, final
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
 from scipy.stats import kstwobign
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
+from rankwise.rankers.gp.inference.likelihood import (
+    WIN,
+    AverageLikelihood,
+    FreeParameter,
+    Likelihood,
+    Link,
+    OrdinalLikelihood,
+    Outcomes,
+    win_tie_loss,
+)
 
 SCORE_DEVIATION = 3.0
 """Typical standard deviation of scores, in units of the noise of an answer."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """Hold what was recorded about each comparison besides its winner.
-
-    Parameters
-    ----------
-    tied : (n_pairs,)
-        Whether the answer was "no preference".
-    margin : (n_pairs,)
-        The recorded difference of scores; read by `GaussianMargin` only.
-    extra_noise : (n_pairs,)
-        Variance of the comparison that the prior's factor leaves out, added to the noise.
-    """
-
-    tied: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
-    margin: FloatArray = field(default_factory=lambda: np.zeros(1))
-    extra_noise: FloatArray = field(default_factory=lambda: np.zeros(1))
-
-    def take(self, rows: IntArray) -> Self:
-        """Keep the given comparisons."""
-        return type(self)(self.tied[rows], self.margin[rows], self.extra_noise[rows])
-
-
-Link: TypeAlias = Literal["probit", "logit"]
-
-WIN = Outcomes()
-TIE = Outcomes(tied=np.ones(1, dtype=bool))
-
-
-@final
-@dataclass(frozen=True)
-class FreeParameter:
-    """Say where a parameter of a likelihood is searched for, and what is usual for it.
-
-    Parameters
-    ----------
-    bounds : (low, high)
-        The smallest and the largest value.
-    usual : (median, deviation), optional
-        The median of its hyperprior and the standard deviation of its logarithm; flat when left
-        out.
-    """
-
-    bounds: tuple[float, float]
-    usual: tuple[float, float] | None = None
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class AverageLikelihood:
-    """Hold log Z(m), the log of the mean likelihood under s ~ N(m, v), for every comparison.
-
-    Parameters
-    ----------
-    log_z, slope, curvature : (n_pairs,)
-        log Z, its derivative in m, and minus its second derivative.
-    variance_ratio : (n_pairs,)
-        ``1 - curvature * v``: the variance of s given the answer, over v.
-    """
-
-    log_z: FloatArray
-    slope: FloatArray
-    curvature: FloatArray
-    variance_ratio: FloatArray
-
-    @property
-    def noise_gradient(self) -> FloatArray:
-        """The derivative of log Z in the noise variance: Z solves the heat equation."""
-        return 0.5 * (self.slope**2 - self.curvature)
-
-    def sites(
-        self, mean: FloatArray, variance: FloatArray, *, clip: bool = True
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return (tau, nu) of the Gaussian site exp(nu s - tau s^2 / 2) with the same moments.
-
-        A likelihood that is not log-concave can ask for a negative tau. With ``clip`` it is set
-        to zero, and nu then still matches the mean.
-        """
-        tau = self.curvature / self.variance_ratio
-        tau = np.maximum(tau, 0.0) if clip else tau
-        return tau, self.slope * (1.0 + tau * variance) + tau * mean
 
 
 def inverse_mills_ratio(z: FloatArray) -> FloatArray:
@@ -167,82 +93,6 @@ def _refuse_ties(outcomes: Outcomes) -> None:
         )
 
 
-class Likelihood(ABC):
-    """Give the probability of an answer when the difference of scores is s."""
-
-    @property
-    @abstractmethod
-    def is_log_concave(self) -> bool:
-        """Whether log-likelihoods are concave in s, so that sites never have negative tau."""
-
-    @property
-    @abstractmethod
-    def is_gaussian(self) -> bool:
-        """Whether the posterior is Gaussian, so that nothing needs to be approximated."""
-
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, float]:
-        """The parameters by name."""
-
-    @property
-    @abstractmethod
-    def free_parameters(self) -> dict[str, FreeParameter]:
-        """The parameters to learn.
-
-        The noise of an answer is learnt with margins only: without them only its ratio to the
-        amplitude of the scores matters.
-        """
-
-    @abstractmethod
-    def replace(self, **parameters: float) -> Self:
-        """Return the same likelihood with other parameters."""
-
-    @abstractmethod
-    def without_flips(self) -> "Likelihood":
-        """Return the likelihood of answers that are all recorded as they were given."""
-
-    @abstractmethod
-    def score_deviation(self, margin_scale: float) -> float:
-        """Return the typical standard deviation of scores, given the size of the margins."""
-
-    @abstractmethod
-    def average(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> AverageLikelihood:
-        """Average the likelihood over s ~ N(mean, variance)."""
-
-    @abstractmethod
-    def gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> dict[str, FloatArray]:
-        """Return the derivative of every log Z in every parameter."""
-
-    @abstractmethod
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers."""
-
-    @abstractmethod
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse outcomes to which this likelihood gives no probability."""
-
-    @property
-    @abstractmethod
-    def link(self) -> Link:
-        """Which curve leads from a difference to a probability."""
-
-    def extra_noise_gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return the derivative of every log Z in ``outcomes.extra_noise``."""
-        return self.average(mean, variance, outcomes).noise_gradient
-
-    @property
-    def probit_noise(self) -> float:
-        """The variance of Gaussian noise with which answers are about as telling."""
-        return self.parameters["noise"] * (8.0 / pi if self.link == "logit" else 1.0)
-
-
 class NoiseLikelihood(Likelihood, ABC):
     """A log-concave likelihood with the noise as its only parameter."""
 
@@ -280,15 +130,6 @@ class NoiseLikelihood(Likelihood, ABC):
     def check(self, outcomes: Outcomes) -> None:
         """Refuse ties; a Gaussian tie is a margin of 0."""
         _refuse_ties(outcomes)
-
-
-class OrdinalLikelihood(Likelihood):
-    """A likelihood of wins and losses, with or without ties: what flips can be added to."""
-
-    @property
-    @abstractmethod
-    def n_outcomes(self) -> int:
-        """Number of answers that a comparison can have."""
 
 
 @storable
@@ -423,7 +264,7 @@ class ProbitWithTies(OrdinalLikelihood):
 
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(win), P(tie) and P(loss) of the first item, as columns."""
-        return _win_tie_loss(self, mean, variance)
+        return win_tie_loss(self, mean, variance)
 
     def check(self, outcomes: Outcomes) -> None:
         """Accept wins and ties."""
@@ -526,7 +367,7 @@ class Logistic(Likelihood):
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
         if self.base.n_outcomes == 3:
-            return _win_tie_loss(self, mean, variance)
+            return win_tie_loss(self, mean, variance)
         return np.exp(self.average(mean, variance).log_z)
 
     def check(self, outcomes: Outcomes) -> None:
@@ -638,7 +479,7 @@ class WithFlips(Likelihood):
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
         if self.base.n_outcomes == 3:
-            return _win_tie_loss(self, mean, variance)
+            return win_tie_loss(self, mean, variance)
         return np.exp(self.average(mean, variance).log_z)
 
     def check(self, outcomes: Outcomes) -> None:
@@ -705,10 +546,3 @@ class GaussianMargin(NoiseLikelihood):
     def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return P(the margin is positive)."""
         return Probit(self.noise).answer_probabilities(mean, variance)
-
-
-def _win_tie_loss(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the probabilities of the three outcomes as columns."""
-    win, loss = (likelihood.average(sign * mean, variance).log_z for sign in (1.0, -1.0))
-    tie = likelihood.average(mean, variance, TIE).log_z
-    return np.exp(np.stack([win, tie, loss], axis=1))

@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.rankers.gp.inference.likelihoods import AverageLikelihood, Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood import AverageLikelihood, Likelihood, Outcomes
 
 REACH = 8.5
 """Standard deviations on either side that an average takes in."""

@@ -17,7 +17,7 @@ from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihoods import Outcomes
+from rankwise.rankers.gp.inference.likelihood import Outcomes
 
 
 @storable
