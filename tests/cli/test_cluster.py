@@ -1,11 +1,11 @@
-"""``rankwise fit cluster``: files that the workers of a Dask cluster read themselves."""
+"""``--workers`` and ``--cluster``: files that the workers of a Dask cluster read themselves."""
 
 import sys
 
 import numpy as np
 import pytest
 
-from rankwise import RankRLS
+from rankwise import RankRLS, RankRLSCV
 from rankwise.io import write_table
 
 pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
@@ -24,36 +24,66 @@ def parts(folder):
 
 
 def test_workers_of_this_machine(fit, folder, parts):
-    report, ranker = fit("cluster", parts, "--workers", "1", "--alpha", "0.5")
+    report, ranker = fit("rls", parts, "--workers", "1", "--alpha", "0.5")
     expected = RankRLS(0.5).fit(folder.train.X, folder.train.y, qid=folder.train.qid)
     assert report["ranker"] == "RankRLS"
     np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-8)
 
 
-def test_the_cluster_of_a_scheduler(fit, parts):
+@pytest.fixture(scope="module")
+def address():
+    """The address of a scheduler with one worker."""
     from distributed import LocalCluster
 
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(processes=False, protocol="tcp", **options) as cluster:
-        address = cluster.scheduler_address
-        report, _ = fit("cluster", parts, "--cluster", address, "--alphas", "0.1,1")
+        yield cluster.scheduler_address
+
+
+def test_a_plain_fit_chooses_alpha_by_leaving_out_queries(fit, folder, parts, address):
+    report, ranker = fit(parts, "--cluster", address)
+    train = folder.train
+    expected = RankRLSCV(measure="NDCG @ 10").fit(train.X, train.y, qid=train.qid)
     assert report["selection"]["judged"] == "by leaving out each query in turn"
+    assert report["alpha"] == expected.alpha_
+    np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-8)
+
+
+def test_a_grid_of_rls(fit, parts, address):
+    report, _ = fit("rls", parts, "--cluster", address, "--alphas", "0.1,1")
+    assert report["selection"]["grid"] == [0.1, 1.0]
+
+
+def test_conjugate_gradients(fit, folder, parts, address):
+    report, ranker = fit("linear", parts, "--cluster", address, "--alpha", "0.5")
+    expected = RankRLS(0.5).fit(folder.train.X, folder.train.y, qid=folder.train.qid)
+    assert report["ranker"] == "LinearRankRLS"
+    np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-6)
+
+
+def test_a_grid_of_conjugate_gradients_is_judged_on_queries_held_out(fit, parts, address):
+    report, _ = fit("linear", parts, "--cluster", address, "--alphas", "0.1,1")
+    assert report["selection"]["judged"] == "on a tenth held out"
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("family", "options", "expected"),
     [
-        ([], "--workers or --cluster must be given"),
-        (["--workers", "1", "--cluster", "tcp://x"], "Only one of --workers and --cluster"),
-        (["--workers", "1", "--alpha", "1", "--alphas", "1,2"], "Only one of --alpha and --alphas"),
-        (["--workers", "1", "--validate", "validation.txt"], "--validate must not come with"),
+        ([], ["--cluster", "tcp://x"], "Only one of --workers and --cluster"),
+        ([], ["--validate", "validation.txt"], "--validate must not come with --workers"),
+        (["rls"], ["--kernel", "gaussian"], "--kernel gaussian must not come with --workers"),
+        (["rls"], ["--basis", "3"], "--basis must not come with --workers"),
+        (["rls"], ["--alpha", "1", "--alphas", "1,2"], "Only one of --alpha and --alphas"),
+        (["linear"], ["--stream"], "--stream must not come with --workers"),
+        (["linear"], ["--pairs", "pairs.csv"], "--pairs must not come with --workers"),
     ],
 )
-def test_refusals(refuse, parts, options, expected):
-    assert expected in refuse("fit", "cluster", parts, "-o", "new.model", *options)
+def test_refusals(refuse, parts, family, options, expected):
+    line = refuse("fit", *family, parts, "-o", "new.model", "--workers", "1", *options)
+    assert expected in line
 
 
 def test_without_distributed_the_extra_is_named(refuse, parts, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    line = refuse("fit", "cluster", parts, "-o", "new.model", "--workers", "1")
+    line = refuse("fit", parts, "-o", "new.model", "--workers", "1")
     assert "rankwise[distributed]" in line

@@ -24,7 +24,6 @@ from rankwise.cli.commands import (
     ExportCommand,
     Fit,
     FitAuto,
-    FitCluster,
     FitDORM,
     FitFactorization,
     FitKPCRank,
@@ -67,7 +66,6 @@ FAMILIES: dict[type, str] = {
     FitKPCRank: "kpcrank",
     FitDORM: "dorm",
     FitFactorization: "factorization",
-    FitCluster: "cluster",
 }
 JOBS: dict[type, str] = {
     Fit: "fits.fit",

@@ -9,7 +9,6 @@ import typer
 
 from rankwise.cli.options import (
     CHOICE,
-    CLUSTER,
     DIVERSE,
     GRID,
     ITERATION,
@@ -18,6 +17,7 @@ from rankwise.cli.options import (
     AlphaOption,
     AlphasOption,
     BasisOption,
+    ClusterOption,
     Coef0Option,
     CostOption,
     DataArgument,
@@ -41,6 +41,7 @@ from rankwise.cli.options import (
     TiesOption,
     TrainArgument,
     ValidateOption,
+    WorkersOption,
     YColumn,
     column_names,
 )
@@ -58,6 +59,19 @@ class FitCommand(ItemsCommand, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterCommand(FitCommand, ABC):
+    """A fit that the workers of a Dask cluster can do as well."""
+
+    workers: WorkersOption = None
+    cluster: ClusterOption = None
+
+    @property
+    def is_on_cluster(self) -> bool:
+        """Whether workers read the files."""
+        return self.workers is not None or self.cluster is not None
+
+
+@dataclass(frozen=True, kw_only=True)
 class KernelCommand(FitCommand, ABC):
     """A fit of functions of a kernel."""
 
@@ -69,12 +83,13 @@ class KernelCommand(FitCommand, ABC):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Fit(FitCommand):
+class Fit(ClusterCommand):
     """Find a good ranker for raw features, say how good it is, and save it.
 
     With queries, text or blanks it is AutoRanker: linear and kernel rankers and
     trees, added up where that is better by NDCG @ 10, and a value that no choice
     has seen. Otherwise, or with --validate, a linear RankRLS with the best alpha.
+    With --workers or --cluster that too, of files that Dask workers read themselves.
 
     For example: rankwise fit train.txt -o model
     """
@@ -99,7 +114,7 @@ class FitAuto(FitCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitRLS(KernelCommand):
+class FitRLS(KernelCommand, ClusterCommand):
     """Train RankRLS: least squares on differences of scores, in closed form.
 
     A grid of --alphas is judged by exact hold-outs of queries, pairs of items
@@ -120,7 +135,7 @@ class FitRLS(KernelCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitLinear(FitCommand):
+class FitLinear(ClusterCommand):
     """Train LinearRankRLS: conjugate gradients on large or sparse data, also larger than memory.
 
     A grid of --alphas is learned in one run and judged on the data of
@@ -201,48 +216,6 @@ class FitLinear(FitCommand):
             rich_help_panel="Larger than memory",
         ),
     ] = None
-    random_state: RandomStateOption = 0
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FitCluster(FitCommand):
-    """Train a linear RankRLS on a Dask cluster, from files that its workers read themselves.
-
-    Queries may run on from one file to the next. A grid of --alphas is judged
-    by leaving out each query in turn, with --many-features on a tenth of them.
-
-    For example: rankwise fit cluster "part-*.parquet" -o model --workers 4
-    """
-
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="NUMBER", help="Start so many processes on this machine.",
-            rich_help_panel=CLUSTER,
-        ),
-    ] = None  # fmt: skip
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Use the cluster of this scheduler, such as tcp://host:8786.",
-            rich_help_panel=CLUSTER,
-        ),
-    ] = None
-    many_features: Annotated[
-        bool,
-        typer.Option(
-            "--many-features",
-            help="Iterate, for more features than a few thousand; rows stay on the workers.",
-            rich_help_panel=CLUSTER,
-        ),
-    ] = False
-    alpha: AlphaOption = None
-    alphas: AlphasOption = None
-    cost: CostOption = "magnitude"
-    ties: TiesOption = "drop"
-    query_weight: QueryWeightOption = "items"
     random_state: RandomStateOption = 0
 
 

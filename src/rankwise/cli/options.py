@@ -190,6 +190,28 @@ GapOption = Annotated[
 ]
 
 
+# Cluster
+
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="NUMBER",
+        help="Start so many processes on this machine, which read the files of a pattern "
+        '("part-*.parquet") themselves; linear rankers only.',
+        rich_help_panel=CLUSTER,
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Use the Dask cluster of this scheduler, such as tcp://host:8786, in the same way.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+
+
 @final
 @dataclass(frozen=True)
 class DataLayout:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise.cli.commands import FitLinear
 from rankwise.cli.jobs.files import check_target, columns_chosen, read_validation, reading_options
+from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
@@ -21,6 +22,7 @@ from rankwise.cli.jobs.fits.training import (
 )
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.distributed.linear import DaskLinearRankRLS
 from rankwise.io.streams import open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
@@ -36,6 +38,9 @@ def run(command: FitLinear) -> None:
     """Fit for one alpha or for a grid in one run, save and report."""
     _refuse_idle_options(command)
     ranker = _ranker(command)
+    if command.is_on_cluster:
+        _fit_on_cluster(command, ranker)
+        return
     memory = parse_size(command.memory or DEFAULT_MEMORY)
     check_target(command.checkpoint)
     if command.stream:
@@ -119,6 +124,14 @@ def _fit_file(command: FitLinear, ranker: LinearRankRLS, memory: int) -> Fitted:
             command.train, memory=memory, cache_dir=command.cache_dir, **options, **validation
         )
     return _fitted(command, ranker)
+
+
+def _fit_on_cluster(command: FitLinear, ranker: LinearRankRLS) -> None:
+    """Fit where the rows are."""
+    given, known = ranker.get_params(), DaskLinearRankRLS().get_params()
+    there = DaskLinearRankRLS(**{name: given[name] for name in known if name in given})
+    idle = {"--pairs": command.pairs is not None, "--stream": command.stream}
+    fit_on_cluster(command, there, lambda found: _fitted(command, found), idle)
 
 
 def _fitted(command: FitLinear, ranker: LinearRankRLS) -> Fitted:

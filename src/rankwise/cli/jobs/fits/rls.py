@@ -6,6 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rankwise.cli.commands import FitCommand, FitRLS
+from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
@@ -19,10 +20,14 @@ from rankwise.cli.jobs.fits.training import (
     refuse_both,
     refuse_if,
 )
+from rankwise.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.measures.value import Measure
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.selection.judging import PAIR_MEASURES
+
+LEFT_OUT = "by leaving out each {} in turn"
+"""How exact hold-outs judge."""
 
 
 def run(command: FitRLS) -> None:
@@ -31,6 +36,9 @@ def run(command: FitRLS) -> None:
     refuse_beside_pairs(command)
     alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
     measure = measure_of(command, chooses=alphas is not None)
+    if command.is_on_cluster:
+        _fit_on_cluster(command, alphas, measure)
+        return
     ranker = RankRLS(
         1.0 if command.alpha is None else command.alpha,
         kernel=kernel_of(command),
@@ -78,8 +86,34 @@ def fit_best(
     known = set(RankRLSCV().get_params()) - {"alpha"}
     options = {name: value for name, value in ranker.get_params().items() if name in known}
     search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences)
-    judged = f"by leaving out each {unit} in turn"
-    return Fitted(search, "alpha", search.alpha_, search.path_, judged)
+    return Fitted(search, "alpha", search.alpha_, search.path_, LEFT_OUT.format(unit))
+
+
+def _fit_on_cluster(command: FitRLS, alphas: ArrayLike | None, measure: Measure | None) -> None:
+    """Fit where the rows are, with a linear kernel."""
+    idle = {
+        f"--kernel {command.kernel}": command.kernel != "linear",
+        "--basis": command.basis is not None,
+        "--pairs": command.pairs is not None,
+    }
+    options: dict[str, Any] = {
+        "cost": command.cost,
+        "ties": command.ties,
+        "query_weight": command.query_weight,
+    }
+    if alphas is None:
+        alpha = 1.0 if command.alpha is None else command.alpha
+        fit_on_cluster(
+            command, DaskRankRLS(alpha, **options), lambda r: Fitted(r, "alpha", r.alpha), idle
+        )
+        return
+    search = DaskRankRLSCV(alphas, measure=measure, **options)
+    fit_on_cluster(command, search, chosen_by_queries, idle)
+
+
+def chosen_by_queries(ranker: RankRLSCV) -> Fitted:
+    """Say that queries left out decided."""
+    return Fitted(ranker, "alpha", ranker.alpha_, ranker.path_, LEFT_OUT.format("query"))
 
 
 def _refuse_listwise(measure: Measure | None, unit: str) -> None:
