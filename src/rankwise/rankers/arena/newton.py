@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, final
+from typing import NamedTuple, Self, final
 
 import numpy as np
 from scipy.linalg import lapack
@@ -82,8 +82,8 @@ class Precision:
         """Return the solution for all columns of B, (n_items, n)."""
         if self.is_dense:
             return np.asarray(lapack.dpotrs(self.factor, B, lower=1)[0])
-        X, converged = _conjugate_gradients(self, B, tol)
-        return X if converged else self._sparse_solve(B)
+        found = conjugate_gradients(self, B, tol)
+        return found.X if found.converged else self._sparse_solve(B)
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:
         """Factorise the sparse matrix: for long chains, where its factor stays sparse."""
@@ -100,7 +100,14 @@ class Precision:
         return float(np.sum(1.0 / self.diagonal) + np.sum(signs * rest) / signs.shape[1])
 
 
-def _conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> tuple[FloatArray, bool]:
+class ScoresFound(NamedTuple):
+    """What conjugate gradients have found, and whether it is within the tolerance."""
+
+    X: FloatArray
+    converged: bool
+
+
+def conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> ScoresFound:
     """Solve for all columns together, preconditioned by the diagonal."""
     scale = 1.0 / H.diagonal[:, None]
     X = np.zeros_like(B)
@@ -109,7 +116,7 @@ def _conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> tuple[Float
     goal = tol**2 * np.maximum(rho, 1e-300)
     for _ in range(min(MAX_CG, 10 * len(B))):
         if (rho <= goal).all():
-            return X, True
+            return ScoresFound(X, converged=True)
         Q = H @ P
         step = rho / np.maximum(np.einsum("ij,ij->j", P, Q), 1e-300)
         X += step * P
@@ -119,7 +126,7 @@ def _conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> tuple[Float
         P *= new / np.maximum(rho, 1e-300)
         P += Z
         rho = new
-    return X, False
+    return ScoresFound(X, converged=False)
 
 
 @final
@@ -363,7 +370,13 @@ class ScoreSpread:
 
     @classmethod
     def of(
-        cls, model: ScoreModel, mode: Mode, rng: np.random.Generator, *, clustered: bool
+        cls,
+        model: ScoreModel,
+        mode: Mode,
+        rng: np.random.Generator,
+        *,
+        clustered: bool,
+        n_probes: int = N_PROBES,
     ) -> Self:
         """Compute it: exactly for few items, and otherwise from draws.
 
@@ -373,9 +386,9 @@ class ScoreSpread:
         H, root = mode.precision, model.noise_root(mode.f, mode.parameters, clustered=clustered)
         if H.is_dense:
             return cls._exact(mode, root, clustered=clustered)
-        n_probes = N_PROBES * (4 if clustered else 1)
-        z = rng.standard_normal((root.shape[1], n_probes))
-        own = rng.standard_normal((len(mode.f), n_probes)) / mode.deviation
+        n_draws = n_probes * (4 if clustered else 1)
+        z = rng.standard_normal((root.shape[1], n_draws))
+        own = rng.standard_normal((len(mode.f), n_draws)) / mode.deviation
         draws = H.solve(root @ z + own, 1e-2)
         if clustered:
             draws -= draws.mean(axis=0)
