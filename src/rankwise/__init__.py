@@ -31,7 +31,7 @@ _HOMES = {
     "rankwise.core.queries": ["Queries"],
     "rankwise.core.comparisons.choice_table": ["ChoiceTable"],
     "rankwise.core.comparisons.comparison_table": ["ComparisonTable"],
-    "rankwise.rankers.arena.judges": ["JudgeReport"],
+    "rankwise.rankers.judges": ["JudgeReport"],
     "rankwise.rankers.arena.rating": ["leaderboard", "suspect_answers"],
     "rankwise.rankers.leaderboard": ["Effect", "Leaderboard"],
     "rankwise.rankers.conditional.conditional_rank_rls": ["ConditionalRankRLS"],

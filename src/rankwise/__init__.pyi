@@ -54,7 +54,6 @@ from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
-from rankwise.rankers.arena.judges import JudgeReport as JudgeReport
 from rankwise.rankers.arena.rating import leaderboard as leaderboard
 from rankwise.rankers.arena.rating import suspect_answers as suspect_answers
 from rankwise.rankers.base import RankerPath as RankerPath
@@ -77,6 +76,7 @@ from rankwise.rankers.gp.average import LengthScaleAverage as LengthScaleAverage
 from rankwise.rankers.gp.average import average_over_length_scales as average_over_length_scales
 from rankwise.rankers.gp.preference_gp import PreferenceGP as PreferenceGP
 from rankwise.rankers.gp.questions import RankDistribution as RankDistribution
+from rankwise.rankers.judges import JudgeReport as JudgeReport
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank as KPCRank
 from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV as KPCRankCV
 from rankwise.rankers.leaderboard import Effect as Effect

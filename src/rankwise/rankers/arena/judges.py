@@ -12,22 +12,19 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.rankers.arena.cells import Answers, Cells, log_likelihoods
 from rankwise.rankers.arena.newton import Mode, fitted_scores
 from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.judges import (
+    USUAL_SPREAD,
+    JudgeReport,
+    careless_probability,
+    spread_between,
+)
 from rankwise.solve.iteration import StoppingRule
 
 JUDGE_RULE = StoppingRule(tol=1e-3, max_iter=60)
 """The tolerance is a bound on the change of the logarithms of reliability and width."""
 
-USUAL_SPREAD, SPREAD_WEIGHT = 0.5, 2.0
-"""Usual deviation of these logarithms between judges, and how many judges this counts like."""
-
-CARELESS_RATE = 0.05
-"""Share of judges that answer at random, or the wrong way round, before anything is known."""
-
 MAX_HALVINGS = 8
 """How often a step of a judge is halved."""
-
-N_GRID = 9
-"""Reliabilities over which a judge's answers are averaged."""
 
 
 @final
@@ -92,8 +89,8 @@ class Habits:
             log_reliability - log_reliability.mean(),
             log_width,
             np.sqrt(hh / determinant),
-            _spread(log_reliability, hh / determinant),
-            _spread(log_width - mean_width, gg / determinant),
+            spread_between(log_reliability, hh / determinant),
+            spread_between(log_width - mean_width, gg / determinant),
             mean_width,
         )
 
@@ -121,11 +118,6 @@ class Habits:
         """Return the largest change of a logarithm."""
         one = np.abs(self.log_reliability - other.log_reliability).max()
         return float(max(one, np.abs(self.log_width - other.log_width).max()))
-
-
-def _spread(values: FloatArray, variance: FloatArray) -> float:
-    total = float(np.sum(values**2 + variance)) + SPREAD_WEIGHT * USUAL_SPREAD**2
-    return float(np.sqrt(total / (len(values) + SPREAD_WEIGHT)))
 
 
 def fitted_judges(
@@ -161,69 +153,6 @@ def fitted_judges(
     return model, mode, habits
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class JudgeReport:
-    """Say what was learnt about each judge.
-
-    Parameters
-    ----------
-    names : (n_judges,)
-    n_answers : (n_judges,)
-        Weight of the answers.
-    tie_rate : (n_judges,)
-        Share of ties among them.
-    reliability, reliability_low, reliability_high : (n_judges,)
-        What a judge makes of a lead, relative to the others, and its 90 % interval.
-    width : (n_judges,)
-        Lead within which a judge ties, 0 where nobody does.
-    agreement : (n_judges,)
-        Share of the decided answers that agree with the order of the scores.
-    careless : (n_judges,)
-        Probability that the judge answers at random or the wrong way round.
-
-    Examples
-    --------
-    >>> from rankwise import leaderboard
-    >>> votes = {"winner": list("aaabbc") * 3, "loser": list("bbccca") * 3,
-    ...          "judge": ["x", "y", "z"] * 6}
-    >>> report = leaderboard(votes, judges=True).judges
-    >>> report.names.tolist(), report.n_answers.tolist()
-    (['x', 'y', 'z'], [6.0, 6.0, 6.0])
-    """
-
-    names: NDArray[Any]
-    n_answers: FloatArray
-    tie_rate: FloatArray
-    reliability: FloatArray
-    reliability_low: FloatArray
-    reliability_high: FloatArray
-    width: FloatArray
-    agreement: FloatArray
-    careless: FloatArray
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each judge, the most suspect first."""
-        order = np.argsort(-self.careless, kind="stable")
-        return [
-            {
-                "judge": _plain(self.names[at]),
-                "answers": float(self.n_answers[at]),
-                "tie_rate": float(self.tie_rate[at]),
-                "reliability": float(self.reliability[at]),
-                "low": float(self.reliability_low[at]),
-                "high": float(self.reliability_high[at]),
-                "agreement": float(self.agreement[at]),
-                "careless": float(self.careless[at]),
-            }
-            for at in order.tolist()
-        ]
-
-
-def _plain(name: Any) -> Any:
-    return name.item() if isinstance(name, np.generic) else name
-
-
 def judge_report(
     names: NDArray[Any], cells: Cells, model: PairedModel, mode: Mode, habits: Habits
 ) -> JudgeReport:
@@ -252,21 +181,10 @@ def judge_report(
 def _careless(
     cells: Cells, leads: FloatArray, habits: Habits, judge: IntArray, n_judges: int
 ) -> FloatArray:
-    """Compare a judge of usual reliability with one whose answers do not depend on the lead.
-
-    Reliabilities are averaged over their spread between judges; the other two hypotheses are
-    answers at random and reversed answers.
-    """
+    """Return the probability that each judge is careless."""
     width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
 
     def log_likelihood(reliability: float) -> FloatArray:
         return sum_by(judge, log_likelihoods(cells, reliability * leads, width), n_judges)
 
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
-    share = np.log(weights / weights.sum())[:, None]
-    grid = np.exp(habits.reliability_spread * nodes)
-    usual = np.logaddexp.reduce(share + [log_likelihood(a) for a in grid])
-    reverse = np.logaddexp.reduce(share + [log_likelihood(-a) for a in grid])
-    wrong = np.logaddexp(log_likelihood(0.0), reverse) + np.log(0.5 * CARELESS_RATE)
-    right = usual + np.log1p(-CARELESS_RATE)
-    return np.exp(wrong - np.logaddexp(wrong, right))
+    return careless_probability(log_likelihood, habits.reliability_spread)

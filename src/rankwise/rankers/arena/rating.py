@@ -19,7 +19,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.rankers.arena.cells import Cells
-from rankwise.rankers.arena.judges import JudgeReport, fitted_judges, judge_report
+from rankwise.rankers.arena.judges import fitted_judges, judge_report
 from rankwise.rankers.arena.newton import (
     LocalExpansion,
     Mode,
@@ -29,6 +29,7 @@ from rankwise.rankers.arena.newton import (
 )
 from rankwise.rankers.arena.paired import PairedModel
 from rankwise.rankers.base import generator
+from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
 
 
