@@ -37,7 +37,7 @@ from rankwise.rankers.gp.answers import (
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
-from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood import Likelihood
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.questions import (
     Balance,
@@ -711,7 +711,7 @@ class ProcessRanker(Ranker, ABC):
             mean[first] - mean[second],
             D[:, first] - D[:, second],
             comparisons.count[new],
-            Outcomes(comparisons.tied[new], comparisons.margin[new], np.zeros(n_new)),
+            comparisons.outcomes().take(new),
             posterior.likelihood,
         )
         return np.append(posterior.tau, tau), np.append(posterior.nu, nu)

@@ -1,6 +1,6 @@
 """Recorded comparisons, with repeats merged."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, final
 
@@ -11,6 +11,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
+from rankwise.rankers.gp.inference.likelihood import Outcomes
 
 
 @storable
@@ -32,6 +33,8 @@ class Comparisons:
         Whether the answer was "no preference".
     margin : (n_pairs,)
         The recorded difference of scores, or 1.
+    judge : (n_pairs,), optional
+        Who answered, counted from 1; 0 where it is not known, as everywhere when left out.
     """
 
     winner: IntArray
@@ -39,6 +42,7 @@ class Comparisons:
     count: FloatArray
     tied: BoolArray
     margin: FloatArray
+    judge: IntArray | None = None
 
     @classmethod
     def from_pairs(
@@ -48,6 +52,7 @@ class Comparisons:
         tied: ArrayLike | None = None,
         margin: ArrayLike | None = None,
         weight: ArrayLike | None = None,
+        judge: IntArray | None = None,
     ) -> Self:
         """Merge pairs of row numbers, winner first. Costs one sort.
 
@@ -56,6 +61,8 @@ class Comparisons:
         pairs : (n_pairs, 2)
         tied, margin, weight : (n_pairs,)
             What was recorded with each pair; a weight of k counts like k repeats.
+        judge : (n_pairs,), optional
+            Who answered, counted from 1; 0 where it is not known.
         """
         items = _as_pairs(pairs)
         n_pairs = len(items)
@@ -67,7 +74,8 @@ class Comparisons:
                 f"`weight` must be above 0: got {weights.min()}. Leave pairs without weight out."
             )
         items = np.where(is_tied[:, None], np.sort(items, axis=1), items)
-        return cls._merged(items[:, 0], items[:, 1], weights, is_tied, margins)
+        who = np.zeros(n_pairs, dtype=np.intp) if judge is None else judge
+        return cls._merged(items[:, 0], items[:, 1], weights, is_tied, margins, who)
 
     def extend(self, new: Self) -> Self:
         """Add comparisons: new counts for pairs already here, new pairs at the end."""
@@ -77,6 +85,7 @@ class Comparisons:
             np.append(self.count, new.count),
             np.append(self.tied, new.tied),
             np.append(self.margin, new.margin),
+            np.append(self.judges, new.judges),
         )
 
     def without(self, old: Self) -> tuple[Self, IntArray]:
@@ -100,11 +109,19 @@ class Comparisons:
         kept = np.flatnonzero(count > 1e-12 * self.count)
         if len(kept) == 0:
             raise NothingToLearnError("At least one answer must be left: got all of them.")
-        arrays = (self.winner, self.loser, count, self.tied, self.margin)
-        return type(self)(*(freeze(values[kept]) for values in arrays)), kept
+        left = replace(
+            self,
+            winner=freeze(self.winner[kept]),
+            loser=freeze(self.loser[kept]),
+            count=freeze(count[kept]),
+            tied=freeze(self.tied[kept]),
+            margin=freeze(self.margin[kept]),
+            judge=None if self.judge is None else freeze(self.judge[kept]),
+        )
+        return left, kept
 
-    def _keys(self) -> list[tuple[int, int, bool, float]]:
-        columns = (self.winner, self.loser, self.tied, self.margin)
+    def _keys(self) -> list[tuple[int, int, bool, float, int]]:
+        columns = (self.winner, self.loser, self.tied, self.margin, self.judges)
         return list(zip(*(values.tolist() for values in columns), strict=True))
 
     @classmethod
@@ -115,9 +132,10 @@ class Comparisons:
         weight: FloatArray,
         tied: BoolArray,
         margin: FloatArray,
+        judge: IntArray,
     ) -> Self:
-        order = np.lexsort((margin, tied, loser, winner))  # stable: equal rows stay in order
-        keys = [values[order] for values in (winner, loser, tied, margin)]
+        order = np.lexsort((judge, margin, tied, loser, winner))  # stable: equal rows stay in order
+        keys = [values[order] for values in (winner, loser, tied, margin, judge)]
         is_new = np.append(True, np.any([key[1:] != key[:-1] for key in keys], axis=0))
         group = np.empty(len(order), dtype=np.intp)
         group[order] = np.cumsum(is_new) - 1
@@ -125,8 +143,24 @@ class Comparisons:
         by_appearance = np.argsort(first)
         first = first[by_appearance]
         count = np.bincount(group, weights=weight)[by_appearance]
-        arrays = (winner[first], loser[first], count, tied[first], margin[first])
-        return cls(*map(freeze, arrays))
+        return cls(
+            freeze(winner[first]),
+            freeze(loser[first]),
+            freeze(count),
+            freeze(tied[first]),
+            freeze(margin[first]),
+            freeze(judge[first]) if judge.any() else None,
+        )
+
+    @property
+    def judges(self) -> IntArray:
+        """Who answered each comparison, 0 where it is not known."""
+        return np.zeros(self.n_pairs, dtype=np.intp) if self.judge is None else self.judge
+
+    def outcomes(self, extra_noise: FloatArray | None = None) -> Outcomes:
+        """Return what the likelihood needs to know, with noise that is not the answers' own."""
+        extra = np.zeros(self.n_pairs) if extra_noise is None else extra_noise
+        return Outcomes(self.tied, self.margin, extra, self.judges)
 
     @property
     def n_pairs(self) -> int:

@@ -197,14 +197,14 @@ class SitesOfAnswers:
         """
         tau, nu, count = self.tau, self.nu, self.count
         removed = np.minimum(count, 1.0)
-        cavity = _without_site(mean, variance, removed * tau, removed * nu)
+        cavity = without_site(mean, variance, removed * tau, removed * nu)
         average = _weighed_average(self.likelihood, removed, cavity, self.outcomes)
         whole = average.sites(*cavity, clip=clip)
         target = whole[0] / removed, whole[1] / removed
         repeated = np.flatnonzero(count > 1.0)
         if len(repeated) and self.likelihood.is_log_concave:
             old, c = (tau[repeated], nu[repeated]), count[repeated]
-            others = _without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
+            others = without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
             outcomes = self.outcomes.take(repeated)
             found = repeated_sites(self.likelihood, outcomes, c, *others, old)
             target[0][repeated], target[1][repeated] = found
@@ -268,7 +268,7 @@ def _weighed_gradient(
     return gradient, by_noise
 
 
-def _without_site(
+def without_site(
     mean: FloatArray, variance: FloatArray, tau: FloatArray, nu: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Divide the Gaussian N(mean, variance) by the site (tau, nu)."""
@@ -618,9 +618,7 @@ class LiveScores:
     def _settled(self) -> Self | None:
         """Move sites, block by block, until all match the moments of their answers."""
         count, damping, last = self.comparisons.count, 1.0, inf
-        outcomes = Outcomes(
-            self.comparisons.tied, self.comparisons.margin, np.zeros(self.comparisons.n_pairs)
-        )
+        outcomes = self.comparisons.outcomes()
         self.likelihood.check(outcomes)
         for _ in range(LIVE_ROUNDS):
             mean, variance = self._differences()

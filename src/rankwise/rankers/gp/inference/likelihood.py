@@ -1,7 +1,7 @@
 """What a likelihood of answers is: outcomes, averages over differences, free parameters."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Literal, Self, TypeAlias, final
 
@@ -23,15 +23,23 @@ class Outcomes:
         The recorded difference of scores; read by `GaussianMargin` only.
     extra_noise : (n_pairs,)
         Variance of the comparison that the prior's factor leaves out, added to the noise.
+    judge : (n_pairs,)
+        Who answered, counted from 1; 0 where it is not known. Read by `ByJudge` only.
+    width_factor : (n_pairs,)
+        What the width of ties is multiplied with.
     """
 
     tied: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
     margin: FloatArray = field(default_factory=lambda: np.zeros(1))
     extra_noise: FloatArray = field(default_factory=lambda: np.zeros(1))
+    judge: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.intp))
+    width_factor: FloatArray = field(default_factory=lambda: np.ones(1))
 
     def take(self, rows: IntArray) -> Self:
-        """Keep the given comparisons."""
-        return type(self)(self.tied[rows], self.margin[rows], self.extra_noise[rows])
+        """Keep the given comparisons; what is the same for all of them stays one number."""
+        names = ("tied", "margin", "extra_noise", "judge", "width_factor")
+        values = {name: getattr(self, name) for name in names}
+        return type(self)(**{k: v if len(v) == 1 else v[rows] for k, v in values.items()})
 
 
 Link: TypeAlias = Literal["probit", "logit"]
@@ -146,12 +154,21 @@ class Likelihood(ABC):
         """Return the derivative of every log Z in every parameter."""
 
     @abstractmethod
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers."""
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers.
+
+        Of ``outcomes`` only who answers is read.
+        """
 
     @abstractmethod
     def check(self, outcomes: Outcomes) -> None:
         """Refuse outcomes to which this likelihood gives no probability."""
+
+    @abstractmethod
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return from where on s decides an answer, so many deviations of the noise away."""
 
     @property
     @abstractmethod
@@ -179,8 +196,11 @@ class OrdinalLikelihood(Likelihood):
         """Number of answers that a comparison can have."""
 
 
-def win_tie_loss(likelihood: Likelihood, mean: FloatArray, variance: FloatArray) -> FloatArray:
+def win_tie_loss(
+    likelihood: Likelihood, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
+) -> FloatArray:
     """Return the probabilities of the three outcomes as columns."""
-    win, loss = (likelihood.average(sign * mean, variance).log_z for sign in (1.0, -1.0))
-    tie = likelihood.average(mean, variance, TIE).log_z
+    decided, undecided = (replace(outcomes, tied=np.array([tied])) for tied in (False, True))
+    win, loss = (likelihood.average(sign * mean, variance, decided).log_z for sign in (1.0, -1.0))
+    tie = likelihood.average(mean, variance, undecided).log_z
     return np.exp(np.stack([win, tie, loss], axis=1))

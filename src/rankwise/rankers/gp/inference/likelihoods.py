@@ -57,7 +57,7 @@ def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> Av
 
 
 def average_tie(
-    mean: FloatArray, noise: FloatArray, variance: FloatArray, width: float
+    mean: FloatArray, noise: FloatArray, variance: FloatArray, width: FloatArray
 ) -> tuple[AverageLikelihood, FloatArray]:
     """Average P(|s + e| < width), e ~ N(0, noise); the second is d log Z / d width."""
     total = noise + variance
@@ -131,6 +131,10 @@ class NoiseLikelihood(Likelihood, ABC):
         """Refuse ties; a Gaussian tie is a margin of 0."""
         _refuse_ties(outcomes)
 
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return so many deviations of the noise."""
+        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
+
 
 @storable
 @final
@@ -173,9 +177,11 @@ class Probit(NoiseLikelihood, OrdinalLikelihood):
         """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
         return average_win(mean, self.noise + outcomes.extra_noise, variance)
 
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
         """Return P(first wins)."""
-        return np.exp(self.average(mean, variance).log_z)
+        return np.exp(self.average(mean, variance, outcomes).log_z)
 
 
 @storable
@@ -237,12 +243,12 @@ class ProbitWithTies(OrdinalLikelihood):
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> AverageLikelihood:
         """Return log Phi((m - width) / S) for wins, log P(|m + S e| < width) for ties."""
-        noise = self.noise + outcomes.extra_noise
-        win = average_win(mean - self.tie_width, noise, variance)
+        noise, width = self.noise + outcomes.extra_noise, self.tie_width * outcomes.width_factor
+        win = average_win(mean - width, noise, variance)
         tied = outcomes.tied
         if not tied.any():
             return win
-        tie = average_tie(mean, noise, variance, self.tie_width)[0]
+        tie = average_tie(mean, noise, variance, width)[0]
         return AverageLikelihood(
             np.where(tied, tie.log_z, win.log_z),
             np.where(tied, tie.slope, win.slope),
@@ -255,19 +261,27 @@ class ProbitWithTies(OrdinalLikelihood):
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the width and in the noise."""
         average = self.average(mean, variance, outcomes)
-        noise = self.noise + outcomes.extra_noise
-        of_ties = average_tie(mean, noise, variance, self.tie_width)[1]
+        noise, width = self.noise + outcomes.extra_noise, self.tie_width * outcomes.width_factor
+        of_ties = average_tie(mean, noise, variance, width)[1]
+        by_width = np.where(outcomes.tied, of_ties, -average.slope)
         return {
-            "tie_width": np.where(outcomes.tied, of_ties, -average.slope),
+            "tie_width": outcomes.width_factor * by_width,
             "noise": average.noise_gradient,
         }
 
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
         """Return P(win), P(tie) and P(loss) of the first item, as columns."""
-        return win_tie_loss(self, mean, variance)
+        return win_tie_loss(self, mean, variance, outcomes)
 
     def check(self, outcomes: Outcomes) -> None:
         """Accept wins and ties."""
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return the width, and so many deviations of the noise."""
+        noise = self.noise + outcomes.extra_noise
+        return np.asarray(self.tie_width * outcomes.width_factor + deviations * np.sqrt(noise))
 
 
 N_SCALES = 20
@@ -364,15 +378,21 @@ class Logistic(Likelihood):
                 gradient[name] += w * values * (factor if name == "noise" else 1.0)
         return gradient
 
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
         """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
         if self.base.n_outcomes == 3:
-            return win_tie_loss(self, mean, variance)
-        return np.exp(self.average(mean, variance).log_z)
+            return win_tie_loss(self, mean, variance, outcomes)
+        return np.exp(self.average(mean, variance, outcomes).log_z)
 
     def check(self, outcomes: Outcomes) -> None:
         """Accept what the base accepts."""
         self.base.check(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
 
     def _bases(self) -> list[Probit | ProbitWithTies]:
         """Return the base with the noise of every scale."""
@@ -476,15 +496,21 @@ class WithFlips(Likelihood):
         of_base = {name: share * inner[name] + flipped * opposite[name] for name in inner}
         return {"flip_rate": np.where(outcomes.tied, 0.0, by_rate)} | of_base
 
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
         """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
         if self.base.n_outcomes == 3:
-            return win_tie_loss(self, mean, variance)
-        return np.exp(self.average(mean, variance).log_z)
+            return win_tie_loss(self, mean, variance, outcomes)
+        return np.exp(self.average(mean, variance, outcomes).log_z)
 
     def check(self, outcomes: Outcomes) -> None:
         """Accept what the base accepts."""
         self.base.check(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
 
     def _both(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
@@ -543,6 +569,8 @@ class GaussianMargin(NoiseLikelihood):
         log_z = 0.5 * (np.log(curvature) - log(2.0 * pi) - slope * (outcomes.margin - mean))
         return AverageLikelihood(log_z, slope, curvature, noise * curvature)
 
-    def answer_probabilities(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
         """Return P(the margin is positive)."""
-        return Probit(self.noise).answer_probabilities(mean, variance)
+        return Probit(self.noise).answer_probabilities(mean, variance, outcomes)

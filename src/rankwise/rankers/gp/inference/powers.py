@@ -91,9 +91,8 @@ class PoweredLikelihood:
     ) -> tuple[FloatArray, FloatArray, FloatArray, Outcomes]:
         """Return nodes in units of the deviation, their probabilities, log Z, and the outcomes."""
         m, std = mean[rows, None], np.sqrt(variance[rows, None])
-        parameters = self.likelihood.parameters
-        noise = parameters["noise"] + np.broadcast_to(self.outcomes.extra_noise, mean.shape)[rows]
-        zone = parameters.get("tie_width", 0.0) + REACH * np.sqrt(noise)[:, None]
+        reach = self.likelihood.step_reach(REACH, self.outcomes)
+        zone = np.broadcast_to(reach, mean.shape)[rows, None]
         t, width = _nodes(np.concatenate([-zone, 0.0 * zone, zone], 1), m, std)
         places = np.repeat(np.arange(len(self.power))[rows], t.shape[1])
         outcomes = self.outcomes.take(places)

@@ -74,7 +74,7 @@ class Prior:
     @property
     def outcomes(self) -> Outcomes:
         """What the likelihood needs to know about the comparisons."""
-        return Outcomes(self.comparisons.tied, self.comparisons.margin, self.extra_noise)
+        return self.comparisons.outcomes(self.extra_noise)
 
     def project(self, K_cross: FloatArray) -> FloatArray:
         """Return the (rank, n) features V of new items: their scores are V'w and a remainder.
