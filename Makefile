@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 CASES ?= 1000000
+SEED ?= 0
 
 .PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench experiments experiment clean
 
@@ -64,8 +65,8 @@ test-oldest: .venv-oldest/.test  ## run the tests with the oldest versions that 
 test-newest: .venv-newest/.test  ## run the tests with the newest versions there are
 	.venv-newest/bin/python -m pytest -q -n $(WORKERS) -m "not browser" tests
 
-fuzz: $(VENV)/.test  ## try a million model files, data files, calls, predictions: make fuzz CASES=...
-	RANKWISE_FUZZ=$(CASES) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz tests/core/test_soak.py
+fuzz: $(VENV)/.test  ## try a million model files, data files, calls, predictions: make fuzz CASES=... SEED=...
+	RANKWISE_FUZZ=$(CASES) RANKWISE_FUZZ_SEED=$(SEED) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz tests/core/test_soak.py
 
 check: format lint types imports docs test  ## everything that must be green on main
 

@@ -50,6 +50,7 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         (("fit", "train.txt", "-o", "no/model"), "The folder of no/model must exist: there is no"),
         ((*FIT, "--alpha", "-1"), "--alpha must be a finite number above 0: got -1"),
         ((*FIT, "--alpha", "1", "--alphas", "1,2"), "Only one of --alpha and --alphas"),
+        ((*FIT, "--alphas", "1:9:99999999"), "--alphas must ask for at most 10,000 values"),
         ((*FIT, "--kernel", "linear", "--gamma", "1"), "--gamma must belong to the kernel: linear"),
         ((*FIT, "--kernel", "gaussian", "--degree", "2"), "gaussian has no degree"),
         ((*FIT, "--kernel", "gaussian", "--gamma", "0"), "--gamma must be a finite number above 0"),

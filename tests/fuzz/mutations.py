@@ -8,6 +8,15 @@ import numpy as np
 N_CASES = int(os.environ.get("RANKWISE_FUZZ", "0"))
 """Number of cases of each fuzz test; 0 for the few that the tests run."""
 
+SEED = int(os.environ.get("RANKWISE_FUZZ_SEED", "0"))
+"""Other seeds draw other cases."""
+
+
+def seeded_rng(*parts):
+    """Return a generator that depends on the seed, the number of cases and ``parts``."""
+    return np.random.default_rng([SEED, N_CASES, *parts])
+
+
 PLAIN = [
     None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -0.5, 1e308, float("nan"),
     float("inf"), "", "a", "x" * 300, "array/0", "array/99", "linear", "NDCG @ 10", [], {},

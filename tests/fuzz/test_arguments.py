@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwise
-from fuzz.mutations import N_CASES
+from fuzz.mutations import N_CASES, seeded_rng
 from problems import problem
 from rankwise import (
     DORM,
@@ -147,7 +147,7 @@ def one_change(given, others, rng):
 def test_odd_arguments_give_a_result_or_say_what_to_pass(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some arguments are paths
     call, given, others = TARGETS[name]
-    rng = np.random.default_rng(N_CASES)
+    rng = seeded_rng()
     refused = 0
     if name != "load":
         call(**given)

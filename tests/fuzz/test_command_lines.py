@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fuzz.mutations import N_CASES
+from fuzz.mutations import N_CASES, seeded_rng
 from problems import problem
 from rankwise.cli.app import app
 from rankwise.io import write_svmlight, write_table
@@ -92,7 +92,7 @@ def command_line(rng):
 @pytest.mark.parametrize("seed", range(10))
 def test_any_command_line_ends_with_a_result_or_a_line(seed, files, monkeypatch):
     monkeypatch.chdir(files)
-    rng = np.random.default_rng([N_CASES, seed])
+    rng = seeded_rng(seed)
     runner = CliRunner()
     assert runner.invoke(app, ["fit", "rls", "train.txt", "-o", "m.model"]).exit_code == 0
     kept = {name: (files / name).read_bytes() for name in ("train.txt", "pairs.csv")}

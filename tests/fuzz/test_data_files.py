@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from fuzz.mutations import N_CASES, mutated_text
+from fuzz.mutations import N_CASES, mutated_text, seeded_rng
 from problems import problem
 from rankwise import DataFileError, NothingToLearnError
 from rankwise.io import (
@@ -92,7 +92,7 @@ def test_damaged_files_are_refused_or_read(name, tmp_path):
     write(path)
     text = path.read_bytes()
     read(path)
-    rng = np.random.default_rng(N_CASES)
+    rng = seeded_rng()
     refused = 0
     for _ in range(CASES):
         path.write_bytes(mutated_text(text, rng))
@@ -113,7 +113,7 @@ def test_damaged_compressed_files_are_refused(name, tmp_path):
     write(tmp_path / file)
     packed = gzip.compress((tmp_path / file).read_bytes())
     path = tmp_path / f"{file}.gz"
-    rng = np.random.default_rng(1)
+    rng = seeded_rng(1)
     for _ in range(200):
         at = rng.integers(len(packed))
         path.write_bytes(packed[:at] + bytes([rng.integers(256)]) + packed[at + 1 :])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fuzz.mutations import N_CASES, mutated_arrays, mutated_document
+from fuzz.mutations import N_CASES, mutated_arrays, mutated_document, seeded_rng
 from problems import problem
 from rankwise import (
     DORM,
@@ -78,7 +78,7 @@ def test_crafted_files_are_refused_or_work(name, tmp_path):
         ranker = RANKERS[name]()
     ranker.save(tmp_path / "m")
     metadata, arrays = read_model(tmp_path / "m")
-    rng = np.random.default_rng(N_CASES)
+    rng = seeded_rng()
     refused = 0
     for case in range(CASES):
         document, contents = metadata, arrays

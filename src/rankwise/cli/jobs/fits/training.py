@@ -223,18 +223,27 @@ def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
     return parse_measure(command.measure)
 
 
+LARGEST_GRID = 10_000
+"""The largest number of values of a grid; more is a slip of the finger."""
+
+
 def parse_grid(text: str, option: str) -> FloatArray:
     """Return the values of a grid such as ``0.1,1,10`` or ``1e-3:1e3:7``."""
     try:
         if ":" not in text:
             return np.array([float(part) for part in text.split(",")])
         first, last, number = text.split(":")
-        return _geometric(float(first), float(last), int(number))
+        grid = _geometric(float(first), float(last), min(int(number), LARGEST_GRID + 1))
     except ValueError:
         raise InvalidInputError(
             f"{option} must read like 0.1,1,10 or like 1e-3:1e3:7 (first:last:number, all above "
             f"0): got {text!r}."
         ) from None
+    refuse_if(
+        len(grid) > LARGEST_GRID,
+        f"{option} must ask for at most {LARGEST_GRID:,} values: got {text!r}.",
+    )
+    return grid
 
 
 def _geometric(first: float, last: float, number: int) -> FloatArray:
