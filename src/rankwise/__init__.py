@@ -27,6 +27,7 @@ _HOMES = {
         "SeenQueriesWarning",
     ],
     "rankwise.export.export_ranker": ["ExportCheck", "export_ranker"],
+    "rankwise.export.skl2onnx_converter": ["register_skl2onnx"],
     "rankwise.graph.preference_graph": ["PreferenceGraph"],
     "rankwise.core.queries": ["Queries"],
     "rankwise.core.comparisons.choice_table": ["ChoiceTable"],

@@ -19,6 +19,7 @@ from rankwise.core.errors import SeenQueriesWarning as SeenQueriesWarning
 from rankwise.core.queries import Queries as Queries
 from rankwise.export.export_ranker import ExportCheck as ExportCheck
 from rankwise.export.export_ranker import export_ranker as export_ranker
+from rankwise.export.skl2onnx_converter import register_skl2onnx as register_skl2onnx
 from rankwise.features.covariances import SquaredExponential as SquaredExponential
 from rankwise.features.kernels import Gaussian as Gaussian
 from rankwise.features.kernels import Kernel as Kernel

@@ -18,7 +18,7 @@ from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polyn
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 
-OPSET, ML_OPSET, IR_VERSION = 17, 4, 8
+OPSET, ML_OPSET, IR_VERSION = 18, 4, 8
 ML_DOMAIN, TEXT = "ai.onnx.ml", 8
 FLOAT_TYPES: dict[Any, int] = {np.float32: 1, np.float64: 11}
 
@@ -247,9 +247,13 @@ class GraphWriter:
         """Subtract and divide, feature by feature."""
         return self.node("Div", [self.node("Sub", [rows, self.array(shift)]), self.array(scale)])
 
+    def reduced(self, op: str, matrix: str, axis: int, *, keepdims: int = 1) -> str:
+        """Reduce along an axis."""
+        return self.node(op, [matrix, self.array([axis], np.int64)], keepdims=keepdims)
+
     def sums(self, matrix: str, axis: int = 1) -> str:
         """Sum along an axis."""
-        return self.node("ReduceSum", [matrix, self.array([axis], np.int64)], keepdims=0)
+        return self.reduced("ReduceSum", matrix, axis, keepdims=0)
 
     @singledispatchmethod
     def kernel(self, kernel: Kernel, rows: str, others: FloatArray) -> str:  # noqa: ARG002
@@ -275,7 +279,7 @@ class GraphWriter:
             return K
         spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
         equal = self.floats(self.node("Equal", [spread, self.array(others)]))
-        same = self.node("ReduceMin", [equal], axes=[2], keepdims=0)
+        same = self.reduced("ReduceMin", equal, 2, keepdims=0)
         effect = np.full(len(others), (kernel.amplitude * kernel.item_effect) ** 2)
         return self.node("Add", [K, self.node("Mul", [same, self.array(effect)])])
 

@@ -200,19 +200,19 @@ def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
         scale = graph.node("Where", [_positive(graph, spread), spread, whole])
         is_known = _positive(graph, scale)
     elif step.scale == "standard":
-        shift = graph.node("ReduceMean", [rows], axes=[0], keepdims=1)
+        shift = graph.reduced("ReduceMean", rows, 0)
         moved = graph.node("Sub", [rows, shift])
         squares = graph.node("Mul", [moved, moved])
-        scale = graph.node("Sqrt", [graph.node("ReduceMean", [squares], axes=[0], keepdims=1)])
+        scale = graph.node("Sqrt", [graph.reduced("ReduceMean", squares, 0)])
         least = graph.node("Mul", [graph.node("Abs", [shift]), graph.array([1e-12])])
         is_known = graph.node("Greater", [scale, least])
     elif step.scale == "max_abs":
         shift = graph.array([0.0])
-        scale = graph.node("ReduceMax", [graph.node("Abs", [rows])], axes=[0], keepdims=1)
+        scale = graph.reduced("ReduceMax", graph.node("Abs", [rows]), 0)
         is_known = _positive(graph, scale)
     else:
-        shift = graph.node("ReduceMin", [rows], axes=[0], keepdims=1)
-        high = graph.node("ReduceMax", [rows], axes=[0], keepdims=1)
+        shift = graph.reduced("ReduceMin", rows, 0)
+        high = graph.reduced("ReduceMax", rows, 0)
         scale = graph.node("Sub", [high, shift])
         is_known = _positive(graph, scale)
     divisor = graph.node("Where", [is_known, scale, graph.array([1.0])])
@@ -253,7 +253,7 @@ def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
     if step.filling == "mean":
         count = _count_known(graph, blank)
         known = graph.node("Where", [blank, graph.array([0.0]), rows])
-        total = graph.node("ReduceSum", [known, graph.array([0], np.int64)], keepdims=1)
+        total = graph.reduced("ReduceSum", known, 0)
         of_query = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
     else:
         ordered, count = _sorted_rows(graph, rows)
@@ -298,7 +298,7 @@ def _positive(graph: GraphWriter, values: str) -> str:
 
 def _count_known(graph: GraphWriter, blank: str) -> str:
     known = graph.floats(graph.node("Not", [blank]))
-    return graph.node("ReduceSum", [known, graph.array([0], np.int64)], keepdims=1)
+    return graph.reduced("ReduceSum", known, 0)
 
 
 def _sorted_rows(graph: GraphWriter, rows: str) -> tuple[str, str]:
