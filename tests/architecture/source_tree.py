@@ -110,10 +110,14 @@ def _lazy_homes(package: Module) -> Iterator[tuple[str, str]]:
 def loaded_by_name() -> set[str]:
     """Return the modules that `import_module` is asked for with a name put together at run time.
 
-    Their last part is a string of the module that asks, as in a table of commands.
+    Their last part is a string of the module that asks, as in a table of commands; or a module
+    hands its own name to a library that will import it.
     """
     found = set()
     for module in MODULES.values():
+        handed = [word for call in module.nodes(ast.Call) for word in call.keywords]
+        if any(ast.unparse(word.value) == "__name__" for word in handed):
+            found.add(module.name)
         words = {n.value for n in module.nodes(ast.Constant) if isinstance(n.value, str)}
         for call in module.nodes(ast.Call):
             if ast.unparse(call.func) == "import_module" and isinstance(
