@@ -512,6 +512,24 @@ def test_ties_alone_can_be_added_and_forgotten():
     assert named.forget([("ann", "bob")]).leaderboard().answers.sum() == 4
 
 
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "logistic"])
+def test_first_ties_in_update_equal_a_fit_with_all_answers(likelihood):
+    options = {"likelihood": likelihood, "tie_width": 0.6}
+    ranker = fixed(**options).fit(X, pairs=PAIRS).update(tied=TIED)
+    again = fixed(**options).fit(X, pairs=PAIRS, tied=TIED)
+    assert ranker.likelihood_ == again.likelihood_
+    np.testing.assert_allclose(ranker.predict(X), again.predict(X), atol=1e-5)
+
+
+def test_ties_alone_make_items_equal():
+    ranker = fixed(tie_width=0.6).fit(X, pairs=np.zeros((0, 2), int), tied=TIED)
+    ends = X[np.ravel(TIED)]
+    np.testing.assert_allclose(ranker.predict(ends), 0.0, atol=1e-8)
+    named = PreferenceGP().fit(pairs=[("a", "b", "tie"), ("b", "c", "tie")])
+    np.testing.assert_allclose(named.predict(["a", "b", "c"]), 0.0, atol=1e-8)
+    assert named.update([("a", "c")]).rank(["a", "b", "c"])[0] == 0
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
@@ -700,10 +718,6 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, np.arange(12), qid=[1]), "X has 12 rows, qid has 1"),
         (lambda: fixed().fit(X, np.ones(12)), "at least one preference"),
         (lambda: fixed(ties="keep").fit(X, np.ones(12)), "at least one preference"),
-        (
-            lambda: fixed().fit(X, pairs=PAIRS).update(PAIRS, tied=TIED),
-            "`update` takes ties after a `fit` with ties only",
-        ),
         (
             lambda: fixed().fit(X, pairs=PAIRS).predict(X, return_std=True, return_cov=True),
             "either `std` or `cov`",

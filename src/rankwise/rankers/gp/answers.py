@@ -254,6 +254,8 @@ def recorded_comparisons(
     """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
     pairs, margin, weight = data.comparisons
     kept = weight > 0.0
+    if tied is not None and not kept.any():
+        return tied_comparisons(tied, items, likelihood, tied_weight)
     won = Comparisons.from_pairs(
         items.merged(pairs[kept]), margin=margin[kept], weight=weight[kept]
     )

@@ -352,7 +352,12 @@ class PreferenceGP(ProcessRanker):
         given = dict(answers.arguments)
         tied, tied_weight = given.pop("tied"), given.pop("tied_weight")
         refuse_unread(tied, given["pair_margin"], given["pairs"], self.likelihood, tied_weight)
+        only_ties = tied is not None and np.size(given["pairs"]) == 0
+        if only_ties:
+            given = {"pairs": tied}
         data = TrainingData.of(len(X), y, qid, sample_weight, **given)
+        if only_ties:
+            data = data.without_pairs(np.arange(len(data.comparisons[0])))
         rng = generator(self.random_state)
         items = self._items(X, is_scored=data.is_scored)
         self.shown_ = None

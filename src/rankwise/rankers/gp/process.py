@@ -29,6 +29,7 @@ from rankwise.rankers.gp.answers import (
     NamedAnswers,
     ShownItems,
     are_positions,
+    choose_likelihood,
     recorded_comparisons,
     refuse_unread,
     shown_comparisons,
@@ -90,6 +91,8 @@ class ProcessRanker(Ranker, ABC):
     likelihood: LikelihoodName
     method: Approximation
     device: str | None
+    flip_rate: float
+    tie_width: float
     kernel_: ParametricKernel
     likelihood_: Likelihood
     posterior_: Posterior
@@ -492,16 +495,14 @@ class ProcessRanker(Ranker, ABC):
         pairs, tied, tied_weight, pair_margin, pair_weight
             As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
             the answers. Covariates are those of `fit`; where none are given they are 0, and the
-            first of named comparisons was shown first.
+            first of named comparisons was shown first. After a fit without ties, the width within
+            which items tie is `tie_width` until the next fit.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
         new = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
-            raise InvalidInputError(
-                "`update` takes ties after a `fit` with ties only, which learns how close items "
-                "must be to tie. Call `fit` with all answers."
-            )
+            return self._admit_ties(new)
         live = self._live_scores()
         live = None if live is None else live.extended(new)
         if live is None:
@@ -511,6 +512,15 @@ class ProcessRanker(Ranker, ABC):
         for name in FOLLOWING:
             self.__dict__.pop(name, None)
         return self
+
+    def _admit_ties(self, new: Comparisons) -> Self:
+        """Add the first ties: how close items tie is not learnt before the next fit."""
+        comparisons, known = self._recorded.extend(new), self.likelihood_.parameters
+        likelihood = choose_likelihood(
+            self.likelihood, comparisons, known["noise"], self.flip_rate, self.tie_width
+        )
+        self.likelihood_ = likelihood.replace(**known)
+        return self._condition(self._inference(comparisons), None)
 
     def forget(
         self,
