@@ -29,6 +29,7 @@ TABLES = {
     "dorm_training": "Training by direct optimisation",
     "measures": "Measures",
     "whole_calls": "Whole calls, in CPU seconds",
+    "transformers": "Features inside queries, in CPU seconds",
     "io": "Files",
     "first_fits": "First fits after an install, in CPU seconds",
     "ask": "Asking in a browser",

@@ -21,6 +21,7 @@ from rankwise import (
     WithinQueryRanks,
     WithinQueryScaler,
 )
+from rankwise.transformers import columns
 
 SCALES = ("min_max", "standard", "robust", "max_abs")
 EXAMPLES = [
@@ -222,3 +223,30 @@ def test_other_estimators_are_not_saved(tmp_path):
 def test_a_pipeline_ends_in_a_ranker():
     with pytest.raises(InvalidInputError, match="must end in a ranker"):
         RankerPipeline([WithinQueryScaler()]).fit(np.eye(3), [0, 1, 2])
+
+
+def test_large_queries_are_ranked_by_some_features_at_a_time(monkeypatch):
+    monkeypatch.setattr(columns, "BLOCK", 16)
+    X, _, qid = awkward()
+    found = WithinQueryRanks().fit_transform(X, qid=qid)
+    np.testing.assert_allclose(found, reference.ranks_within_queries(X, qid), atol=1e-12)
+    robust = WithinQueryScaler("robust").fit_transform(X, qid=qid)
+    np.testing.assert_allclose(robust, reference.scaled_within_queries(X, qid, "robust"), atol=1e-9)
+
+
+def test_equal_values_of_different_types_are_different_categories():
+    X = np.array([[1], [1.0], [True], [None], ["1"]], dtype=object)
+    encoder = WithinQueryEncoder(columns=[0]).fit(X, np.arange(5.0))
+    assert encoder.categories_[0].tolist() == ["\x00blank", "1", "1.0", "True"]
+
+
+def test_training_rows_are_encoded_by_other_queries():
+    """As refits on the other fifths would do it."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(12), 4)
+    X, y = rng.choice(["a", "b", "c"], (48, 1)).astype(object), rng.normal(size=48)
+    found = WithinQueryEncoder().fit_transform(X, y, qid)
+    for part in range(5):
+        rows = qid % 5 == part
+        others = WithinQueryEncoder().fit(X[~rows], y[~rows], qid[~rows])
+        np.testing.assert_allclose(found[rows], others.transform(X[rows], qid[rows]))

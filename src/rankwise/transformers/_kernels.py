@@ -53,49 +53,89 @@ def shift_and_scale(
 
 
 @njit(cache=True, nogil=True)
-def gather_column(X: FloatArray, item: IntArray, j: int, keys: FloatArray) -> None:
-    """Copy a feature in the order of the items; NaN becomes infinity, which sorts last."""
-    for p in range(len(item)):
-        x = X[np.uint64(item[p]), j]
-        keys[p] = x if x == x else np.inf
+def fill_blanks(X: FloatArray, query: IntArray, filling: FloatArray) -> None:
+    """Replace each NaN by what its query and feature have, (n_queries, n_features)."""
+    for i in range(X.shape[0]):
+        q = np.uint64(query[i])
+        for j in range(X.shape[1]):
+            if X[i, j] != X[i, j]:
+                X[i, j] = filling[q, j]
 
 
 @njit(cache=True, nogil=True)
-def rank_column(
-    keys: FloatArray, order: IntArray, item: IntArray, starts: IntArray, j: int, out: FloatArray
+def gather_block(
+    X: FloatArray,
+    order: IntArray,
+    starts: IntArray,
+    queries: IntArray,
+    feature: int,
+    keys: FloatArray,
 ) -> None:
-    """Write ranks from 0 to 1, the mean of ties, for keys that are sorted inside each query."""
-    for q in range(len(starts) - 1):
-        begin, end = starts[q], starts[q + 1]
-        known = end
-        while known > begin and keys[known - 1] == np.inf:
-            known -= 1
-            out[np.uint64(item[order[known]]), j] = np.nan
-        last = known - begin - 1
-        p = begin
-        while p < known:
-            r = p
-            while r + 1 < known and keys[r + 1] == keys[p]:
-                r += 1
-            rank = 0.5 if last == 0 else (0.5 * (p + r) - begin) / last
-            for k in range(p, r + 1):
-                out[np.uint64(item[order[k]]), j] = rank
-            p = r + 1
+    """Copy known values to (features, queries, items), from a first feature on."""
+    for r in range(len(queries)):
+        begin, end = starts[queries[r]], starts[queries[r] + 1]
+        for p in range(begin, end):
+            i = np.uint64(order[p])
+            for j in range(keys.shape[0]):
+                x = X[i, feature + j]
+                if x == x:
+                    keys[j, r, p - begin] = x
 
 
 @njit(cache=True, nogil=True)
-def find_quantile(
-    keys: FloatArray, starts: IntArray, share: float, j: int, out: FloatArray
+def write_ranks(
+    keys: FloatArray,
+    place: IntArray,
+    order: IntArray,
+    starts: IntArray,
+    queries: IntArray,
+    feature: int,
+    out: FloatArray,
 ) -> None:
-    """Write the quantile of each query by linear interpolation; NaN where nothing is known."""
-    for q in range(len(starts) - 1):
-        begin, known = starts[q], starts[q + 1]
-        while known > begin and keys[known - 1] == np.inf:
-            known -= 1
-        if known == begin:
-            out[q, j] = np.nan
-            continue
-        place = begin + share * (known - 1 - begin)
-        low = int(np.floor(place))
-        high = min(low + 1, known - 1)
-        out[q, j] = keys[low] + (place - low) * (keys[high] - keys[low])
+    """Write ranks from 0 to 1, the mean of ties, of keys (features, queries, items).
+
+    ``place`` sorts the keys along their last axis. Infinity stands for blanks, which stay NaN.
+    """
+    for r in range(len(queries)):
+        begin = starts[queries[r]]
+        size = starts[queries[r] + 1] - begin
+        for j in range(keys.shape[0]):
+            known = 0
+            for p in range(size):
+                if keys[j, r, p] == np.inf:
+                    out[np.uint64(order[begin + p]), feature + j] = np.nan
+                else:
+                    known += 1
+            p = 0
+            while p < known:
+                key, end = keys[j, r, place[j, r, p]], p + 1
+                while end < known and keys[j, r, place[j, r, end]] == key:
+                    end += 1
+                rank = 0.5 if known == 1 else 0.5 * (p + end - 1) / (known - 1)
+                for k in range(p, end):
+                    out[np.uint64(order[begin + place[j, r, k]]), feature + j] = rank
+                p = end
+
+
+@njit(cache=True, nogil=True)
+def find_quantiles(
+    keys: FloatArray, shares: FloatArray, queries: IntArray, feature: int, out: FloatArray
+) -> None:
+    """Write quantiles of sorted keys (features, queries, items) by linear interpolation.
+
+    Infinity stands for what is not known; NaN is written where nothing is.
+    """
+    for r in range(len(queries)):
+        for j in range(keys.shape[0]):
+            known = keys.shape[2]
+            while known > 0 and keys[j, r, known - 1] == np.inf:
+                known -= 1
+            for s in range(len(shares)):
+                if known == 0:
+                    out[s, queries[r], feature + j] = np.nan
+                    continue
+                at = shares[s] * (known - 1)
+                low = int(np.floor(at))
+                high = min(low + 1, known - 1)
+                step = keys[j, r, high] - keys[j, r, low]
+                out[s, queries[r], feature + j] = keys[j, r, low] + (at - low) * step

@@ -33,12 +33,12 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
-        """Store what is needed to transform other rows."""
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> Any:
+        """Store what is needed to transform other rows; return what was found of these."""
 
     @abstractmethod
-    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:
-        """Return the features of checked rows."""
+    def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
+        """Return the features of checked rows; for those of `fit`, given what was found of them."""
 
     @abstractmethod
     def _names(self, names: list[str]) -> list[str]:
@@ -58,10 +58,15 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         qid : (n_items,), optional
             The query of each row, in any order; one query when left out.
         """
+        X, queries = self._begin(X, qid)
+        self._learn(X, y, queries)
+        return self
+
+    def _begin(self, X: Any, qid: ArrayLike | Queries | None) -> tuple[Any, Queries]:
+        """Check what a fit is given."""
         X = self._check_rows(X, reset=True)
         self.fitted_with_qid_ = qid is not None
-        self._learn(X, y, Queries.of(qid, X.shape[0]))
-        return self
+        return X, Queries.of(qid, X.shape[0])
 
     def transform(self, X: Any, qid: ArrayLike | Queries | None = None) -> Any:
         """Return the transformed features, those of a query from all its rows.
@@ -94,7 +99,8 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         X, y, qid
             As in `fit`.
         """
-        return self.fit(X, y, qid).transform(X, qid)
+        X, queries = self._begin(X, qid)
+        return self._transformed(X, queries, self._learn(X, y, queries))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features that come out.

@@ -1,6 +1,6 @@
 """Blanks filled in from the other rows of a query."""
 
-from typing import Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
 from rankwise.core.queries import Queries
+from rankwise.transformers._kernels import fill_blanks
 from rankwise.transformers.base import QueryTransformer
 from rankwise.transformers.columns import quantiles_within_queries
-from rankwise.transformers.scaling import means_within_queries
+from rankwise.transformers.scaling import extremes_within_queries, means_within_queries
 
 Filling: TypeAlias = Literal["median", "mean", "min"]
 
@@ -53,7 +54,7 @@ class WithinQueryImputer(QueryTransformer):
         self.filling = filling
         self.add_indicator = add_indicator
 
-    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:  # noqa: ARG002
         check_choice("filling", self.filling, get_args(Filling))
         of_query = self._of_queries(X, queries)
         known = ~np.isnan(of_query)
@@ -61,23 +62,25 @@ class WithinQueryImputer(QueryTransformer):
         self.fallback_ = np.array([np.median(c[k]) if k.any() else 0.0 for c, k in columns])
         blank = np.isnan(X).any(axis=0) if self.add_indicator else np.zeros(X.shape[1], dtype=bool)
         self.indicated_ = np.flatnonzero(blank)
+        return of_query
 
     def _of_queries(self, X: FloatArray, queries: Queries) -> FloatArray:
         """Return what a blank of each query and feature gets; NaN where nothing is known."""
+        if self.filling == "median":
+            return quantiles_within_queries(X, queries, [0.5])[0]
         if self.filling == "mean":
             mean, count = means_within_queries(X, queries)
             return np.where(count > 0.0, mean, np.nan)
-        share = 0.5 if self.filling == "median" else 0.0
-        return quantiles_within_queries(X, queries, [share])[0]
+        low, high = extremes_within_queries(X, queries)
+        return np.where(low <= high, low, np.nan)
 
-    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:
+    def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
         blank = np.isnan(X)
         filled = X.copy()
         if blank.any():
-            of_query = self._of_queries(X, queries)
+            of_query = self._of_queries(X, queries) if found is None else found
             of_query = np.where(np.isnan(of_query), self.fallback_, of_query)
-            row, column = np.nonzero(blank)
-            filled[row, column] = of_query[queries.index[row], column]
+            fill_blanks(filled, queries.index, of_query)
         if len(self.indicated_) == 0:
             return filled
         return np.hstack([filled, blank[:, self.indicated_].astype(float)])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import NoneType
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.checks import check_length, check_positive
@@ -20,6 +21,15 @@ N_FOLDS = 5
 
 BLANK = "\x00blank"
 """The category of blanks."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Excess:
+    """How much better than its query each training item is, and its place in each category."""
+
+    excess: FloatArray
+    places: list[IntArray]
 
 
 @final
@@ -81,13 +91,14 @@ class WithinQueryEncoder(QueryTransformer):
             self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
         )
 
-    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
         check_positive("smoothing", self.smoothing, "It is a number of items.")
         self.columns_ = self._chosen(X)
         excess = _excess(X, y, queries)
-        known = [np.unique(_as_text(X[:, j]), return_inverse=True) for j in self.columns_]
+        known = [_categories_of(X[:, j]) for j in self.columns_]
         self.categories_ = [categories for categories, _ in known]
         self.codes_ = [self._codes(place, excess, len(categories)) for categories, place in known]
+        return _Excess(excess, [place for _, place in known])
 
     def _chosen(self, X: NDArray[Any]) -> list[int]:
         """Return the places of the features to encode."""
@@ -107,40 +118,35 @@ class WithinQueryEncoder(QueryTransformer):
         total = sum_by(place, excess, n_categories)
         return total / (np.bincount(place, minlength=n_categories) + self.smoothing)
 
-    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:  # noqa: ARG002
+    def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
         encoded = np.empty(X.shape)
         for j in set(range(X.shape[1])) - set(self.columns_):
             encoded[:, j] = _numbers(X[:, j], j)
-        for j, categories, codes in zip(self.columns_, self.categories_, self.codes_, strict=True):
-            text = _as_text(X[:, j])
-            place = np.minimum(np.searchsorted(categories, text), len(categories) - 1)
-            encoded[:, j] = np.where(categories[place] == text, codes[place], 0.0)
+        for k, j in enumerate(self.columns_):
+            encoded[:, j] = (
+                self._encoded(k, X[:, j])
+                if found is None
+                else self._encoded_by_others(k, found, queries)
+            )
         return encoded
 
-    def fit_transform(
-        self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | Queries | None = None
-    ) -> FloatArray:
-        """Fit to all rows, and encode each fifth of their queries by the others.
+    def _encoded(self, k: int, column: NDArray[Any]) -> FloatArray:
+        """Encode rows by the training rows; categories that these do not have are 0."""
+        categories, codes = self.categories_[k], self.codes_[k]
+        texts, place = _categories_of(column)
+        at = np.minimum(np.searchsorted(categories, texts), len(categories) - 1)
+        return np.asarray(np.where(categories[at] == texts, codes[at], 0.0)[place])
 
-        Parameters
-        ----------
-        X, y, qid
-            As in `fit`. Without `qid`, fifths of the items are encoded by the others.
-        """
-        self.fit(X, y, qid)
-        check_is_fitted(self)
-        X = self._check_rows(X, reset=False)
-        queries = Queries.of(qid, X.shape[0])
-        encoded = self._transformed(X, queries)
-        groups = queries.index if qid is not None else np.arange(X.shape[0])
-        excess, fold = _excess(X, y, queries), groups % N_FOLDS
-        for j, categories in zip(self.columns_, self.categories_, strict=True):
-            place = np.searchsorted(categories, _as_text(X[:, j]))
-            for part in range(N_FOLDS):
-                others, rows = fold != part, fold == part
-                codes = self._codes(place[others], excess[others], len(categories))
-                encoded[rows, j] = codes[place[rows]]
-        return encoded
+    def _encoded_by_others(self, k: int, found: _Excess, queries: Queries) -> FloatArray:
+        """Encode each fifth of the training queries, or items, by the others."""
+        place, n_categories = found.places[k], len(self.categories_[k])
+        groups = queries.index if self.fitted_with_qid_ else np.arange(len(place))
+        cell = (groups % N_FOLDS) * n_categories + place
+        shape = (N_FOLDS, n_categories)
+        total = sum_by(cell, found.excess, N_FOLDS * n_categories).reshape(shape)
+        count = np.bincount(cell, minlength=N_FOLDS * n_categories).reshape(shape)
+        total, count = total.sum(axis=0) - total, count.sum(axis=0) - count
+        return np.asarray((total / (count + self.smoothing)).ravel()[cell])
 
     def _names(self, names: list[str]) -> list[str]:
         return names
@@ -162,7 +168,8 @@ def _is_numeric(column: NDArray[Any]) -> bool:
     if column.dtype.kind in "biuf":
         return True
     return column.dtype == object and all(
-        v is None or isinstance(v, int | float | np.number) for v in column
+        issubclass(kind, int | float | np.number | NoneType)
+        for kind in set(map(type, column.tolist()))
     )
 
 
@@ -176,8 +183,19 @@ def _numbers(column: NDArray[Any], place: int) -> FloatArray:
         ) from error
 
 
-def _as_text(column: NDArray[Any]) -> NDArray[np.str_]:
-    """Return categories as text; blanks are a category of their own."""
-    if column.dtype.kind in "US":
-        return column.astype(str)
-    return np.array([BLANK if v is None or v != v else str(v) for v in column], dtype=str)
+def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
+    """Return the categories of a column as sorted text, and the place of each row among them."""
+    values = column.tolist()
+    keys, others = values, set(map(type, values)) - {str, NoneType}
+    if len(others) > 1 or any(kind.__hash__ is None for kind in others):
+        keys = [_as_text(value) for value in values]  # 1, 1.0 and True are equal, their texts not
+    number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    texts = np.array([_as_text(key) for key in number], dtype=str)
+    categories, place = np.unique(texts, return_inverse=True)
+    rows = np.fromiter(map(number.__getitem__, keys), dtype=np.intp, count=len(keys))
+    return categories, place[rows]
+
+
+def _as_text(value: Any) -> str:
+    """Return a category as text; blanks are a category of their own."""
+    return BLANK if value is None or value != value else str(value)

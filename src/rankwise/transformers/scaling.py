@@ -74,7 +74,7 @@ class WithinQueryScaler(QueryTransformer):
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
         pass
 
-    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:
+    def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         if sparse.issparse(X):
             return _sparse_by_largest(X, queries)
         shift, scale = _SCALES[self.scale](X, queries)
@@ -86,9 +86,15 @@ class WithinQueryScaler(QueryTransformer):
         return names
 
 
-def _min_max(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
+def extremes_within_queries(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
+    """Return the lowest and highest known value of each query and feature; else inf and -inf."""
     low, high = of_queries(np.inf, X, queries), of_queries(-np.inf, X, queries)
     find_extremes(X, queries.index, low, high)
+    return low, high
+
+
+def _min_max(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
+    low, high = extremes_within_queries(X, queries)
     return low, np.maximum(high - low, 0.0)
 
 
@@ -177,7 +183,7 @@ class WithinQueryRanks(QueryTransformer):
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
         check_choice("output", self.output, get_args(RanksOutput))
 
-    def _transformed(self, X: Matrix, queries: Queries) -> Matrix:
+    def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         ranks = ranks_within_queries(X, queries)
         return ranks if self.output == "ranks" else np.hstack([X, ranks])
 
