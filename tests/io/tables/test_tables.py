@@ -437,6 +437,34 @@ def test_unknown_suffix_is_refused(tmp_path):
         write_table(tmp_path / "a", {"a": [1.0]})
 
 
+def test_no_flipped_bit_of_a_parquet_file_of_ours_changes_what_is_read(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "a.parquet"
+    columns = {"qid": np.arange(30) // 5, "a": rng.normal(size=30), "b": rng.normal(size=30)}
+    write_table(path, {**columns, "y": rng.integers(0, 3, size=30)})
+    right, content = read_table(path), path.read_bytes()
+    refused = 0
+    for place in range(4, len(content) - 8):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            data = read_table(path)
+        except DataFileError:
+            refused += 1
+            continue
+        for name in ("X", "y", "qid"):
+            np.testing.assert_array_equal(getattr(data, name), getattr(right, name))
+    assert refused > 0
+
+
+def test_a_parquet_file_without_checksums_is_read(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"y": [0, 1], "a": [0.5, 1.5]}), path)
+    np.testing.assert_array_equal(read_table(path).X, [[0.5], [1.5]])
+
+
 def test_damaged_parquet_is_refused_or_read(tmp_path):
     path = tmp_path / "a.parquet"
     rng = np.random.default_rng(0)

@@ -68,20 +68,23 @@ class ParquetTable(DataTable):
 
 
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a Parquet file, all or nothing."""
+    """Write named columns to a Parquet file with checksums of its pages, all or nothing."""
     arrow, parquet, _ = pyarrow_with("Writing Parquet files")
     table = arrow.table({name: np.asarray(values) for name, values in columns.items()})
     with replacing(path) as new:
-        parquet.write_table(table, new)
+        parquet.write_table(table, new, write_page_checksum=True)
 
 
 @contextmanager
 def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a file; errors in its content become a `DataFileError`."""
+    """Open a file; errors in its content become a `DataFileError`.
+
+    Checksums of pages are verified where the file has them.
+    """
     arrow, parquet, _ = pyarrow_with("Reading Parquet files")
     refuse_stream(path, "be read as Parquet")
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             yield file
     except RankwiseError:
         raise
@@ -95,4 +98,7 @@ def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _column(file: Any, name: str) -> Any:
-    return file.read(columns=[name]).column(name)
+    column = file.read(columns=[name]).column(name)
+    if len(column) != file.metadata.num_rows:
+        raise ValueError(f"{name!r} has {len(column)} of {file.metadata.num_rows} rows")
+    return column
