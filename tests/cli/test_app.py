@@ -152,7 +152,16 @@ def test_a_closed_pipe_ends_quietly(folder, succeed, tmp_path):
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    process.wait()
+    assert process.wait() == 141  # as for a program that SIGPIPE ends
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("fit", "--help"), ("--version",), ()])
+def test_help_that_nobody_reads_ends_quietly(arguments):
+    process = start(*arguments)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
 
 
 def test_names_outside_the_encoding_are_printed_as_escapes(tmp_path):

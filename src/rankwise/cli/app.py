@@ -80,6 +80,7 @@ RECOMMENDED = "recommended"
 
 REFUSED = 2  # as for options that cannot be understood
 STOPPED = 130  # 128 + SIGINT, as shells have it
+CLOSED_PIPE = 141  # 128 + SIGPIPE, likewise
 
 
 @final
@@ -221,7 +222,12 @@ def rankwise(
 def main() -> None:
     """Run the command line and leave with its exit status."""
     _accept_any_output()
-    app(prog_name="rankwise")
+    try:
+        app(prog_name="rankwise")
+    except SystemExit as end:  # typer ends with 1 where nobody reads any more
+        if isinstance(end.__context__, BrokenPipeError):
+            raise SystemExit(CLOSED_PIPE) from None
+        raise
 
 
 def _accept_any_output() -> None:
