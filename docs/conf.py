@@ -55,6 +55,8 @@ nitpicky = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True  # alphas=ALPHAS, not the 31 numbers
+python_maximum_signature_line_length = 88  # longer ones have a parameter a line
 autosummary_generate = False
 numpydoc_show_class_members = False
 math_numfig = False
@@ -118,7 +120,8 @@ def is_ours(member):
 
 def page(name, value):
     """Write the page of one public object."""
-    lines = [name, "=" * len(name), ""]
+    title = name.removeprefix("rankwise.")
+    lines = [title, "=" * len(title), ""]
     if inspect.isclass(value):
         public = [(n, m) for n, m in inspect.getmembers(value) if not n.startswith("_")]
         members = ", ".join(n for n, member in public if is_ours(member))

@@ -1,11 +1,16 @@
 """Signatures that can be read: no union of numpy's types spelt out, few lines each."""
 
+import ast
 import inspect
+import textwrap
 
 import rankwise
 
 MOST_CHARACTERS = 450
 """Of a function or method; constructors have a parameter a line in the documentation."""
+
+WIDEST_PARAMETER = 45
+"""Of a line of a constructor in the documentation, which has the default as it is written."""
 
 
 def public_callables():
@@ -40,3 +45,26 @@ def test_functions_and_methods_have_short_signatures():
         if not inspect.isclass(value) and len(text) > MOST_CHARACTERS
     ]
     assert long == []
+
+
+def parameters_as_written():
+    """Yield the parameters of constructors without their types, defaults as in the source."""
+    for name in rankwise.__all__:
+        value = getattr(rankwise, name)
+        own = value.__dict__.get("__init__") if inspect.isclass(value) else None
+        if inspect.isfunction(own) and own.__code__.co_filename != "<string>":  # no dataclass
+            function = ast.parse(textwrap.dedent(inspect.getsource(own))).body[0]
+            arguments = function.args
+            given = [*arguments.posonlyargs, *arguments.args]
+            behind = zip(given[::-1], arguments.defaults[::-1], strict=False)
+            for one, default in [
+                *behind,
+                *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+            ]:
+                yield name, f"{one.arg}={ast.unparse(default) if default else ''}"
+
+
+def test_a_parameter_of_a_constructor_fits_a_line_of_a_phone():
+    written = list(parameters_as_written())
+    assert len(written) > 100
+    assert [(name, text) for name, text in written if len(text) > WIDEST_PARAMETER] == []

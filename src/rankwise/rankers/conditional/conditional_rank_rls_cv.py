@@ -22,7 +22,7 @@ from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.judging import as_measure, judge_scores
 from rankwise.selection.path import ChoiceRule, SelectionPath, check_alphas
 
-ALPHAS = tuple(2.0 ** np.arange(-15, 16))
+ALPHAS = tuple(2.0**k for k in range(-15, 16))
 
 
 @final
@@ -36,7 +36,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
     Parameters
     ----------
     alphas : (n_alphas,)
-        The values of alpha to choose from.
+        The values of alpha to choose from; by default the powers of 2 from 2**-15 to 2**15.
     new : {"conditions", "items", "both"}
         What will be new when the ranker is used. Conditions are left out one at a time and judged
         on all items; items in random folds, judged inside a fold; both together likewise. Objects

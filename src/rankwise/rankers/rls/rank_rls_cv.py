@@ -54,7 +54,8 @@ class RankRLSCV(ClosedFormCV):
     Parameters
     ----------
     alphas : (n_alphas,)
-        The values of alpha to choose from; see `RankRLS` for its meaning.
+        The values of alpha to choose from; see `RankRLS` for its meaning. By default the powers of
+        2 from 2**-15 to 2**15.
     cv : str, int, splitter or list of folds
         What is left out: "leave_query_out", "leave_pair_out" (one global ranking),
         "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
