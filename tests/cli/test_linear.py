@@ -172,10 +172,10 @@ def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, m
     command += ["--checkpoint", tmp_path / "run", "--early-stopping"]
     move = CGState.move
 
-    def press_at_the_second(state, problem):
+    def press_at_the_second(state, *given):
         if state.iteration == 1:
             os.kill(os.getpid(), signal.SIGINT)
-        return move(state, problem)
+        return move(state, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(CGState, "move", press_at_the_second)

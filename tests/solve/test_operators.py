@@ -12,6 +12,7 @@ from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
     TwoPasses,
+    joint_operator,
     normal_operator,
     query_blocks,
 )
@@ -195,3 +196,21 @@ def test_squares_are_those_of_the_columns(n_cached):
     for rows in (SparseRows.of(csr_array(p.X), n_cached=n_cached), as_rows(p.X)):
         offset = p.X[0] if isinstance(rows, DenseRows) else 0.0
         np.testing.assert_allclose(rows.squares(weight), weight @ (p.X - offset) ** 2)
+
+
+@FEW
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_several_graphs_over_the_same_rows_are_applied_at_once(kind, dtype, n_cached):
+    p = sparse_problem(3)
+    sparse = SparseRows.of(csr_array(p.X), dtype, n_cached)
+    rows = sparse if kind == "sparse" else DenseRows.of(p.X, dtype)
+    first = PreferenceGraph.from_scores(p.y, p.qid)
+    graphs = [first, PreferenceGraph.from_scores(-np.round(p.X[:, 0]), p.qid), first]
+    operators, product = joint_operator(rows, graphs)
+    W = np.random.default_rng(0).normal(size=(2, 9))
+    for which in ([0, 2], [1, 0]):
+        expected = [operators[k].apply(w) for k, w in zip(which, W, strict=True)]
+        np.testing.assert_allclose(product(W, which), expected, atol=1e-10)
+    (alone,), product = joint_operator(rows, graphs[:1])
+    np.testing.assert_allclose(product(W[:1], [0])[0], alone.apply(W[0]), atol=1e-12)

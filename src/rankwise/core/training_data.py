@@ -127,6 +127,12 @@ class TrainingData:
         """The weight of each item, 1 where none was given."""
         return np.ones(self.n_items) if self.sample_weight is None else self.sample_weight
 
+    def by_output(self) -> "list[TrainingData]":
+        """Return the data of each output; the data themselves where there is one only."""
+        if self.y is None or self.y.ndim == 1:
+            return [self]
+        return [replace(self, y=freeze(column.copy())) for column in self.y.T]
+
     def single_output(self, remedy: str) -> FloatArray:
         """Return scores of shape (n_items,), or refuse with what to do instead."""
         return one_output(self.scores, "y", remedy)

@@ -263,6 +263,14 @@ class OutputGraphs:
     def __iter__(self) -> Iterator[PreferenceGraph]:
         return iter(self.graphs)
 
+    def by_output(self) -> tuple[PreferenceGraph, ...]:
+        """Return a graph of one right-hand side for each output; Laplacians stay shared."""
+        found: dict[int, PreferenceGraph] = {}
+        for graph, outputs in zip(self.graphs, self.outputs, strict=True):
+            for k, rhs in zip(outputs, as_columns(graph.rhs).T, strict=True):
+                found[k] = replace(graph, rhs=freeze(rhs.copy()))
+        return tuple(found[k] for k in sorted(found))
+
     def gather(self, solve: Callable[[PreferenceGraph], FloatArray]) -> FloatArray:
         """Solve for every graph and put the outputs, the last axis, in their order."""
         parts = [solve(graph) for graph in self.graphs]

@@ -597,6 +597,10 @@ def _is_column(value: Any) -> bool:
     return _is_finite(value) and value.ndim == 1
 
 
+def _are_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim == 1
+
+
 def _is_a(*kinds: type[Any]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
@@ -605,9 +609,11 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(["coef_", "dual_coef_", "item_bias_", "objective_values_"], _is_finite),
     **dict.fromkeys(["user_factors_", "item_factors_", "variances_"], _is_finite),
     **dict.fromkeys(["n_queries_", "n_ignored_queries_", "n_ignored_users_"], _is_count),
-    **dict.fromkeys(["n_iter_", "best_iter_", "n_components_", "n_features_in_"], _is_count),
-    **dict.fromkeys(["C_", "held_out_value_", "improvement_"], _is_number),
+    **dict.fromkeys(["n_components_", "n_features_in_"], _is_count),
+    **dict.fromkeys(["n_iter_", "best_iter_"], lambda n: _is_count(n) or _is_positions(n)),
+    **dict.fromkeys(["C_", "improvement_"], _is_number),
     "alpha_": lambda value: _is_number(value) or _is_column(value),
+    "held_out_value_": lambda value: _is_number(value) or _are_floats(value),
     **dict.fromkeys(["fitted_with_qid_", "zero_based_"], _is_a(bool)),
     **dict.fromkeys(["cost_", "ties_"], _is_a(str)),
     "feature_names_in_": _is_text,

@@ -107,6 +107,51 @@ def add_rows(
 
 
 @njit(cache=True, nogil=True)
+def gather_columns(W: FloatArray, order: IntArray, out: FloatArray) -> None:
+    """Set ``out = W[:, order].T``."""
+    for j in range(len(order)):
+        for k in range(len(W)):
+            out[j, k] = W[k, np.uint64(order[j])]
+
+
+@njit(cache=True, nogil=True)
+def scatter_columns(values: FloatArray, order: IntArray, out: FloatArray) -> None:
+    """Set ``out[:, order] = values.T``."""
+    for j in range(len(order)):
+        for k in range(len(out)):
+            out[k, np.uint64(order[j])] = values[j, k]
+
+
+@njit(cache=True, nogil=True)
+def row_products_of_many(
+    data: NDArray, indices: NDArray, indptr: NDArray, W: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Put ``X @ W`` into the rows first to last of ``out``; the rows of W lie together."""
+    n_vectors = W.shape[1]
+    for i in range(first, last):
+        out[i] = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            value, column = data[k], np.uint64(indices[k])
+            for j in range(n_vectors):
+                out[i, j] += value * W[column, j]
+
+
+@njit(cache=True, nogil=True)
+def add_rows_of_many(
+    data: NDArray, indices: NDArray, indptr: NDArray, V: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Add ``X.T @ V`` over the rows first to last to ``out``."""
+    n_vectors = V.shape[1]
+    for i in range(first, last):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            value, column = data[k], np.uint64(indices[k])
+            for j in range(n_vectors):
+                out[column, j] += value * V[i, j]
+
+
+@njit(cache=True, nogil=True)
 def add_squares(
     data: NDArray, indices: NDArray, indptr: NDArray, weight: FloatArray, first: int, last: int,
     out: FloatArray,

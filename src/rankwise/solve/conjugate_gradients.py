@@ -1,7 +1,7 @@
 """Conjugate gradients for linear ranking: one alpha or many, stopped by residual or validation."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, final
 
@@ -22,7 +22,7 @@ from rankwise.solve.iteration import (
     deferred_interrupts,
     wants_to_stop,
 )
-from rankwise.solve.operators import NormalOperator
+from rankwise.solve.operators import JointProduct, NormalOperator
 from rankwise.solve.rows import ScorableRows
 
 ROUNDING = 1e-15
@@ -79,6 +79,8 @@ class ShiftedSystems:
         The weights from which to start; other than zeros for a single alpha only.
     validator : Validator, optional
         Rates every iterate when stopping early, otherwise the last one of each alpha.
+    start_image : (n_features,), optional
+        The operator applied to the start, where it is known.
     """
 
     operator: NormalOperator
@@ -87,6 +89,7 @@ class ShiftedSystems:
     scale: FloatArray
     start: FloatArray
     validator: Validator | None
+    start_image: FloatArray | None = None
 
     @classmethod
     def of(
@@ -102,8 +105,7 @@ class ShiftedSystems:
         n_features = operator.n_features
         scale = np.ones(n_features)
         if precondition:
-            diagonal = operator.approximate_diagonal() + alphas[0]
-            scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+            scale = jacobi_scale(operator.approximate_diagonal(), float(alphas[0]))
         origin = np.zeros(n_features) if start is None else start
         return cls(operator, operator.rhs(), alphas, scale, origin, validator)
 
@@ -117,17 +119,21 @@ class ShiftedSystems:
         """By how much each alpha exceeds the smallest one: sigma of the literature."""
         return self.alphas - self.smallest_alpha
 
-    def apply(self, u: FloatArray) -> FloatArray:
-        """Return the left-hand side of the scaled equations for the smallest alpha."""
-        w = self.scale * u
-        return self.scale * (self.operator.apply(w) + self.smallest_alpha * w)  # [APS10] (8)
+    def left(self, u: FloatArray, image: FloatArray) -> FloatArray:
+        """Return the left-hand side of the scaled equations for the smallest alpha.
+
+        ``image`` is the operator applied to ``scale * u``.
+        """
+        return self.scale * (image + self.smallest_alpha * (self.scale * u))  # [APS10] (8)
 
     def initial_residual(self) -> FloatArray:
         """Return the scaled residual at the start."""
         if not self.start.any():
             return self.scale * self.rhs
-        explained = self.operator.apply(self.start) + self.smallest_alpha * self.start
-        return self.scale * (self.rhs - explained)
+        image = self.start_image
+        if image is None:
+            image = self.operator.apply(self.start)
+        return self.scale * (self.rhs - image - self.smallest_alpha * self.start)
 
     def coef(self, u: FloatArray) -> FloatArray:
         """Return the weights of scaled unknowns."""
@@ -138,6 +144,12 @@ class ShiftedSystems:
         if self.validator is None:
             return np.zeros(0)
         return self.validator.rows.product(self.scale * u)
+
+
+def jacobi_scale(diagonal: FloatArray, alpha: float) -> FloatArray:
+    """Return the inverse square root of the preconditioner ``diag(X' L X) + alpha``."""
+    shifted = diagonal + alpha
+    return 1.0 / np.sqrt(np.where(shifted > 0, shifted, 1.0))
 
 
 @final
@@ -214,9 +226,12 @@ class CGState:
         numbers = {name: value.item() for name, value in given.items() if value.ndim == 0}
         return cls(**given | numbers)
 
-    def move(self, systems: ShiftedSystems) -> bool:
-        """Make one iteration for all active shifts; False when the Krylov space is exhausted."""
-        q = systems.apply(self.p)
+    def move(self, systems: ShiftedSystems, image: FloatArray) -> bool:
+        """Make one iteration for all active shifts; False when the Krylov space is exhausted.
+
+        ``image`` is the operator applied to the direction.
+        """
+        q = systems.left(self.p, image)
         r_squared, curvature = self.r @ self.r, self.p @ q
         if not curvature > 0.0:
             return False
@@ -369,14 +384,49 @@ def multishift_cg(
     (docs/theory/large-scale.rst, eq. cg-shift).
     """
     with serial_blas(), deferred_interrupts() as interrupts:
-        validator = systems.validator
-        if rule.patience is None:
-            systems = replace(systems, validator=None)
-        state = CGState.at_start(systems) if saved is None else _resumed(saved, rule)
-        run = _CGRun(systems, rule, hooks or Hooks(), state, validator)
-        reason = run.iterate(interrupts)
-        run.save(always=True)
-        return run.result(reason)
+        run = _CGRun.of(systems, rule, hooks or Hooks(), saved)
+        while run.goes_on(interrupts):
+            run.advance(systems.operator.apply(run.direction))
+        return run.result()
+
+
+def side_by_side_cg(
+    systems: Sequence[ShiftedSystems],
+    product: JointProduct,
+    rule: StoppingRule,
+    hooks: Sequence[Hooks],
+    stopped: Reason | None = None,
+) -> list[CGResult]:
+    """Solve several equations as `multishift_cg` does, an iteration of each in turn.
+
+    Every iteration applies all operators at once, which takes little more than the time of one
+    where they pass over the same rows. Each run ends by itself; Ctrl-C or a callback ends them all.
+
+    Parameters
+    ----------
+    systems : sequence of ShiftedSystems
+        The equations.
+    product : callable
+        Applies the operators of the runs that go on, each to its own vector.
+    rule : StoppingRule
+        When to stop, for all of them.
+    hooks : sequence of Hooks
+        What to call on the way, one for each.
+    stopped : str, optional
+        Why the runs end before they begin, where something has asked for it already.
+    """
+    with serial_blas(), deferred_interrupts() as interrupts:
+        runs = [_CGRun.of(one, rule, own) for one, own in zip(systems, hooks, strict=True)]
+        for run in runs:
+            run.reason = run.reason or stopped
+        while going := [k for k, run in enumerate(runs) if run.goes_on(interrupts)]:
+            images = product(np.stack([runs[k].direction for k in going]), going)
+            for k, image in zip(going, images, strict=True):
+                runs[k].advance(image)
+            if any(run.reason == "callback" for run in runs):
+                for run in runs:
+                    run.reason = run.reason or "callback"
+        return [run.result() for run in runs]
 
 
 @final
@@ -387,26 +437,56 @@ class _CGRun:
     hooks: Hooks
     state: CGState
     validator: Validator | None
+    reason: Reason | None = None
+    """Why the run has ended; None while it goes on."""
     last_saved: float = field(default_factory=time.monotonic)
 
-    def iterate(self, interrupts: Interrupts) -> Reason:
-        """Iterate until every alpha has finished or something else ends the run."""
-        state = self.state
-        if self._residual_norm() <= _target(self.rule) * state.rhs_norm:
-            return "converged"
-        while state.active.any():
-            if interrupts.pending:
-                return "interrupted"
-            if state.iteration >= self.rule.max_iter:
-                return "max_iter"
-            if not state.move(self.systems):
-                return "exhausted"
-            step = self._record()
-            self.save()
-            if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
-                return "callback"
-        done = last_known(state.residuals) <= _target(self.rule)
-        return "converged" if done.all() else "no improvement"
+    @classmethod
+    def of(
+        cls,
+        systems: ShiftedSystems,
+        rule: StoppingRule,
+        hooks: Hooks,
+        saved: Mapping[str, NDArray[Any]] | None = None,
+    ) -> Self:
+        """Begin, or go on from what was saved; converged where the start is good enough."""
+        validator = systems.validator
+        if rule.patience is None:
+            systems = replace(systems, validator=None)
+        state = CGState.at_start(systems) if saved is None else _resumed(saved, rule)
+        run = cls(systems, rule, hooks, state, validator)
+        if run._residual_norm() <= _target(rule) * state.rhs_norm:
+            run.reason = "converged"
+        return run
+
+    @property
+    def direction(self) -> FloatArray:
+        """What the operator is applied to next."""
+        return self.systems.scale * self.state.p
+
+    def goes_on(self, interrupts: Interrupts) -> bool:
+        """Tell whether to make a further iteration; if not, note why."""
+        if self.reason is None:
+            self.reason = self._end(interrupts)
+        return self.reason is None
+
+    def _end(self, interrupts: Interrupts) -> Reason | None:
+        if not self.state.active.any():
+            done = last_known(self.state.residuals) <= _target(self.rule)
+            return "converged" if done.all() else "no improvement"
+        if interrupts.pending:
+            return "interrupted"
+        return "max_iter" if self.state.iteration >= self.rule.max_iter else None
+
+    def advance(self, image: FloatArray) -> None:
+        """Make an iteration, given the operator applied to the direction."""
+        if not self.state.move(self.systems, image):
+            self.reason = "exhausted"
+            return
+        step = self._record()
+        self.save()
+        if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
+            self.reason = "callback"
 
     def _residual_norm(self) -> float:
         return float(np.linalg.norm(self.state.r / self.systems.scale))
@@ -453,9 +533,11 @@ class _CGRun:
             self.hooks.save(self.state.to_arrays())
             self.last_saved = time.monotonic()
 
-    def result(self, reason: Reason) -> CGResult:
-        """Return the result of a run that ended for this reason."""
-        state, systems = self.state, self.systems
+    def result(self) -> CGResult:
+        """Save for the last time, and return the result of a run that has ended."""
+        state, systems, reason = self.state, self.systems, self.reason
+        assert reason is not None
+        self.save(always=True)
         coefs = np.stack([systems.coef(u) for u in state.W])
         ending = self.rule.end(reason, state.iteration, self._error(), REMEDY)
         if self.rule.patience is None:

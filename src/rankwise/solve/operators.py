@@ -1,15 +1,16 @@
 """The operator of the normal equations, ``w -> X'(L(Xw))``, in the fewest passes over the rows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Self, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.graph.laplacian import CliqueForm, GraphLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows
+from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows, StoredRows
 
 MEANS_PER_ENTRY = 0.125
 """Group means are known in advance when they have at most so many entries per entry of X."""
@@ -125,6 +126,40 @@ class TwoPasses(GraphOperator):
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``; [APS10] Sect. 3.5 for explicit pairs."""
         return self.rows.transposed(self.graph @ self.rows.product(w))
+
+
+JointProduct: TypeAlias = Callable[[FloatArray, Sequence[int]], FloatArray]
+"""Applies operators to vectors, rows of a matrix; the second argument says which operators."""
+
+
+def joint_operator(
+    rows: StoredRows, graphs: Sequence[PreferenceGraph]
+) -> tuple[list[GraphOperator], JointProduct]:
+    """Return the operators of several graphs over the same rows, and what applies some at once.
+
+    A pass for eight vectors takes about three times as long as a pass for one, so that two passes
+    are soon quicker than a single one for each graph. Graphs may share a Laplacian.
+    """
+    if len(graphs) == 1:
+        alone = normal_operator(rows, graphs[0])
+        return [alone], alone_product(alone)
+    laplacians = [graph.laplacian for graph in graphs]
+
+    def product(W: FloatArray, which: Sequence[int]) -> FloatArray:
+        P = rows.products(W)
+        V, sharing = np.empty_like(P), dict[int, list[int]]()
+        for column, k in enumerate(which):
+            sharing.setdefault(id(laplacians[k]), []).append(column)
+        for columns in sharing.values():
+            V[:, columns] = laplacians[which[columns[0]]] @ P[:, columns]
+        return rows.transposed_products(V)
+
+    return [TwoPasses(rows, graph) for graph in graphs], product
+
+
+def alone_product(operator: NormalOperator) -> JointProduct:
+    """Return what applies a single operator."""
+    return lambda W, _: operator.apply(W[0])[None]
 
 
 def normal_operator(

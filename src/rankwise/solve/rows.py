@@ -17,13 +17,17 @@ from rankwise.core.threads import even_parts, run_parts, sum_parts
 from rankwise.solve._kernels import (
     add_group_rows,
     add_rows,
+    add_rows_of_many,
     add_squares,
     block_pass,
     count_columns,
+    gather_columns,
     groupwise_pass,
     pack_rows,
     renumber_columns,
     row_products,
+    row_products_of_many,
+    scatter_columns,
 )
 
 CACHED_COLUMNS = 1 << 11
@@ -56,6 +60,22 @@ class ColumnOrder:
             return values
         out = np.empty_like(values)
         out[..., self.order] = values
+        return out
+
+    def rows_to_stored(self, W: FloatArray) -> FloatArray:
+        """Bring vectors, rows of W, into the stored order, as columns."""
+        if self.order is None:
+            return np.ascontiguousarray(W.T)
+        out = np.empty(W.shape[::-1])
+        gather_columns(W, self.order, out)
+        return out
+
+    def rows_to_given(self, values: FloatArray) -> FloatArray:
+        """Bring columns in the stored order back into that of the columns, as rows."""
+        if self.order is None:
+            return np.ascontiguousarray(values.T)
+        out = np.empty(values.shape[::-1])
+        scatter_columns(values, self.order, out)
         return out
 
 
@@ -224,11 +244,19 @@ class ItemRows(ScorableRows, ABC):
 
 
 class StoredRows(ItemRows, ABC):
-    """Rows in memory, of which some can be taken."""
+    """Rows in memory, of which some can be taken, and which can be multiplied with matrices."""
 
     @abstractmethod
     def take(self, items: IntArray) -> "StoredRows":
         """Return a copy of some of the rows."""
+
+    @abstractmethod
+    def products(self, W: FloatArray) -> FloatArray:
+        """Return ``X @ W.T`` for vectors W of shape (k, n_features), in one pass."""
+
+    @abstractmethod
+    def transposed_products(self, V: FloatArray) -> FloatArray:
+        """Return ``V.T @ X``, (k, n_features), for V (n_items, k) whose columns sum to zero."""
 
 
 BLOCK_BYTES = 1 << 18
@@ -301,6 +329,27 @@ class SparseRows(StoredRows):
     def transposed(self, v: FloatArray) -> FloatArray:
         """Return ``X.T @ v``."""
         return self._sum(add_rows, v)
+
+    def products(self, W: FloatArray) -> FloatArray:
+        """Return ``X @ W.T``."""
+        inner, out = self.columns.rows_to_stored(W), np.empty((self.n_items, len(W)))
+
+        def task(_: int, first: int, last: int) -> None:
+            row_products_of_many(*self._arrays, inner, first, last, out)
+
+        run_parts(task, self._parts)
+        return out
+
+    def transposed_products(self, V: FloatArray) -> FloatArray:
+        """Return ``V.T @ X``."""
+        shape = (self.n_features, V.shape[1])
+        given = np.ascontiguousarray(V)
+
+        def task(first: int, last: int, out: FloatArray) -> None:
+            add_rows_of_many(*self._arrays, given, first, last, out.reshape(shape))
+
+        total = sum_parts(task, self._parts, shape[0] * shape[1]).reshape(shape)
+        return self.columns.rows_to_given(total)
 
     def squares(self, weight: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each column."""
@@ -417,6 +466,28 @@ class DenseRows(StoredRows):
 
         return sum_parts(task, self._parts, self.n_features)
 
+    def products(self, W: FloatArray) -> FloatArray:
+        """Return ``(X - offset) @ W.T``."""
+        out = np.empty((self.n_items, len(W)))
+
+        def task(_: int, first: int, last: int) -> None:
+            for rows, Z in self._blocks(first, last):
+                out[rows] = Z @ W.T
+
+        run_parts(task, self._parts)
+        return out
+
+    def transposed_products(self, V: FloatArray) -> FloatArray:
+        """Return ``V.T @ (X - offset)``."""
+        shape = (V.shape[1], self.n_features)
+
+        def task(first: int, last: int, out: FloatArray) -> None:
+            total = out.reshape(shape)
+            for rows, Z in self._blocks(first, last):
+                total += V[rows].T @ Z
+
+        return sum_parts(task, self._parts, shape[0] * shape[1]).reshape(shape)
+
     def squares(self, weight: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each column of ``X - offset``."""
 
@@ -490,6 +561,14 @@ class DeviceRows(StoredRows):
     def transposed(self, v: FloatArray) -> FloatArray:
         """Return ``Z.T @ v``."""
         return self.device.host(self.Z.T @ self.device.array(v))
+
+    def products(self, W: FloatArray) -> FloatArray:
+        """Return ``Z @ W.T``."""
+        return self.device.host(self.Z @ self.device.array(W).T)
+
+    def transposed_products(self, V: FloatArray) -> FloatArray:
+        """Return ``V.T @ Z``."""
+        return self.device.host(self.device.array(V).T @ self.Z)
 
     def squares(self, weight: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each column of Z."""

@@ -443,10 +443,9 @@ WITH_VAL = {"X_val": V.X, "y_val": V.y}
         ({}, {"y_val": V.y}, "got no `X_val`"),
         ({}, {**WITH_VAL, "qid": P.qid}, "and `qid_val` if `fit` is given `qid`"),
         ({}, {"X_val": V.X, "y_val": V.y[:-1]}, "y_val has"),
-        ({}, {"X_val": V.X, "y_val": np.column_stack([V.y, V.y])}, "`y_val` must have shape"),
+        ({}, {"X_val": V.X, "y_val": np.column_stack([V.y, V.y])}, "outputs of `y`, 1: got 2"),
         ({}, {**WITH_VAL, "qid_val": V.qid[:-1]}, "qid_val has"),
         ({}, {"X_val": V.X, "y_val": np.ones(len(V.y))}, "must define Concordance"),
-        ({}, {"y": np.column_stack([P.y, P.y])}, "`y` must have shape"),
         ({}, {"y": P.y[:-1]}, "y has 90"),
         ({"alphas": [1, 2]}, {"qid": P.qid[:-1]}, "qid has 90"),
         ({}, {"y": None}, "requires y to be passed"),
@@ -511,3 +510,127 @@ def test_the_best_alpha_of_several_hold_outs_is_fitted_to_all_items():
     np.testing.assert_allclose(ranker.coef_, again.coef_, rtol=1e-2, atol=1e-4)
     with pytest.raises(InvalidInputError, match="`validation_fraction` must lie"):
         LinearRankRLS(alphas=alphas, validation_fraction=2.0).fit(X, y)
+
+
+OUTPUTS = np.column_stack([P.y, np.round(P.X[:, 0]), np.round(2 * P.X[:, 1] + P.X[:, 2])])
+"""Three outputs of the same items, with ties of their own."""
+
+WAYS = {
+    "one alpha": {"alpha": 0.1},
+    "ties kept": {"alpha": 0.1, "ties": "keep"},
+    "relative cost": {"alpha": 2.0, "cost": "relative"},
+    "grid": {"alphas": ALPHAS, "random_state": 0},
+    "early stopping": {"alphas": ALPHAS, "early_stopping": True, "random_state": 0},
+    "another direction": {"alphas": ALPHAS, "measure": "Disagreement", "random_state": 0},
+}
+
+
+@pytest.mark.parametrize("form", [csr_array, np.asarray], ids=["sparse", "dense"])
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+def test_outputs_are_learned_as_if_each_were_alone(options, form):
+    options = options if "early_stopping" in options else options | EXACT
+    X = form(P.X)
+    together = LinearRankRLS(**options).fit(X, OUTPUTS, qid=P.qid)
+    alone = [LinearRankRLS(**options).fit(X, y, qid=P.qid) for y in OUTPUTS.T]
+    coefs = np.stack([ranker.coef_ for ranker in alone])
+    np.testing.assert_allclose(together.coef_, coefs, rtol=1e-8, atol=1e-8 * np.abs(coefs).max())
+    for name in ("alpha_", "best_iter_", "held_out_value_"):
+        np.testing.assert_allclose(
+            getattr(together, name), [getattr(ranker, name) for ranker in alone], atol=1e-12
+        )
+    assert together.coef_.shape == (3, 8)
+    assert together.predict(X).shape == (len(P.y), 3)
+    expected = np.mean([r.score(X, y, qid=P.qid) for r, y in zip(alone, OUTPUTS.T, strict=True)])
+    assert together.score(X, OUTPUTS, qid=P.qid) == pytest.approx(expected)
+    assert (together.n_queries_, together.n_ignored_queries_) == (
+        alone[0].n_queries_,
+        alone[0].n_ignored_queries_,
+    )
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["several hold-outs", "given"])
+def test_alphas_of_outputs_of_a_single_query_are_chosen_as_if_each_were_alone(given):
+    X, y = rare_positives()
+    Y = np.column_stack([y, np.round(X[:, 5]), X[:, 7]])  # the last without two grades
+    val = {"X_val": X[:60]} if given else {}
+    options = {"alphas": [0.01, 1.0, 100.0], "random_state": 3} | EXACT
+    together = LinearRankRLS(**options).fit(X, Y, **val, **({"y_val": Y[:60]} if given else {}))
+    for k, column in enumerate(Y.T):
+        own = {"y_val": column[:60]} if given else {}
+        alone = LinearRankRLS(**options).fit(X, column, **val, **own)
+        np.testing.assert_allclose(together.coef_[k], alone.coef_, rtol=1e-8, atol=1e-10)
+        assert together.alpha_[k] == alone.alpha_
+        assert together.held_out_value_[k] == pytest.approx(alone.held_out_value_, abs=1e-12)
+
+
+def test_grids_of_outputs_solved_one_by_one_equal_those_of_each_alone(monkeypatch):
+    monkeypatch.setattr(run_module, "_one_by_one_is_quicker", lambda *_: True)
+    X, y, qid = words()
+    Y = np.column_stack([y, np.round(y / 2), -y])
+    options = {"alphas": ALPHAS, "tol": 1e-12, "random_state": 0}
+    together = LinearRankRLS(**options).fit(X, Y, qid=qid)
+    for k, column in enumerate(Y.T):
+        alone = LinearRankRLS(**options).fit(X, column, qid=qid)
+        scale = np.abs(alone.coef_).max()
+        np.testing.assert_allclose(together.coef_[k], alone.coef_, rtol=0, atol=1e-8 * scale)
+        assert together.alpha_[k] == alone.alpha_
+
+
+def test_several_outputs_keep_histories_of_their_own(tmp_path):
+    ranker = LinearRankRLS(alphas=ALPHAS, random_state=0).fit(P.X, OUTPUTS, qid=P.qid)
+    n_iter = int(ranker.n_iter_.max())
+    assert ranker.history_["iteration"].tolist() == list(range(1, n_iter + 1))
+    assert ranker.history_["alpha"].shape == (len(ALPHAS), 3)
+    assert ranker.history_["residual"].shape == (n_iter, len(ALPHAS), 3)
+    for k, own in enumerate(ranker.n_iter_):
+        assert np.isnan(ranker.history_["residual"][own:, :, k]).all()
+    assert ranker.plot_history(output=2).get_xlabel() == "iteration"
+    with pytest.raises(InvalidInputError, match="`output` must be a number from 0 to 2: got 3"):
+        ranker.plot_history(output=3)
+    ranker.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(P.X), ranker.predict(P.X))
+    np.testing.assert_array_equal(again.alpha_, ranker.alpha_)
+    LinearRankRLS().fit(P.X, OUTPUTS).save(tmp_path / "unvalidated")
+    assert np.isnan(load(tmp_path / "unvalidated").held_out_value_).all()
+    with pytest.raises(InvalidInputError, match="`rank` needs a single output: this ranker has 3"):
+        ranker.rank(P.X, qid=P.qid)
+
+
+def test_a_column_of_scores_is_one_output_with_an_axis_of_its_own():
+    ranker = LinearRankRLS().fit(P.X, P.y[:, None], qid=P.qid)
+    assert ranker.coef_.shape == (1, 8)
+    assert ranker.predict(P.X).shape == (len(P.y), 1)
+
+
+def test_steps_of_several_outputs_are_labelled_and_stop_all_of_them():
+    steps = []
+    ranker = LinearRankRLS(progress=lambda step: steps.append(step) or len(steps) == 5)
+    ranker.fit(P.X, OUTPUTS, qid=P.qid)
+    assert [step.label for step in steps[:4]] == ["output 1", "output 2", "output 3", "output 1"]
+    assert ranker.n_iter_.max() == 2
+    assert len(steps) <= 6
+
+
+def test_more_outputs_than_run_abreast_stop_together():
+    Y = np.column_stack([np.roll(P.y, k) for k in range(run_module.ABREAST + 2)])
+    ranker = LinearRankRLS(progress=lambda step: step.iteration == 2).fit(P.X, Y)
+    assert ranker.n_iter_[0] == 2
+    assert (ranker.n_iter_[run_module.ABREAST :] == 0).all()
+    assert not ranker.coef_[run_module.ABREAST :].any()
+
+
+def test_outputs_start_from_the_weights_of_the_previous_fit():
+    ranker = LinearRankRLS(warm_start=True, tol=1e-10).fit(P.X, OUTPUTS, qid=P.qid)
+    assert ranker.fit(P.X, OUTPUTS, qid=P.qid).n_iter_.max() <= 1
+    with pytest.raises(InvalidInputError, match=r"weights have shape \(3, 8\), X and y ask for"):
+        ranker.fit(P.X, OUTPUTS[:, :2], qid=P.qid)
+
+
+def test_several_outputs_are_refused_where_one_file_or_too_few_scores_are_given(tmp_path):
+    with pytest.raises(InvalidInputError, match="`checkpoint` must be None with several outputs"):
+        LinearRankRLS(checkpoint=tmp_path / "run").fit(P.X, OUTPUTS, qid=P.qid)
+    with pytest.raises(InvalidInputError, match="`y_val` must have the outputs of `y`, 3: got 1"):
+        LinearRankRLS(alphas=ALPHAS).fit(
+            P.X, OUTPUTS, qid=P.qid, X_val=V.X, y_val=V.y, qid_val=V.qid
+        )

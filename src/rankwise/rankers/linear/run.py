@@ -1,9 +1,10 @@
 """A run of conjugate gradients: its settings, its progress and its checkpoint."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, final, get_args
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice, check_count
 from rankwise.core.errors import InvalidInputError, ModelFileError, warn_caller
+from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.model_file import read_model, write_model
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -24,13 +26,24 @@ from rankwise.solve.conjugate_gradients import (
     Hooks,
     ShiftedSystems,
     Validator,
+    jacobi_scale,
     multishift_cg,
     result_of_lasts,
+    side_by_side_cg,
 )
-from rankwise.solve.iteration import Step, StepCallback, StoppingRule, steps_shown
-from rankwise.solve.operators import NormalOperator
+from rankwise.solve.iteration import Reason, Step, StepCallback, StoppingRule, steps_shown
+from rankwise.solve.operators import (
+    JointProduct,
+    NormalOperator,
+    alone_product,
+    joint_operator,
+)
+from rankwise.solve.rows import StoredRows
 
 Storage: TypeAlias = Literal["float32", "float64"]
+
+ABREAST = 8
+"""Runs that share passes over the rows; each keeps two vectors of features for every alpha."""
 
 LOW_SHARE = 0.01
 """Features smaller than all but this share of them take part in no estimate."""
@@ -104,6 +117,14 @@ class Settings:
             progress=ranker.progress,
             checkpoint=ranker.checkpoint,
         )
+
+    def refuse_checkpoint(self, n_outputs: int) -> None:
+        """Refuse to write several runs to one file."""
+        if self.checkpoint is not None and n_outputs > 1:
+            raise InvalidInputError(
+                f"`checkpoint` must be None with several outputs: y has {n_outputs}. Leave it out, "
+                "or fit one ranker per output."
+            )
 
     @property
     def needs_validation(self) -> bool:
@@ -207,6 +228,42 @@ class Checkpoint:
         )
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class LinearProblem:
+    """What one run solves.
+
+    Parameters
+    ----------
+    operator : NormalOperator
+        The equations.
+    alphas : (n_alphas,)
+        The values of alpha.
+    validator : Validator, optional
+        Rates the iterates.
+    start : (n_features,), optional
+        The weights from which to start.
+    label : str
+        What it is called where there are several.
+    """
+
+    operator: NormalOperator
+    alphas: FloatArray
+    validator: Validator | None = None
+    start: FloatArray | None = None
+    label: str = ""
+
+    def systems(self, *, precondition: bool) -> ShiftedSystems:
+        """Return the equations, preconditioned where that helps."""
+        return ShiftedSystems.of(
+            self.operator,
+            self.alphas,
+            start=self.start,
+            validator=self.validator,
+            precondition=precondition and self.operator.is_determined(),
+        )
+
+
 def run(
     operator: NormalOperator,
     settings: Settings,
@@ -226,25 +283,145 @@ def run(
     start : (n_features,), optional
         The weights from which to start.
     """
-    determined = operator.is_determined()
+    problem = LinearProblem(operator, settings.alphas, validator, start)
+    if settings.checkpoint is None:
+        return run_side_by_side([problem], alone_product(operator), settings)[0]
     with _steps(settings, validator) as on_step:
-        if settings.checkpoint is None and _one_by_one_is_quicker(operator, settings, determined):
-            result = _solve_one_by_one(operator, settings, validator, on_step)
-        else:
-            systems = ShiftedSystems.of(
-                operator,
-                settings.alphas,
-                start=start,
-                validator=validator,
-                precondition=settings.precondition and determined,
-            )
-            path = settings.checkpoint
-            file = None if path is None else Checkpoint.of(path, systems, settings)
-            hooks = Hooks(on_step, None if file is None else file.write)
-            saved = None if file is None else file.read()
-            result = multishift_cg(systems, settings.rule, hooks, saved)
+        systems = problem.systems(precondition=settings.precondition)
+        file = Checkpoint.of(settings.checkpoint, systems, settings)
+        result = multishift_cg(systems, settings.rule, Hooks(on_step, file.write), file.read())
     result.ending.warn()
     return result
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OutputProblem:
+    """What a run over rows shared by several runs learns: one output, or what is left of it.
+
+    Parameters
+    ----------
+    output : int
+        Its number.
+    graph : PreferenceGraph
+        The preferences.
+    alphas : (n_alphas,)
+        The values of alpha.
+    validator, start, label
+        As in `LinearProblem`.
+    n_held_out : int
+        How many whole queries are held out.
+    """
+
+    output: int
+    graph: PreferenceGraph
+    alphas: FloatArray
+    validator: Validator | None = None
+    start: FloatArray | None = None
+    label: str = ""
+    n_held_out: int = 0
+
+    def over(self, operator: NormalOperator) -> LinearProblem:
+        """Return the equations of these preferences, given their operator."""
+        return LinearProblem(operator, self.alphas, self.validator, self.start, self.label)
+
+
+def run_in_batches(
+    rows: StoredRows, problems: Iterable[OutputProblem], settings: Settings
+) -> Iterator[tuple[OutputProblem, CGResult]]:
+    """Solve problems over the same rows, a few at a time; yield each with its result.
+
+    Of the weights only the best are kept. Once something has asked to stop, nothing more is begun.
+    With a checkpoint there is a single problem.
+
+    Parameters
+    ----------
+    rows : StoredRows
+        The rows of all items.
+    problems : iterable of OutputProblem
+        What to solve.
+    settings : Settings
+        When to stop, and how to show progress.
+    """
+    left = iter(problems)
+    stopped: Reason | None = None
+    while batch := list(islice(left, ABREAST)):
+        operators, product = joint_operator(rows, [problem.graph for problem in batch])
+        linear = [one.over(operator) for one, operator in zip(batch, operators, strict=True)]
+        if settings.checkpoint is None:
+            found = run_side_by_side(linear, product, settings, stopped)
+        else:
+            found = [run(one.operator, settings, one.validator, one.start) for one in linear]
+        for problem, result in zip(batch, found, strict=True):
+            stopped = stopped or _stop_of(result)
+            yield problem, replace(result, coefs=result.best.coef[None])
+
+
+def run_side_by_side(
+    problems: Sequence[LinearProblem],
+    product: JointProduct,
+    settings: Settings,
+    stopped: Reason | None = None,
+) -> list[CGResult]:
+    """Solve several problems over the same rows, an iteration of each in turn; warn at the end.
+
+    Parameters
+    ----------
+    problems : sequence of LinearProblem
+        What to solve.
+    product : callable
+        Applies the operators of some of them, see `side_by_side_cg`.
+    settings : Settings
+        When to stop, and how to show progress.
+    stopped : str, optional
+        Why runs end before they begin, where something has asked for it already.
+    """
+    one_by_one = [_one_by_one_is_quicker(problem, settings) for problem in problems]
+    results: list[CGResult | None] = [None] * len(problems)
+    with _steps(settings, problems[0].validator) as on_step:
+        for solve, way in ((_solve_at_once, False), (_solve_one_by_one, True)):
+            those = [k for k, quicker in enumerate(one_by_one) if quicker is way]
+            if not those:
+                continue
+            joint = _some_of(product, those)
+            found = solve([problems[k] for k in those], joint, settings, on_step, stopped)
+            for k, result in zip(those, found, strict=True):
+                results[k] = result
+                stopped = stopped or _stop_of(result)
+    done = [result for result in results if result is not None]
+    unfinished = [result.ending for result in done if not result.ending.converged]
+    for ending in unfinished[:1]:
+        ending.warn()
+    return done
+
+
+def _stop_of(result: CGResult) -> Reason | None:
+    """Return why a run was stopped from outside, None where it was not."""
+    return result.ending.reason if result.ending.was_stopped else None
+
+
+def _some_of(product: JointProduct, those: list[int]) -> JointProduct:
+    """Return a product that numbers some of the operators anew."""
+    return lambda W, which: product(W, [those[k] for k in which])
+
+
+def _solve_at_once(
+    problems: Sequence[LinearProblem],
+    product: JointProduct,
+    settings: Settings,
+    on_step: StepCallback | None,
+    stopped: Reason | None,
+) -> list[CGResult]:
+    """Solve for all alphas of a problem from one Krylov space."""
+    systems = [problem.systems(precondition=settings.precondition) for problem in problems]
+    hooks = [Hooks(_labelled(on_step, problem.label)) for problem in problems]
+    return side_by_side_cg(systems, product, settings.rule, hooks, stopped)
+
+
+def _labelled(on_step: StepCallback | None, label: str) -> StepCallback | None:
+    if on_step is None or not label:
+        return on_step
+    return lambda step: on_step(replace(step, label=label))
 
 
 def _steps(
@@ -254,6 +431,8 @@ def _steps(
 
     def describe(step: Step) -> str:
         text = f"iteration {step.iteration}  residual {step.error:.1e}"
+        if step.label:
+            text = f"{step.label}  {text}"
         if validator is None or np.isnan(step.values).all():
             return text
         return f"{text}  validation {validator.best(step.values):.4f}"
@@ -261,101 +440,151 @@ def _steps(
     return steps_shown(settings.progress, total=settings.rule.max_iter, describe=describe)
 
 
-def _one_by_one_is_quicker(operator: NormalOperator, settings: Settings, determined: bool) -> bool:
+def _one_by_one_is_quicker(problem: LinearProblem, settings: Settings) -> bool:
     """Compare about how many iterations a grid takes from one Krylov space and one by one.
 
     Only a single alpha can be preconditioned. One by one, each alpha takes about as many iterations
     as if all features were of one size. Together they take as many as the spread of the sizes
     asks for, where the few largest count as outliers, which cost an iteration or two each.
     """
-    if len(settings.alphas) == 1 or settings.rule.patience is not None or not determined:
+    alphas, operator = problem.alphas, problem.operator
+    if len(alphas) == 1 or settings.rule.patience is not None or not operator.is_determined():
         return False
     diagonal = operator.approximate_diagonal()
     per_root = CONDITION * 0.5 * np.log(2.0 / max(settings.rule.tol, ROUNDING))
-    sizes = np.sort(diagonal)[::-1] + settings.alphas.min()
+    sizes = np.sort(diagonal)[::-1] + alphas.min()
     low = np.quantile(sizes, LOW_SHARE)
     if not low > 0:
         return False
     together = np.min(PER_OUTLIER * np.arange(len(sizes)) + per_root * np.sqrt(sizes / low))
-    one_by_one = np.sum(per_root / np.sqrt(1.0 + settings.alphas / np.median(sizes)))
+    one_by_one = np.sum(per_root / np.sqrt(1.0 + alphas / np.median(sizes)))
     return bool(together > one_by_one)
 
 
 def _solve_one_by_one(
-    operator: NormalOperator,
+    problems: Sequence[LinearProblem],
+    product: JointProduct,
     settings: Settings,
-    validator: Validator | None,
     on_step: StepCallback | None,
-) -> CGResult:
+    stopped: Reason | None,
+) -> list[CGResult]:
     """Solve from the largest alpha to the smallest, preconditioned, each from those before.
 
-    Only solutions are validated. What was not reached has no value. An alpha whose start is good
-    enough is noted at the iteration before it.
+    Only solutions are validated. What was not reached has no value.
     """
-    alphas, n_alphas = settings.alphas, len(settings.alphas)
-    coefs, lasts = np.zeros((n_alphas, operator.n_features)), np.zeros(n_alphas, dtype=int)
-    residuals = np.full((0, n_alphas), np.nan)
-    ending = settings.rule.end("converged", 0, 0.0, REMEDY)
-    span = _Span(operator)
-    for k in np.argsort(-alphas, kind="stable"):
-        start = span.solve(alphas[k])
-        systems = ShiftedSystems.of(operator, alphas[k : k + 1], start=start, precondition=True)
-        hooks = Hooks(_as_part(on_step, len(residuals), alphas, k))
-        found = multishift_cg(systems, settings.rule, hooks)
-        coefs[k] = found.coefs[0]
-        rows = np.full((found.n_iter, n_alphas), np.nan)
-        rows[:, k] = found.residuals[:, 0]
-        residuals = np.vstack([residuals, rows])
-        if found.n_iter == 0:
-            residuals[-1:, k] = found.best.residual
-        else:
-            span.add(coefs[k])
-        lasts[k] = len(residuals)
-        if ending.converged or found.ending.was_stopped:
-            ending = found.ending
-        if found.ending.was_stopped:
+    grids = [_Grid(problem, settings.rule) for problem in problems]
+    n_alphas = len(problems[0].alphas)
+    for position in range(n_alphas):
+        systems = [grid.next_systems() for grid in grids]
+        hooks = [Hooks(_labelled(grid.as_part(on_step), grid.problem.label)) for grid in grids]
+        found = side_by_side_cg(systems, product, settings.rule, hooks, stopped)
+        for grid, result in zip(grids, found, strict=True):
+            grid.keep(result)
+            stopped = stopped or _stop_of(result)
+        if stopped or position + 1 == n_alphas:
             break
-    return result_of_lasts(alphas, coefs, residuals, lasts, validator, ending)
+        new = [(k, grid.new_direction()) for k, grid in enumerate(grids)]
+        which = [k for k, direction in new if direction is not None]
+        rows = [direction for _, direction in new if direction is not None]
+        if which:
+            for k, row, image in zip(which, rows, product(np.stack(rows), which), strict=True):
+                grids[k].add(row, image)
+    return [grid.result() for grid in grids]
 
 
 @final
-class _Span:
-    """The span of the solutions for other alphas, in which the next one nearly lies.
+class _Grid:
+    """The alphas of one problem, solved from the largest to the smallest.
 
-    Solutions change smoothly along the grid. The equations restricted to the span cost a few inner
-    products, and their solution is a far better start than the weights of the neighbour.
+    Solutions change smoothly along the grid, so that the next one nearly lies in the span of those
+    before it. The equations restricted to the span cost a few inner products, and their solution
+    is a far better start than the weights of the neighbour.
 
     Parameters
     ----------
-    operator : NormalOperator
-        The left-hand side without alpha.
+    problem : LinearProblem
+        The equations.
+    rule : StoppingRule
+        When to stop.
     """
 
-    def __init__(self, operator: NormalOperator) -> None:
-        self.operator, self.rhs = operator, operator.rhs()
+    def __init__(self, problem: LinearProblem, rule: StoppingRule) -> None:
+        operator, n_alphas = problem.operator, len(problem.alphas)
+        self.problem = problem
+        self.order = np.argsort(-problem.alphas, kind="stable")
+        self.n_done, self.has_moved = 0, False
+        self.coefs = np.zeros((n_alphas, operator.n_features))
+        self.lasts = np.zeros(n_alphas, dtype=int)
+        self.residuals = np.full((0, n_alphas), np.nan)
+        self.ending = rule.end("converged", 0, 0.0, REMEDY)
+        self.rhs, self.diagonal = operator.rhs(), operator.approximate_diagonal()
         self.basis = np.zeros((0, operator.n_features))
-        """Orthonormal rows."""
+        """Orthonormal rows that span the solutions."""
         self.images = np.zeros((0, operator.n_features))
         """The operator applied to each of them."""
 
-    def add(self, coef: FloatArray) -> None:
-        """Make the span hold a solution, up to rounding errors."""
+    def next_systems(self) -> ShiftedSystems:
+        """Return the equations of the next alpha, with the solution in the span as start."""
+        alphas = self.problem.alphas[self.order[self.n_done]][None]
+        weights = self._galerkin(float(alphas[0]))
+        return ShiftedSystems(
+            self.problem.operator,
+            self.rhs,
+            alphas,
+            jacobi_scale(self.diagonal, float(alphas[0])),
+            weights @ self.basis,
+            None,
+            weights @ self.images,
+        )
+
+    def _galerkin(self, alpha: float) -> FloatArray:
+        """Return the solution of the equations restricted to the span."""
+        left = self.basis @ self.images.T + alpha * np.eye(len(self.basis))
+        return np.asarray(np.linalg.solve(left, self.basis @ self.rhs), dtype=np.float64)
+
+    def keep(self, found: CGResult) -> None:
+        """Note the solution for the next alpha; one whose start was good enough at its place.
+
+        It is noted at the iteration before it.
+        """
+        k = self.order[self.n_done]
+        self.coefs[k] = found.coefs[0]
+        rows = np.full((found.n_iter, len(self.coefs)), np.nan)
+        rows[:, k] = found.residuals[:, 0]
+        self.residuals = np.vstack([self.residuals, rows])
+        if found.n_iter == 0:
+            self.residuals[-1:, k] = found.best.residual
+        self.lasts[k] = len(self.residuals)
+        if self.ending.converged or found.ending.was_stopped:
+            self.ending = found.ending
+        self.n_done, self.has_moved = self.n_done + 1, found.n_iter > 0
+
+    def new_direction(self) -> FloatArray | None:
+        """Return what the last solution adds to the span, of length 1; None if nothing."""
+        if not self.has_moved:
+            return None
+        coef = self.coefs[self.order[self.n_done - 1]]
         direction = coef.copy()
         for _ in range(2):  # once leaves rounding errors of the size of what is left
             direction -= (self.basis @ direction) @ self.basis
         length = np.linalg.norm(direction)
-        if length > ROUNDING * np.linalg.norm(coef):
-            direction /= length
-            self.basis = np.vstack([self.basis, direction])
-            self.images = np.vstack([self.images, self.operator.apply(direction)])
+        return direction / length if length > ROUNDING * np.linalg.norm(coef) else None
 
-    def solve(self, alpha: float) -> FloatArray | None:
-        """Return the solution of the equations restricted to the span (Galerkin); None if empty."""
-        if len(self.basis) == 0:
-            return None
-        left = self.basis @ self.images.T + alpha * np.eye(len(self.basis))
-        solution: FloatArray = np.linalg.solve(left, self.basis @ self.rhs) @ self.basis
-        return solution
+    def add(self, direction: FloatArray, image: FloatArray) -> None:
+        """Make the span hold a direction, given the operator applied to it."""
+        self.basis = np.vstack([self.basis, direction])
+        self.images = np.vstack([self.images, image])
+
+    def result(self) -> CGResult:
+        """Rate the solutions and choose among them."""
+        return result_of_lasts(
+            self.problem.alphas, self.coefs, self.residuals, self.lasts, self.problem.validator,
+            self.ending,
+        )  # fmt: skip
+
+    def as_part(self, on_step: StepCallback | None) -> StepCallback | None:
+        """Return what turns a step of the next alpha into one of the whole grid."""
+        return _as_part(on_step, len(self.residuals), self.problem.alphas, self.order[self.n_done])
 
 
 def _as_part(

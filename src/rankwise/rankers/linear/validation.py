@@ -1,16 +1,16 @@
 """What decides between iterates and alphas: data given for it, or held out of the training data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.threads import even_parts, run_parts
-from rankwise.core.training_data import TrainingData, one_output
+from rankwise.core.training_data import TrainingData
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, MeasurePlan, weighted_mean
 from rankwise.selection.holdouts import ValidationData
@@ -22,8 +22,6 @@ N_HOLD_OUTS = 5
 
 SORTING = 60
 """Ranking and rating one item takes as long as so many entries of a product."""
-
-ONE_OUTPUT = "Outputs share no Krylov space: fit one ranker per output, or use RankRLS."
 
 
 @final
@@ -78,11 +76,11 @@ def hold_out(
 
 def several_hold_outs(
     X: Matrix, data: TrainingData, fraction: float, measure: Measure, rng: np.random.Generator
-) -> list[ValidationSplit]:
+) -> Iterator[ValidationSplit]:
     """Hold out items of a single query several times, the same share of every grade each time.
 
     A single draw holds few items of a rare grade, too few to choose by. Draws do not overlap as
-    long as there are enough items.
+    long as there are enough items. The rows that are held out are copied when their turn comes.
 
     Parameters
     ----------
@@ -92,7 +90,6 @@ def several_hold_outs(
     scores = data.scores
     order = np.lexsort((rng.random(len(scores)), scores))
     _, starts, counts = np.unique(scores[order], return_index=True, return_counts=True)
-    splits = []
     for k in range(N_HOLD_OUTS):
         rows = np.concatenate(
             [
@@ -103,8 +100,7 @@ def several_hold_outs(
         weight = None if data.sample_weight is None else data.sample_weight[rows]
         queries = data.queries.take(rows)
         validator = validate_by_measure(X[rows], scores[rows], queries, measure, weight)
-        splits.append(ValidationSplit(data.without(rows), validator))
-    return splits
+        yield ValidationSplit(data.without(rows), validator)
 
 
 def _sizes(counts: IntArray, fraction: float) -> IntArray:
@@ -153,10 +149,18 @@ def _draw(count: int, fraction: float, rng: np.random.Generator) -> BoolArray:
     return drawn
 
 
-def validate_by_data(data: ValidationData, measure: Measure) -> Validator:
-    """Rate scores of validation data that were given."""
-    y = one_output(data.y, "y_val", ONE_OUTPUT)
-    return validate_by_measure(data.X, y, data.queries, measure)
+def validate_by_data(data: ValidationData, measure: Measure, n_outputs: int) -> list[Validator]:
+    """Rate scores of validation data that were given, for each output of the training data."""
+    columns = as_columns(data.y).T
+    if len(columns) != n_outputs:
+        raise InvalidInputError(
+            f"`y_val` must have the outputs of `y`, {n_outputs}: got {len(columns)}. Give a column "
+            "for each."
+        )
+    rows, upwards = as_rows(data.X), measure.greater_is_better
+    return [
+        Validator(rows, rate_by_measure(y.copy(), data.queries, measure), upwards) for y in columns
+    ]
 
 
 def validate_by_measure(
