@@ -18,6 +18,9 @@ MEANS_PER_ENTRY = 0.125
 LARGEST_BLOCK = 1 << 18
 """Entries of a block, 3 MB, up to which rows are visited block by block; beyond, in two passes."""
 
+ABREAST = 8
+"""Runs that share passes over the rows; each keeps two vectors of features for every alpha."""
+
 
 class NormalOperator(ABC):
     """The symmetric operator ``X' L X`` and the right-hand side ``X' r``, wherever the rows are."""

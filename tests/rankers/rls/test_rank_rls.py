@@ -376,7 +376,9 @@ def test_sparse_rows_solved_by_iteration_equal_the_closed_form(
             patch.setattr(rank_rls, "MOST_ITERATIONS", max_iter)  # 1: dense equations take over
             patch.setattr(rank_rls, "_iterations_are_quicker", lambda *_: True)
             found = RankRLS(0.5).fit(X, y, p.qid, weight)
-        np.testing.assert_allclose(found.coef_, exact.coef_, rtol=1e-8, atol=1e-10)
+            path = RankRLS().fit_path(X, y, p.qid, weight, alphas=[8.0, 0.5])
+        for ranker in (found, path[1]):
+            np.testing.assert_allclose(ranker.coef_, exact.coef_, rtol=1e-8, atol=1e-10)
 
 
 def test_iterations_are_for_many_unknowns_of_few_entries():

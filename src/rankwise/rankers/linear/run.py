@@ -33,6 +33,7 @@ from rankwise.solve.conjugate_gradients import (
 )
 from rankwise.solve.iteration import Reason, Step, StepCallback, StoppingRule, steps_shown
 from rankwise.solve.operators import (
+    ABREAST,
     JointProduct,
     NormalOperator,
     alone_product,
@@ -41,9 +42,6 @@ from rankwise.solve.operators import (
 from rankwise.solve.rows import StoredRows
 
 Storage: TypeAlias = Literal["float32", "float64"]
-
-ABREAST = 8
-"""Runs that share passes over the rows; each keeps two vectors of features for every alpha."""
 
 LOW_SHARE = 0.01
 """Features smaller than all but this share of them take part in no estimate."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, Matrix, as_columns
+from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
 from rankwise.core.errors import NumericalError
@@ -23,7 +22,7 @@ from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
 from rankwise.selection.path import check_alphas
-from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
+from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
     ConjugateGradients,
@@ -31,7 +30,7 @@ from rankwise.solve.kernel_iteration import (
     as_conjugate_gradients,
 )
 from rankwise.solve.normal_equations import System
-from rankwise.solve.operators import normal_operator
+from rankwise.solve.operators import ABREAST, joint_operator
 from rankwise.solve.rows import as_rows
 
 FEW_UNKNOWNS = 2000
@@ -195,14 +194,9 @@ class RankRLS(ClosedFormRanker):
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         device = as_device(self.device)
         graphs, space = self._problem(X, data, device)
-        n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
-        if device is None and _iterations_are_quicker(X, n_unknowns):
-            try:
-                weights = graphs.gather(lambda graph: _iterate(X, graph, alpha))
-                explicit = ExplicitSpace(X, Identity(), Identity())
-                return self._keep_solution(explicit, weights, graphs, data)
-            except NumericalError:  # too many iterations: dense equations take over
-                pass
+        iterated = self._iterated(X, graphs, np.array([alpha]), device)
+        if iterated is not None:
+            return self._keep_solution(_linear_space(X), iterated[0], graphs, data)
         weights = graphs.gather(lambda graph: self._system(device, space, graph, X).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 
@@ -235,7 +229,7 @@ class RankRLS(ClosedFormRanker):
         Notes
         -----
         [PTA09] Sect. 3.2, by a tridiagonal reduction, which costs about half of the
-        eigendecomposition in (31).
+        eigendecomposition in (31). Sparse rows with many features are iterated, as in `fit`.
 
         Examples
         --------
@@ -254,7 +248,13 @@ class RankRLS(ClosedFormRanker):
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         device = as_device(self.device)
         graphs, space = self._problem(X, data, device)
-        solutions = graphs.gather(lambda graph: self._system(device, space, graph, X).path(grid))
+        solutions = self._iterated(X, graphs, grid, device)
+        if solutions is None:
+            solutions = graphs.gather(
+                lambda graph: self._system(device, space, graph, X).path(grid)
+            )
+        else:
+            space = _linear_space(X)
         rankers = [
             self._at("alpha", alpha)._keep_solution(space, weights, graphs, data)
             for alpha, weights in zip(grid.tolist(), solutions, strict=True)
@@ -272,6 +272,21 @@ class RankRLS(ClosedFormRanker):
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
         rank, mapped = graphs.rank, device is None
         return graphs, smallest_space(X, self.kernel_, basis_rows, rank, mapped=mapped)
+
+    def _iterated(
+        self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray, device: Device | None
+    ) -> FloatArray | None:
+        """Return weights of features found by iteration, None where dense equations are quicker.
+
+        They are that, too, where iterations do not converge.
+        """
+        n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
+        if device is not None or not _iterations_are_quicker(X, n_unknowns):
+            return None
+        try:
+            return _iterate(X, graphs, alphas)
+        except NumericalError:
+            return None
 
     def _system(
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
@@ -310,18 +325,29 @@ def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:
     return 4.0 * MOST_ITERATIONS * X.nnz < n_unknowns**3 / 3
 
 
-def _iterate(X: Matrix, graph: PreferenceGraph, alpha: float) -> FloatArray:
-    """Return the weights of the features, (n_features, n_outputs), by conjugate gradients."""
+def _linear_space(X: Matrix) -> FunctionSpace:
+    return ExplicitSpace(X, Identity(), Identity())
+
+
+def _iterate(X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray:
+    """Return the weights of the features, (n_alphas, n_features, n_outputs).
+
+    Outputs are iterated side by side, the alphas of each from one Krylov space.
+    """
     rows, rule = as_rows(X), StoppingRule(ITERATED_TO, MOST_ITERATIONS, None)
-    weights = []
-    for rhs in as_columns(graph.rhs).T:
-        operator = normal_operator(rows, replace(graph, rhs=np.ascontiguousarray(rhs)))
-        determined = operator.is_determined()
-        systems = ShiftedSystems.of(operator, np.array([alpha]), precondition=determined)
-        found = multishift_cg(systems, rule)  # [APS10] (8)
-        if found.ending.was_stopped:
-            raise KeyboardInterrupt
-        if not found.converged:
-            raise NumericalError(found.ending.message)
-        weights.append(found.coefs[0])
-    return np.column_stack(weights)
+    outputs, weights = graphs.by_output(), []
+    for first in range(0, len(outputs), ABREAST):
+        operators, product = joint_operator(rows, outputs[first : first + ABREAST])
+        systems = [
+            ShiftedSystems.of(
+                operator, alphas, precondition=len(alphas) == 1 and operator.is_determined()
+            )
+            for operator in operators
+        ]
+        for found in side_by_side_cg(systems, product, rule, [Hooks()] * len(systems)):
+            if found.ending.was_stopped:
+                raise KeyboardInterrupt
+            if not found.converged:
+                raise NumericalError(found.ending.message)
+            weights.append(found.coefs)  # [APS10] (8)
+    return np.stack(weights, axis=-1)
