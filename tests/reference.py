@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment, minimize
+from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
 from scipy.stats import rankdata
 
 # --- preference graphs and RankRLS: pair by pair ------------------------------------------------
@@ -671,3 +671,16 @@ def transductive_scores(K, y, qid, ties, query_weight, alpha):
     at_zero = residuals(np.zeros(n_new))
     slopes = np.column_stack([residuals(unit) - at_zero for unit in np.eye(n_new)])
     return np.linalg.lstsq(slopes, -at_zero, rcond=1e-9)[0]
+
+
+# --- RankSVM: the best multiple of dual variables -----------------------------------------------
+
+
+def svm_best_scaled_dual(pairs, X, duals, C, power):
+    """Return the best dual objective of multiples of the duals, of those up to 1 for the hinge."""
+
+    def negated(scale):
+        return -svm_dual_objective(pairs, X, scale * duals, C, power)
+
+    bounds = (0.0, 1.0 if power == 1 else 10.0)
+    return -min(minimize_scalar(negated, bounds=bounds).fun, negated(1.0))

@@ -28,6 +28,9 @@ def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
     too: it is on a core already, where a thread that only waits would leave two new ones to be
     placed, for some milliseconds on the same core.
     """
+    if n_tasks == 1:
+        task(0)
+        return
     turns = deque(range(n_tasks))
 
     def work() -> None:

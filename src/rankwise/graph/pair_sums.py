@@ -11,7 +11,7 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.threads import even_parts, sum_parts
 from rankwise.core.training_data import TrainingData
-from rankwise.graph._pair_kernels import find_band_start, sum_partners
+from rankwise.graph._pair_kernels import apply_band, find_band_start, find_joined, sum_partners
 from rankwise.graph.edges import Incidence
 from rankwise.graph.grades import Grades
 from rankwise.graph.preference_graph import pair_targets
@@ -96,8 +96,8 @@ class PairSet(ABC):
     n_items: int
 
     @abstractmethod
-    def slacks(self, scores: FloatArray) -> Slacks:
-        """Return the slacks at these scores."""
+    def slacks(self, scores: FloatArray, lowest: float = -np.inf) -> Slacks:
+        """Return the slacks at these scores, those not above the lowest left out or not."""
 
 
 # --- pairs that grades make: sorted sweeps ------------------------------------------------------
@@ -161,19 +161,26 @@ class GradedPairs(PairSet):
         """Number of items."""
         return len(self.item)
 
-    def slacks(self, scores: FloatArray) -> "GradedSlacks":
-        """Sort the items of each query by score."""
+    def slacks(self, scores: FloatArray, lowest: float = -np.inf) -> "GradedSlacks":
+        """Sort the items of each query by score, those that are in a pair above the lowest slack.
+
+        Where few are, this saves most of the work: finding them is O(n).
+        """
         key = scores[self.item] - self.offset
         key -= np.repeat(key[self.starts[:-1]], np.diff(self.starts))  # an offset costs no digits
-        order = np.arange(len(key))
-        sort_by_key(key, order, self.starts)
+        margin = self.margin - lowest
+        order = find_joined(key, self.grade, self.n_grades, self.starts, margin)
+        starts = np.searchsorted(order, self.starts)
+        key = key[order]
+        sort_by_key(key, order, starts)
         items = SortedItems(
             self.item[order],
             self.grade[order],
             self.weight[order],
             self.query_share[order],
             self.n_grades,
-            self.starts,
+            starts,
+            self.n_items,
         )
         return GradedSlacks(items, key, self.margin)
 
@@ -181,7 +188,10 @@ class GradedPairs(PairSet):
 @final
 @dataclass(frozen=True, eq=False)
 class SortedItems:
-    """The items of every query sorted by key; all arrays but the last two are in this order."""
+    """Items of every query sorted by key; arrays before the number of grades are in this order.
+
+    Items that stand nowhere are in no pair.
+    """
 
     item: IntArray
     grade: IntArray
@@ -189,6 +199,7 @@ class SortedItems:
     query_share: FloatArray
     n_grades: IntArray
     starts: IntArray
+    n_items: int
 
     @cached_property
     def query_end(self) -> IntArray:
@@ -211,7 +222,7 @@ class SortedItems:
 
     def to_items(self, values: FloatArray) -> FloatArray:
         """Bring values of positions into the order of the items."""
-        out = np.empty_like(values)
+        out = np.zeros(self.n_items)
         out[self.item] = values
         return out
 
@@ -285,9 +296,11 @@ class GradedBand(BandLaplacian):
         return cls(items, start, stop, items.query_share * partners[:, 0])
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
-        queries = slice(0, len(self.items.n_grades))
-        product = self._product(v[self.items.item][:, None], queries)
-        return self.items.to_items(product[:, 0])
+        items, out = self.items, np.zeros(len(v))
+        positions = items.item, items.grade, items.weight, items.query_share, self.degree
+        windows = items.n_grades, items.starts, self.start, self.stop
+        apply_band(v, *positions, *windows, out)
+        return out
 
     def diagonal(self) -> FloatArray:
         """Return the weight of all pairs of each item."""
@@ -304,6 +317,7 @@ class GradedBand(BandLaplacian):
             items.query_share[kept],
             items.n_grades,
             n_before[items.starts],
+            len(kept),
         )
         start, stop = n_before[self.start[kept]], n_before[self.stop[kept]]
         return items.item[kept], GradedBand(among_them, start, stop, self.degree[kept])
@@ -327,6 +341,8 @@ class GradedBand(BandLaplacian):
     def _add_gram(self, Z: FloatArray, queries: slice, G: FloatArray) -> None:
         """Add the part of some queries to the upper triangle of G."""
         begin, end = self.items.starts[[queries.start, queries.stop]]
+        if begin == end:
+            return
         item = self.items.item[begin:end]
         rows = np.subtract(Z[item], Z[item[0]], dtype=float)  # an offset costs no digits
         width = max(1, BLOCK_ENTRIES // len(rows))
@@ -387,7 +403,7 @@ class ExplicitPairs(PairSet):
         """The margins without their signs."""
         return np.abs(self.margin)
 
-    def slacks(self, scores: FloatArray) -> "ExplicitSlacks":
+    def slacks(self, scores: FloatArray, lowest: float = -np.inf) -> "ExplicitSlacks":
         """Compute the slack of every pair."""
         return ExplicitSlacks(self, self.margin - self.incidence.differences(scores))
 

@@ -258,6 +258,10 @@ class StoredRows(ItemRows, ABC):
     def transposed_products(self, V: FloatArray) -> FloatArray:
         """Return ``V.T @ X``, (k, n_features), for V (n_items, k) whose columns sum to zero."""
 
+    @abstractmethod
+    def in_stored_order(self) -> "tuple[ColumnOrder, StoredRows]":
+        """Return the order of the columns, and the rows with columns numbered by it: no copy."""
+
 
 BLOCK_BYTES = 1 << 18
 """Dense rows are brought to float64 in blocks of this size, which stay in a core's cache."""
@@ -315,6 +319,10 @@ class SparseRows(StoredRows):
         entry = np.arange(starts[-1]) + np.repeat(self.indptr[items] - starts[:-1], n_entries)
         kept = self.data[entry], self.indices[entry], starts
         return SparseRows(*kept, self.n_features, self.columns)
+
+    def in_stored_order(self) -> "tuple[ColumnOrder, SparseRows]":
+        """Leave columns where they are stored, which saves sorting the entries of each product."""
+        return self.columns, SparseRows(*self._arrays, self.n_features)
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``X @ w``."""
@@ -446,6 +454,10 @@ class DenseRows(StoredRows):
         """Return a copy of some of the rows, less the same offset."""
         return DenseRows(self.X[items], self.offset)
 
+    def in_stored_order(self) -> "tuple[ColumnOrder, DenseRows]":
+        """Return the rows themselves."""
+        return GIVEN_ORDER, self
+
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``(X - offset) @ w``."""
         out = np.empty(self.n_items)
@@ -553,6 +565,10 @@ class DeviceRows(StoredRows):
     def take(self, items: IntArray) -> "DeviceRows":
         """Return a copy of some of the rows, less the same offset."""
         return DeviceRows(self.device.take(self.Z, items), self.device)
+
+    def in_stored_order(self) -> "tuple[ColumnOrder, DeviceRows]":
+        """Return the rows themselves."""
+        return GIVEN_ORDER, self
 
     def product(self, w: FloatArray) -> FloatArray:
         """Return ``Z @ w``."""

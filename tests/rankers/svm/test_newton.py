@@ -84,6 +84,7 @@ def test_sums_over_scored_pairs_equal_those_pair_by_pair(cost, grades, seed):
     slacks = pairs.slacks(scores)
     for low, high in [(0.0, 0.5), (0.5, 2.0), (-1.0, np.inf), (0.0, np.inf)]:
         assert_same_sums(slacks, listed, scores, low, high, Z)
+        assert_same_sums(pairs.slacks(scores, low), listed, scores, low, high, Z)
 
 
 @pytest.mark.parametrize("cost", COSTS)
@@ -95,6 +96,18 @@ def test_sums_over_comparisons_equal_those_pair_by_pair(seed, cost):
     slacks = pairs.slacks(scores)
     for low, high in [(0.0, 0.7), (0.7, np.inf)]:
         assert_same_sums(slacks, listed, scores, low, high, Z)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("grades", [2, 3, None])
+@pytest.mark.parametrize("lowest", [-1.0, 0.0, 0.5, 50.0])
+def test_only_items_in_a_pair_above_the_lowest_slack_are_sorted(cost, grades, lowest):
+    P, pairs, listed = scored(2, cost, grades)
+    scores = np.random.default_rng(2).integers(-2, 3, len(P.y)) / 2.0 + P.y
+    above = {k for i, j, m, _ in listed if m - (scores[i] - scores[j]) > lowest for k in (i, j)}
+    found = pairs.slacks(scores, lowest).items.item.tolist()
+    assert len(found) == len(set(found))
+    assert set(found) == above
 
 
 @pytest.mark.parametrize("sizes", [(1500,), (900, 3, 800, 900, 700)])
@@ -142,7 +155,8 @@ def test_the_hinge_is_rounded_off_below_the_width(width):
 
 @pytest.mark.parametrize("kind", ["scored", "compared"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_gap_is_that_to_the_dual_objective(kind, loss):
+@pytest.mark.parametrize("scale", [0.0, 0.1, 1.0])
+def test_the_gap_is_that_to_the_best_multiple_of_the_dual_variables(kind, loss, scale):
     C, rng = 0.3, np.random.default_rng(3)
     if kind == "scored":
         P, pairs, listed = scored(3)
@@ -150,7 +164,7 @@ def test_the_gap_is_that_to_the_dual_objective(kind, loss):
     else:
         X, pairs, listed = compared(3)
     used = [p for p in listed if p[3] > 0]
-    w = rng.normal(size=3)
+    w = scale * rng.normal(size=3)
     at, power = (lambda f: smoothed_hinge(pairs, f, 0.4), 1) if loss == "hinge" else (None, 2)
     at = at or (lambda f: squared_hinge(pairs, f))
     point = RegularizedLoss.of(X, pairs, C).complete(w, X @ w, at(X @ w))
@@ -158,9 +172,10 @@ def test_the_gap_is_that_to_the_dual_objective(kind, loss):
     t = np.maximum(0.0, [m - (f[i] - f[j]) for i, j, m, _ in used])
     share = np.minimum(1.0, t / 0.4) if loss == "hinge" else 2 * t
     duals = C * np.array([c for *_, c in used]) * share
-    dual = reference.svm_dual_objective(used, X, duals, C, power)
+    dual = reference.svm_best_scaled_dual(used, X, duals, C, power)
     np.testing.assert_allclose(point.objective, reference.svm_objective(used, X, w, C, power))
     np.testing.assert_allclose(point.objective - point.gap, dual)
+    assert dual >= reference.svm_dual_objective(used, X, duals, C, power)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

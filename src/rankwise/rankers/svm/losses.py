@@ -30,6 +30,10 @@ class SmoothedLoss:
         The smooth loss, at most the loss itself.
     smoothing_gap : float
         What smoothing adds to the duality gap, at most: the last sum of eq. svm-gap.
+    dual_penalty : float
+        What the dual variables cost beside the norm of their sum, divided by C.
+    max_dual_scale : float
+        The largest number that all dual variables may be multiplied by.
     rounding_error : float
         How far rounding errors may put the smooth loss off.
     slope : (n_items,)
@@ -47,6 +51,8 @@ class SmoothedLoss:
     exact: float
     smooth: float
     smoothing_gap: float
+    dual_penalty: float
+    max_dual_scale: float
     rounding_error: float
     slope: FloatArray
     slope_by_width: FloatArray
@@ -62,12 +68,14 @@ class SmoothedLoss:
 
 def squared_hinge(pairs: PairSet, scores: FloatArray) -> SmoothedLoss:
     """Return the sum of squared positive slacks, which is smooth itself."""
-    slacks = pairs.slacks(scores)
+    slacks = pairs.slacks(scores, 0.0)
     violations = slacks.violations(0.0)
     return SmoothedLoss(
         exact=violations.squares,
         smooth=violations.squares,
         smoothing_gap=0.0,
+        dual_penalty=violations.squares,
+        max_dual_scale=np.inf,
         rounding_error=violations.rounding_error,
         slope=2.0 * violations.squares_slope,
         slope_by_width=np.zeros_like(scores),
@@ -83,7 +91,7 @@ def smoothed_hinge(pairs: PairSet, scores: FloatArray, width: float) -> Smoothed
     A slack t counts :math:`t^2/2\mu` up to the width :math:`\mu`, then :math:`t - \mu/2`. The dual
     variable of a pair is its weight times :math:`\min(1, t_+/\mu)`.
     """
-    slacks = pairs.slacks(scores)
+    slacks = pairs.slacks(scores, 0.0)
     low, high = slacks.violations(0.0), slacks.violations(width)
     squares = (low.squares - high.squares) / width  # eq. svm-huber, twice
     rounding_error = low.rounding_error / width
@@ -93,6 +101,8 @@ def smoothed_hinge(pairs: PairSet, scores: FloatArray, width: float) -> Smoothed
         exact=low.total,
         smooth=squares / 2.0,
         smoothing_gap=min(most, max(0.0, low.total + high.total - squares) + rounding_error),
+        dual_penalty=0.0,
+        max_dual_scale=1.0,
         rounding_error=rounding_error,
         slope=slope,
         slope_by_width=(high.total_slope - slope) / width,  # eq. svm-path

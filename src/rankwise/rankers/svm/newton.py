@@ -28,6 +28,15 @@ MAX_TRIALS = 40
 EASY = 100.0
 """Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
 
+RISE = 3.0
+"""By how much C rises from one stage to the next."""
+
+STAGE_TOL = 0.1
+"""The gap at which a smaller C has served its purpose."""
+
+FLAT = 0.1
+"""A line search ends where the derivative is this share of what it was at its beginning."""
+
 TINY = 1e-300
 
 NARROWER = 0.1
@@ -80,19 +89,22 @@ def minimize_hinge(
     The losses and the certificate are derived in docs/theory/ranksvm.rst.
     """
     objective = RegularizedLoss.of(Z, pairs, C)
-    w = np.zeros(objective.rows.n_features) if start is None else start
+    columns = objective.columns
+    w = np.zeros(objective.rows.n_features) if start is None else columns.to_stored(start)
     width = _first_width(pairs, loss)
     descent = NewtonDescent(objective, rule, objective.iterate(w, width), width)
     with serial_blas(), deferred_interrupts() as interrupts:
         for stage in _stages(descent) if start is None else [C]:
-            descent.move_to(stage, rule if stage == C else replace(rule, tol=max(rule.tol, 1.0)))
+            rough = replace(rule, tol=max(rule.tol, STAGE_TOL))
+            descent.move_to(stage, rule if stage == C else rough)
             reason = descent.run(interrupts, on_step)
             if reason not in ("converged", "precision"):
                 break
         descent.move_to(C, rule)
     best, certificate = descent.best, descent.certificate
     ending = rule.end(reason, descent.n_iter, certificate.gap, REMEDY)
-    return CertifiedSolution(C, freeze(best.w), certificate, descent.n_iter, ending)
+    w = columns.to_given(best.w)
+    return CertifiedSolution(C, freeze(w), certificate, descent.n_iter, ending)
 
 
 def _first_width(pairs: PairSet, loss: HingeLoss) -> float | None:
@@ -112,31 +124,29 @@ def line_search(
     """Go along a direction until the objective has nearly stopped falling; None if it never fell.
 
     The objective is convex along the line, so a zero of its derivative is bracketed, and found by
-    interpolation and bisection in turn. A trial costs one loss, O(n log n), and no product with the
-    rows.
+    interpolation; an end that stays counts half each time. A trial costs one loss, O(n log n), and
+    no product with the rows.
     """
     C, lead = objective.C, objective.rows.product(direction)
     along, square = float(iterate.w @ direction), float(direction @ direction)
     start_slope = float(iterate.gradient @ direction)
     highest = iterate.smooth_objective + C * iterate.loss.rounding_error
     low, low_slope, high, high_slope = 0.0, start_slope, np.inf, np.inf
-    step = 1.0
-    for trial in range(MAX_TRIALS):
+    step, was_high = 1.0, False
+    for _ in range(MAX_TRIALS):
         w, scores = iterate.w + step * direction, iterate.scores + step * lead
         loss = objective.loss(scores, width)
         slope = along + step * square + C * float(loss.slope @ lead)
         value = float(w @ w) / 2.0 + C * loss.smooth
-        if 0.9 * start_slope <= slope <= -0.5 * start_slope and (slope <= 0 or value <= highest):
+        if abs(slope) <= -FLAT * start_slope and (slope <= 0 or value <= highest):
             return objective.complete(w, scores, loss)
         if slope > 0.0:
-            high, high_slope = step, slope
+            high, high_slope, low_slope = step, slope, low_slope / (2.0 if was_high else 1.0)
         else:
-            low, low_slope = step, slope
-        if np.isinf(high):
-            step *= 2.0
-        else:
-            share = 0.5 if trial % 2 else low_slope / (low_slope - high_slope)
-            step = low + min(max(share, 0.05), 0.95) * (high - low)
+            low, low_slope, high_slope = step, slope, high_slope / (1.0 if was_high else 2.0)
+        was_high = slope > 0.0
+        share = low_slope / (low_slope - high_slope)
+        step = 2.0 * step if np.isinf(high) else low + max(share, 0.01) * (high - low)
     return None
 
 
@@ -152,8 +162,8 @@ def _stages(descent: "NewtonDescent") -> list[float]:
     g = here.gradient
     square = float(g @ g)
     curved = float(g @ (descent.objective.hessian(here.loss) @ g)) if square > 0.0 else 0.0
-    n_stages = int(np.log10(max(1.0, curved / (EASY * max(square, TINY)))))
-    return [*(C * 0.1**k for k in range(n_stages, 0, -1)), C]
+    n_stages = int(np.log(max(1.0, curved / (EASY * max(square, TINY)))) / np.log(RISE))
+    return [*(C * RISE**-k for k in range(n_stages, 0, -1)), C]
 
 
 @final

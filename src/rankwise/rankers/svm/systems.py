@@ -11,7 +11,7 @@ from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.graph.pair_sums import BandLaplacian, PairSet
 from rankwise.rankers.svm.losses import SmoothedLoss, smoothed_hinge, squared_hinge
 from rankwise.solve.iteration import Interrupts
-from rankwise.solve.rows import StoredRows, as_rows
+from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
 
 FEW_FEATURES = 512
 """Up to so many features the Hessian is formed, which then costs no more than products with it."""
@@ -73,12 +73,15 @@ class RegularizedLoss:
         The rows of Z.
     dense : (n_items, n_features), optional
         Z itself, where its Hessian can be formed.
+    columns : ColumnOrder
+        The order of the features in weights and gradients, which is that of the stored rows.
     """
 
     C: float
     pairs: PairSet
     rows: StoredRows
     dense: FloatArray | None
+    columns: ColumnOrder
 
     @classmethod
     def of(cls, Z: Matrix, pairs: PairSet, C: float) -> Self:
@@ -88,7 +91,8 @@ class RegularizedLoss:
         if sparse.issparse(Z) and few and Z.nnz >= DENSE_ENOUGH * n_items * n_features:
             Z = Z.toarray()
         formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
-        return cls(C, pairs, as_rows(Z), Z if formed else None)
+        columns, rows = as_rows(Z).in_stored_order()
+        return cls(C, pairs, rows, Z if formed else None, columns)
 
     def loss(self, scores: FloatArray, width: float | None) -> SmoothedLoss:
         """Return the loss of the scores."""
@@ -103,16 +107,19 @@ class RegularizedLoss:
 
     def complete(self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss) -> NewtonIterate:
         """Add gradient, objectives and gap to weights whose scores and loss are known."""
-        gradient = w + self.C * self.rows.transposed(loss.slope)
-        half_norm = float(w @ w) / 2.0
+        pull = -self.C * self.rows.transposed(loss.slope)
+        gradient, half_norm = w - pull, float(w @ w) / 2.0
+        objective = half_norm + self.C * loss.exact  # eq. svm-problem
+        gap = float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap  # eq. svm-gap
+        quadratic = float(pull @ pull) / 2.0 + self.C * loss.dual_penalty
         return NewtonIterate(
             w,
             scores,
             loss,
             gradient,
             half_norm + self.C * loss.smooth,
-            half_norm + self.C * loss.exact,  # eq. svm-problem
-            float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap,  # eq. svm-gap
+            objective,
+            gap - _gain_of_scaling(objective - gap, quadratic, loss.max_dual_scale),
         )
 
     def hessian(self, loss: SmoothedLoss) -> "Hessian":
@@ -126,6 +133,25 @@ class RegularizedLoss:
         G *= self.C * loss.curvature
         G.flat[:: len(G) + 1] += 1.0
         return G
+
+
+def _gain_of_scaling(dual: float, quadratic: float, most: float) -> float:
+    """Return by how much the best multiple of the dual variables raises the dual objective.
+
+    Parameters
+    ----------
+    dual : float
+        The dual objective.
+    quadratic : float
+        The part of it that is quadratic in the variables, negated.
+    most : float
+        The largest multiple allowed.
+    """
+    if quadratic <= 0.0:
+        return 0.0
+    best = (dual + quadratic) / (2.0 * quadratic)  # eq. svm-scale
+    scale = min(max(best, 0.0), most)
+    return quadratic * ((best - 1.0) ** 2 - (best - scale) ** 2)
 
 
 @final
