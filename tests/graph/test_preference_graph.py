@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -195,3 +196,22 @@ def test_useless_queries_are_counted():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("n_queries", [1, 40])
+def test_a_kernel_matrix_is_reduced_in_its_own_memory(n_queries):
+    n_items = 400
+    rng = np.random.default_rng(0)
+    graph = PreferenceGraph.from_scores(rng.normal(size=n_items), np.arange(n_items) % n_queries)
+    root = graph.laplacian.root()
+    root.reduce(np.eye(n_items))  # compile
+    tracemalloc.start()
+    K = np.eye(n_items)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    reduced = root.reduce(K)
+    beside = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert reduced is K
+    assert K.shape == (root.rank, root.rank)
+    assert beside < 0.6 * 8 * n_items**2

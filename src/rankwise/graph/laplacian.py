@@ -82,24 +82,26 @@ class Root(ABC):
         """Return scores V of the items with ``R.T @ V = P``; constants per component are free."""
 
     def reduce(self, K: FloatArray) -> FloatArray:
-        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns.
+        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns and then of rows.
 
-        K must own its memory, which becomes that of the result.
+        K must own its memory, in which all of it happens.
         """
-        n_items = len(K)
-        half = np.empty((self.rank, n_items))
-
-        def reduce_rows(k: int) -> None:
-            block = slice(k * BLOCK, (k + 1) * BLOCK)
-            half[:, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
+        n_items, rank = len(K), self.rank
 
         def reduce_columns(k: int) -> None:
             block = slice(k * BLOCK, (k + 1) * BLOCK)
-            K[:, block] = self.to_coordinates(np.ascontiguousarray(half[block].T))
+            K[:rank, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
 
-        in_threads(reduce_rows, -(-n_items // BLOCK))
-        K.resize((self.rank, self.rank), refcheck=False)
-        in_threads(reduce_columns, -(-self.rank // BLOCK))
+        def reduce_rows(k: int) -> None:
+            block = slice(k * BLOCK, min((k + 1) * BLOCK, rank))
+            K[block, :rank] = self.to_coordinates(np.ascontiguousarray(K[block].T)).T
+
+        in_threads(reduce_columns, -(-n_items // BLOCK))
+        in_threads(reduce_rows, -(-rank // BLOCK))
+        flat = K.reshape(-1)
+        for row in range(1, rank):  # close up: a row is never moved to where one still stands
+            flat[row * rank : (row + 1) * rank] = K[row, :rank]
+        K.resize((rank, rank), refcheck=False)
         return K
 
 
