@@ -684,3 +684,22 @@ def svm_best_scaled_dual(pairs, X, duals, C, power):
 
     bounds = (0.0, 1.0 if power == 1 else 10.0)
     return -min(minimize_scalar(negated, bounds=bounds).fun, negated(1.0))
+
+
+def tournament_wins(fit, X, y):
+    """Share of meetings that each item wins, by models that are fitted without both items.
+
+    ``fit`` takes rows and their scores and gives a function that scores rows.
+    """
+    n = len(y)
+    won, met = np.zeros(n), np.zeros(n)
+    for i in range(n):
+        for j in range(i):
+            kept = np.setdiff1d(np.arange(n), [i, j])
+            if len(np.unique(y[kept])) < 2:
+                continue
+            lead = np.subtract(*fit(X[kept], y[kept])(X[[i, j]]))
+            won[i] += 0.5 * (1 + np.sign(lead))
+            won[j] += 0.5 * (1 - np.sign(lead))
+            met[[i, j]] += 1
+    return won / met

@@ -66,6 +66,7 @@ _HOMES = {
     "rankwise.rankers.rls.small_samples": [
         "AUCEstimate",
         "PermutationTest",
+        "TournamentROC",
         "leave_pair_out_auc",
         "permutation_test",
     ],

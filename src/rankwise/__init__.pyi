@@ -95,6 +95,7 @@ from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
 from rankwise.rankers.rls.small_samples import PermutationTest as PermutationTest
+from rankwise.rankers.rls.small_samples import TournamentROC as TournamentROC
 from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
 from rankwise.rankers.rls.transductive import transductive_scores as transductive_scores

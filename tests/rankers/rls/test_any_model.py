@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import reference
 from problems import problem
 from rankwise import Gaussian, InvalidInputError, RankRLS, leave_pair_out, leave_pair_out_auc
 
@@ -200,3 +202,83 @@ def test_leads_of_any_model_and_groups():
         fit = Ridge().fit(p.X[rest], p.y[rest])
         assert lead == pytest.approx(np.subtract(*fit.predict(p.X[pair])))
     assert leave_pair_out(Ridge(), p.X, p.y, groups).leads is None
+
+
+def fitted(X, y):
+    return Ridge().fit(X, y).predict
+
+
+def test_tournament_is_that_of_refits():
+    X, y = drawn()
+    roc = leave_pair_out(Ridge(), X, y, roc=True).roc
+    wins = reference.tournament_wins(fitted, X, y)
+    np.testing.assert_allclose(roc.wins, wins)
+    false_positive, true_positive, least = roc_curve(y, wins, drop_intermediate=False)
+    np.testing.assert_allclose(roc.false_positive_rate, false_positive)
+    np.testing.assert_allclose(roc.true_positive_rate, true_positive)
+    np.testing.assert_allclose(roc.thresholds, least)
+    assert roc.area == pytest.approx(roc_auc_score(y, wins))
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [RankRLS(0.5), RankRLS(2.0, ties="keep"), RankRLS(kernel=Gaussian(0.3), ties="keep")],
+    ids=repr,
+)
+def test_tournament_in_closed_form_equals_refits(ranker):
+    X, y = drawn()
+    quick = leave_pair_out(ranker, X, y, roc=True)
+    slow = leave_pair_out(make_pipeline(ranker), X, y, roc=True)
+    assert (quick.n_fits == 0) == (ranker.ties == "keep")
+    np.testing.assert_allclose(quick.roc.wins, slow.roc.wins)
+    assert quick.value == pytest.approx(slow.value)
+    assert slow.value == pytest.approx(leave_pair_out(ranker, X, y).value)
+
+
+def test_tournament_of_groups_and_text():
+    X, y = drawn()
+    groups, labels = np.arange(16) // 2, np.where(y == 1, "ill", "well")
+    found = leave_pair_out(GaussianNB(), X, labels, groups, positive="ill", roc=True)
+    same = leave_pair_out(GaussianNB(), X, labels, groups, positive="ill")
+    assert (found.value, found.n_pairs, found.n_skipped) == (
+        same.value,
+        same.n_pairs,
+        same.n_skipped,
+    )
+    assert found.n_fits == 8 * 7 / 2
+    np.testing.assert_array_equal(found.roc.is_positive, y == 1)
+    assert found.roc.to_frame().shape == (len(found.roc.thresholds), 3)
+    assert found.roc.to_dict()["thresholds"][0] is None
+    assert "against" in repr(found.roc)
+    ax = found.plot()
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), found.roc.true_positive_rate)
+
+
+def test_tournament_area_is_the_value_where_no_meeting_contradicts_another():
+    X = np.arange(12.0)[:, None]
+    found = leave_pair_out(Ridge(), X, X[:, 0] > 4.0, roc=True)
+    assert found.roc.area == found.value == 1.0
+
+
+def test_curve_is_refused_without_two_classes_or_all_pairs():
+    X, y = drawn()
+    with pytest.raises(InvalidInputError, match="must have two classes"):
+        leave_pair_out(Ridge(), X, X[:, 0], roc=True)
+    with pytest.raises(InvalidInputError, match="must have all pairs"):
+        leave_pair_out(Ridge(), X, y, roc=True, n_fits=5)
+    with pytest.raises(InvalidInputError, match="must be a ROC curve to draw"):
+        leave_pair_out(Ridge(), X, y).plot()
+    with pytest.raises(InvalidInputError, match="must have ties='keep' and weights above 0"):
+        leave_pair_out_auc(X, y, ties="drop", roc=True)
+
+
+def test_curve_of_leave_pair_out_auc():
+    X, y = drawn()
+    estimate = leave_pair_out_auc(X, np.where(y == 1, "b", "a"), roc=True)
+    np.testing.assert_allclose(
+        estimate.roc.wins, leave_pair_out(RankRLS(ties="keep"), X, y, roc=True).roc.wins
+    )
+    assert estimate.value == leave_pair_out_auc(X, y).value
+    assert estimate.to_dict()["roc"]["area"] == estimate.roc.area
+    assert "roc" not in estimate.to_frame()
+    assert estimate.plot().get_xlabel() == "false positive rate"

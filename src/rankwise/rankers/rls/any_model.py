@@ -26,7 +26,12 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out as closed_form
 from rankwise.rankers.rls.leave_pair_out import pair_leads
 from rankwise.rankers.rls.rank_rls import RankRLS
-from rankwise.rankers.rls.small_samples import logit_interval
+from rankwise.rankers.rls.small_samples import (
+    TournamentROC,
+    logit_interval,
+    positives,
+    tournament,
+)
 from rankwise.solve.iteration import followed
 
 
@@ -60,6 +65,8 @@ class PairEstimate:
     leads : (n_pairs,), optional
         By how much the first row leads by the model without the pair: the held-out scores. Only
         differences are there, since each pair has a model of its own.
+    roc : TournamentROC, optional
+        The ROC curve, where it was asked for.
 
     Examples
     --------
@@ -85,6 +92,7 @@ class PairEstimate:
     total: FloatArray
     pairs: IntArray | None = None
     leads: FloatArray | None = None
+    roc: TournamentROC | None = None
 
     def minus(self, other: PairEstimate) -> PairDifference:
         """Compare with another model on the same pairs.
@@ -105,6 +113,20 @@ class PairEstimate:
         width = float(stats.norm.isf((1 - self.confidence) / 2)) * error
         pvalue = 2.0 * float(stats.norm.sf(abs(value) / error)) if error > 0 else float(value == 0)
         return PairDifference(value, error, value - width, value + width, pvalue)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the ROC curve, which must have been asked for by ``roc=True``. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw.
+        """
+        if self.roc is None:
+            raise InvalidInputError(
+                "There must be a ROC curve to draw: got none. Use leave_pair_out(..., roc=True)."
+            )
+        return self.roc.plot(ax)
 
     def __str__(self) -> str:
         test = "" if np.isnan(self.pvalue) else f", permutation p = {self.pvalue:.3g}"
@@ -159,6 +181,7 @@ def leave_pair_out(
     n_fits: int | None = None,
     n_permutations: int = 0,
     keep_leads: bool = False,
+    roc: bool = False,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: Any = None,
@@ -198,6 +221,9 @@ def leave_pair_out(
         are the same within every group are shuffled between groups.
     keep_leads : bool
         Keep the held-out lead of every pair, O(n_items^2) numbers.
+    roc : bool
+        Leave out pairs of the same class as well, which tells by tournament where each item stands:
+        the ROC curve. It takes about twice as many fits; for two classes and all pairs.
     n_jobs : int, optional
         Fits at a time, as in joblib.
     progress : bool
@@ -236,10 +262,11 @@ def leave_pair_out(
     problem = _PairProblem.of(estimator, X, y, groups, positive)
     rng = generator(random_state)
     batches = problem.group_pairs(rng, n_fits)
-    if type(estimator) is RankRLS and groups is None and n_fits is None:
-        counts, fits = _closed_form_counts(estimator, problem, keep_leads=keep_leads), 0
+    if _has_closed_form(estimator, roc=roc) and groups is None and n_fits is None:
+        counts, fits = _closed_form_counts(estimator, problem, keep_leads=keep_leads, roc=roc), 0
     else:
-        counts, fits = problem.counts(problem.y, batches, n_jobs, progress=progress), len(batches)
+        met = problem.all_group_pairs(n_fits) if roc else batches
+        counts, fits = problem.counts(problem.y, met, n_jobs, progress=progress, roc=roc), len(met)
     pvalue = float("nan")
     if n_permutations:
         check_count("n_permutations", n_permutations)
@@ -266,6 +293,7 @@ class _Counts:
     n_skipped: int
     pairs: IntArray
     leads: FloatArray
+    roc: TournamentROC | None = None
 
     @property
     def value(self) -> float:
@@ -293,6 +321,7 @@ class _Counts:
             self.total,
             self.pairs if keep_leads else None,
             self.leads if keep_leads else None,
+            self.roc,
         )
 
 
@@ -341,42 +370,71 @@ class _PairProblem:
             return every
         return [every[k] for k in np.sort(rng.permutation(len(every))[:n_fits])]
 
+    def all_group_pairs(self, n_fits: int | None) -> list[Batch]:
+        """Return all pairs of groups, those of one class as well, for a ROC curve."""
+        positives(self.rank_of(self.y))  # refuses more than two classes
+        if n_fits is not None:
+            raise InvalidInputError(
+                f"`roc` must have all pairs: got n_fits={n_fits}. Leave out one of the two."
+            )
+        return [(g, h) for g in range(self.groups.n_queries) for h in range(g)]
+
     def counts(
-        self, y: NDArray[Any], batches: list[Batch], n_jobs: int | None, *, progress: bool
+        self,
+        y: NDArray[Any],
+        batches: list[Batch],
+        n_jobs: int | None,
+        *,
+        progress: bool,
+        roc: bool = False,
     ) -> _Counts:
         """Fit without each pair of groups, and count the pairs that come out right."""
-        tasks: Iterable[Any] = (delayed(self.judged)(y, *batch) for batch in batches)
+        ranks = self.rank_of(y)
+        met = np.full((len(y), len(y)), np.nan) if roc else None
+        tasks: Iterable[Any] = (delayed(self.judged)(y, *batch, equal=roc) for batch in batches)
         answers: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
         right, total = np.zeros((2, self.groups.n_queries))
         n_skipped = 0
         pairs, leads = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
-        for (g, h), (some, lead, skipped) in zip(
+        for (g, h), (every, lead, skipped) in zip(
             batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
         ):
-            right[[g, h]] += float(((np.sign(lead) + 1.0) / 2.0).sum())
-            total[[g, h]] += len(lead)
+            if met is not None:
+                met[every[:, 0], every[:, 1]], met[every[:, 1], every[:, 0]] = lead, -lead
+            differ = ranks[every[:, 0]] != ranks[every[:, 1]]
+            right[[g, h]] += float(((np.sign(lead[differ]) + 1.0) / 2.0).sum())
+            total[[g, h]] += int(np.count_nonzero(differ))
             n_skipped += skipped
-            pairs.append(some)
-            leads.append(lead)
+            pairs.append(every[differ])
+            leads.append(lead[differ])
         if not total.any():
             raise InvalidInputError(
                 "At least one pair must leave enough to learn from: without any of them the model "
                 "cannot be fitted, since a single class remains. Give more items of each class."
             )
-        return _Counts(right, total, n_skipped, np.concatenate(pairs), np.concatenate(leads))
+        curve = None if met is None else tournament(met, positives(ranks))
+        found = np.concatenate(pairs), np.concatenate(leads)
+        return _Counts(right, total, n_skipped, *found, curve)
 
-    def judged(self, y: NDArray[Any], g: int, h: int) -> tuple[IntArray, FloatArray, int]:
-        """Return the pairs of two groups, better row first, their leads, and the number skipped."""
+    def judged(
+        self, y: NDArray[Any], g: int, h: int, *, equal: bool = False
+    ) -> tuple[IntArray, FloatArray, int]:
+        """Return the pairs of two groups, better row first, their leads, and the number skipped.
+
+        Pairs of equal rank are left out unless ``equal``.
+        """
         first, second = self.groups.rows(g), self.groups.rows(h)
         ranks = self.rank_of(y)
         sign = np.sign(ranks[first][:, None] - ranks[second][None, :])
+        n_unequal = int(np.count_nonzero(sign))
+        sign = np.where(sign == 0.0, 1.0, sign) if equal else sign
         at = np.nonzero(sign)
         pairs = np.column_stack([first[at[0]], second[at[1]]])
         turned = sign[at] < 0
         pairs[turned] = pairs[turned, ::-1]
         kept = np.setdiff1d(np.arange(len(y)), np.concatenate([first, second]))
         if len(pairs) == 0 or len(np.unique(ranks[kept])) < 2:
-            return pairs[:0], np.zeros(0), len(pairs)
+            return pairs[:0], np.zeros(0), n_unequal
         model = clone(self.estimator).fit(_safe_indexing(self.X, kept), y[kept])
         lead = self.scores(model, first)[:, None] - self.scores(model, second)[None, :]
         return pairs, lead[at] * sign[at], 0
@@ -433,7 +491,16 @@ def _ranking_of(
     return lambda y: (np.asarray(y) == chosen).astype(float), chosen
 
 
-def _closed_form_counts(ranker: RankRLS, problem: _PairProblem, *, keep_leads: bool) -> _Counts:
+def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
+    """Tell whether left-out pairs, for a ROC curve those of one class too, need no refits."""
+    if type(estimator) is not RankRLS:
+        return False
+    return not roc or (estimator.cost == "magnitude" and estimator.ties == "keep")
+
+
+def _closed_form_counts(
+    ranker: RankRLS, problem: _PairProblem, *, keep_leads: bool, roc: bool
+) -> _Counts:
     """Leave out all pairs of a RankRLS without fitting it again."""
     X = check_array(problem.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     data = TrainingData.of(X.shape[0], problem.rank_of(problem.y))
@@ -449,7 +516,12 @@ def _closed_form_counts(ranker: RankRLS, problem: _PairProblem, *, keep_leads: b
         found = pair_leads(space, data, ranker.alpha, **options)  # type: ignore[arg-type]
         pairs = np.argwhere((data.scores[:, None] > data.scores) & ~np.isnan(found))
         leads = found[tuple(pairs.T)]
-    return _Counts(right, total, round((every - total.sum()) / 2), pairs, leads)
+    curve = None
+    if roc:
+        is_positive = positives(data.scores)
+        met = pair_leads(space, data, ranker.alpha, keep_equal=True, **options)  # type: ignore[arg-type]
+        curve = tournament(met, is_positive)
+    return _Counts(right, total, round((every - total.sum()) / 2), pairs, leads, curve)
 
 
 def _partners(y: FloatArray) -> FloatArray:

@@ -233,6 +233,7 @@ def pair_leads(
     cost: Cost,
     ties: Ties,
     query_weight: str,
+    keep_equal: bool = False,
 ) -> FloatArray:
     """Return f_i - f_j for every pair of different score, by the model without i and j.
 
@@ -242,11 +243,13 @@ def pair_leads(
         As in `leave_pair_out`, with a single output and weights above 0.
     alpha : float
         The regularisation.
+    keep_equal : bool
+        Leave out pairs of equal score as well; the cost must be the magnitude, and ties kept.
 
     Returns
     -------
     leads : (n_items, n_items)
-        NaN for pairs of equal score, and where nothing is left to learn from.
+        NaN for pairs of equal score unless they are kept, and where nothing is left to learn from.
     """
     y, rows, weight = data.scores, np.arange(data.n_items), data.weight
     is_untied, is_equal = len(np.unique(y)) == len(y), bool(np.all(weight == weight[0]))
@@ -256,6 +259,9 @@ def pair_leads(
             space, rows, y, weight, alpha / complete_degree(query_weight, weight)
         )
         leads[leaves_nothing(len(y), decisive_items(y[:, None])[0])] = np.nan
+        if keep_equal:
+            np.fill_diagonal(leads, np.nan)
+            return leads
     elif cost != "relative" and ties == "drop" and is_equal and not is_untied:
         leads = leads_of_grades(space, rows, y, float(weight[0]), alpha, cost, query_weight)
     else:
