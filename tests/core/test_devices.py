@@ -1,9 +1,12 @@
 """The linear algebra of devices, on PyTorch's CPU device."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from rankwise.core.devices import LEAF, as_device
+from rankwise import MissingExtraError
+from rankwise.core.devices import LEAF, as_device, fused_exp_product
 
 torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 
@@ -83,3 +86,24 @@ def test_whether_numbers_are_finite(monkeypatch):
     assert device.is_finite(device.array(values[:0]))
     values[9, 1] = np.nan
     assert not device.is_finite(device.array(values))
+
+
+def test_sums_of_exponentials_need_triton(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    fused_exp_product.cache_clear()
+    with pytest.raises(MissingExtraError, match="triton"):
+        fused_exp_product()
+    fused_exp_product.cache_clear()
+
+
+def test_entries_that_are_summed_by_place():
+    device = as_device("cpu")
+    places = device.array(np.array([2, 0, 2]))
+    found = device.add_at(device.array(np.array([1.0, 2.0, 3.0])), places, 4)
+    np.testing.assert_array_equal(device.host(found), [2.0, 0.0, 4.0, 0.0])
+
+
+def test_the_inverse_of_a_triangle():
+    device, L = as_device("cpu"), np.tril(np.arange(1.0, 17.0).reshape(4, 4))
+    found = device.invert_triangle(device.array(L.copy()))
+    np.testing.assert_allclose(device.host(found), np.linalg.inv(L), atol=1e-14)

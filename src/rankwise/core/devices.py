@@ -2,11 +2,12 @@
 
 import os
 import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, cached_property, wraps
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -20,6 +21,12 @@ DeviceArray: TypeAlias = Any
 
 BLOCK_ENTRIES = 1 << 25
 """Entries of a large matrix that are looked at together."""
+
+FUSED_FEATURES = 128
+"""Features up to which exponentials of products are summed by one kernel of the GPU."""
+
+TILE_ROWS, TILE_COLUMNS = 128, 128
+"""Entries of the product that such a kernel forms at a time."""
 
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
@@ -49,6 +56,14 @@ class Device(ABC):
         """Sum the rows that share an index; rows of index -1 are left out."""
 
     @abstractmethod
+    def add_at(self, values: DeviceArray, places: DeviceArray, length: int) -> DeviceArray:
+        """Sum the rows that go to each of so many places, which are on the device."""
+
+    @abstractmethod
+    def sparse(self, X: Any) -> DeviceArray:
+        """Bring a SciPy matrix in CSR form to the device, where it can be multiplied."""
+
+    @abstractmethod
     def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
         """Return some rows."""
 
@@ -59,6 +74,13 @@ class Device(ABC):
     @abstractmethod
     def exp_in_place(self, values: DeviceArray) -> DeviceArray:
         """Replace values, of which those above 0 count as 0, by their exponential."""
+
+    @abstractmethod
+    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
+        """Return ``exp(A B') V`` in single precision, V in double; no entry is kept.
+
+        ``A B'`` must be symmetric, its entries 0 or less up to rounding errors, which count as 0.
+        """
 
     @abstractmethod
     def absolute(self, values: DeviceArray) -> DeviceArray:
@@ -83,6 +105,10 @@ class Device(ABC):
     @abstractmethod
     def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a Cholesky factor."""
+
+    @abstractmethod
+    def invert_triangle(self, factor: DeviceArray) -> DeviceArray:
+        """Return the inverse of a lower triangular matrix, zeros above, in its memory."""
 
     @abstractmethod
     def invert_factored(self, factor: DeviceArray) -> DeviceArray:
@@ -274,9 +300,23 @@ class TorchDevice(Device):
 
     def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
         """Sum the rows that share an index; rows of index -1 are left out."""
-        place = self.array(np.where(index >= 0, index, length))
-        out = values.new_zeros((length + 1, *values.shape[1:]))
-        return out.index_add_(0, place, values)[:length]
+        places = self.array(np.where(index >= 0, index, length))
+        return self.add_at(values, places, length + 1)[:length]
+
+    def add_at(self, values: DeviceArray, places: DeviceArray, length: int) -> DeviceArray:
+        """Sum the rows that go to each of so many places, which are on the device."""
+        return values.new_zeros((length, *values.shape[1:])).index_add_(0, places, values)
+
+    def sparse(self, X: Any) -> DeviceArray:
+        """Bring a SciPy matrix in CSR form to the device, where it can be multiplied."""
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        parts = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64))
+        there = [self.torch.from_numpy(part).to(self.device) for part in parts]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            return self.torch.sparse_csr_tensor(*there, size=X.shape, check_invariants=True)
 
     def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
         """Return some rows."""
@@ -289,6 +329,41 @@ class TorchDevice(Device):
     def exp_in_place(self, values: DeviceArray) -> DeviceArray:
         """Replace values, of which those above 0 count as 0, by their exponential."""
         return values.clamp_(max=0.0).exp_()
+
+    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
+        """Return ``exp(A B') V`` in single precision: by one kernel of the GPU, or by blocks."""
+        single = self.torch.float32
+        A, B, there = A.to(single).contiguous(), B.to(single).contiguous(), V.to(single)
+        if self.device.type == "cuda" and A.shape[1] <= FUSED_FEATURES:
+            fused = self._fused_exp_product
+            if fused is not None:
+                return self.torch.stack([fused(self.torch, A, B, v) for v in there.T], dim=1)
+        out, start = V * 0.0, 0
+        while start < len(A):
+            stop = min(len(A), start + max(1, BLOCK_ENTRIES // (len(A) - start)))
+            K = self.exp_in_place(A[start:stop] @ B[start:].T)
+            out[start:stop] += K @ there[start:]
+            out[stop:] += K[:, stop - start :].T @ there[start:stop]
+            start = stop
+        return out
+
+    @cached_property
+    def _fused_exp_product(self) -> Callable[..., DeviceArray] | None:
+        """The kernel of the GPU, where Triton is there and can compile it for this one."""
+        try:
+            fused = fused_exp_product()
+        except MissingExtraError:
+            return None
+        one = self.torch.ones((1, 1), device=self.device)
+        try:
+            fused(self.torch, -one, one, one[0]).sum().item()
+        except Exception as error:
+            reason = str(error).splitlines()[:1]
+            warnings.warn(
+                f"Products are made by blocks: Triton failed with {reason}.", stacklevel=2
+            )
+            return None
+        return fused
 
     def absolute(self, values: DeviceArray) -> DeviceArray:
         """Return absolute values."""
@@ -320,6 +395,11 @@ class TorchDevice(Device):
         """Solve with a Cholesky factor, of which `torch.cholesky_solve` would make a copy."""
         half = self.solve_triangular(factor, B)
         return self.torch.linalg.solve_triangular(factor.T, half, upper=True)
+
+    def invert_triangle(self, factor: DeviceArray) -> DeviceArray:
+        """Return the inverse of a lower triangular matrix, zeros above, in its memory."""
+        self._invert_triangle(factor)
+        return factor
 
     def invert_factored(self, factor: DeviceArray) -> DeviceArray:
         """Return the inverse of a matrix in the memory of its Cholesky factor."""
@@ -398,3 +478,43 @@ class TorchDevice(Device):
         values = self.torch.empty(len(A), dtype=A.dtype, device=self.device)
         self.torch.linalg.eigh(vectors, out=(values, vectors))
         return values, vectors
+
+
+@cache
+def fused_exp_product() -> Callable[..., DeviceArray]:
+    """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
+    try:
+        import triton  # noqa: PLC0415
+        import triton.language as tl  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
+
+    @triton.jit
+    def rows_of_product(  # type: ignore[no-untyped-def]
+        A, B, v, out, n_items, width: tl.constexpr, n_rows: tl.constexpr, n_columns: tl.constexpr
+    ):
+        """Add up some rows; each sum is of double precision, its terms of three tf32 products."""
+        row = tl.program_id(0) * n_rows + tl.arange(0, n_rows)
+        k = tl.arange(0, width)
+        a = tl.load(A + row[:, None] * width + k[None, :], mask=row[:, None] < n_items, other=0.0)
+        total = tl.zeros((n_rows,), tl.float64)
+        for first in range(0, n_items, n_columns):
+            column = first + tl.arange(0, n_columns)
+            known = column < n_items
+            b = tl.load(B + column[:, None] * width + k[None, :], mask=known[:, None], other=0.0)
+            weight = tl.load(v + column, mask=known, other=0.0)
+            exponent = tl.minimum(tl.dot(a, tl.trans(b), input_precision="tf32x3"), 0.0)
+            total += tl.sum(tl.exp(exponent) * weight[None, :], axis=1).to(tl.float64)
+        tl.store(out + row, total, mask=row < n_items)
+
+    def product(torch: Any, A: DeviceArray, B: DeviceArray, v: DeviceArray) -> DeviceArray:
+        width = max(16, 1 << (A.shape[1] - 1).bit_length())
+        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])) for M in (A, B))
+        out = torch.empty(len(A), dtype=torch.float64, device=A.device)
+        grid = (triton.cdiv(len(A), TILE_ROWS),)
+        rows_of_product[grid](
+            A, B, v.contiguous(), out, len(A), width, TILE_ROWS, TILE_COLUMNS, num_warps=8
+        )
+        return out
+
+    return product

@@ -6,7 +6,7 @@ import pytest
 import rankwise
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph, RankRLS, RankRLSCV, leave_pair_out_auc
-from rankwise.core.devices import as_device
+from rankwise.core.devices import TorchDevice, as_device
 from rankwise.solve.normal_equations import DeviceSystem
 
 torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
@@ -88,6 +88,14 @@ def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
     np.testing.assert_array_equal(system.path(np.array([1e-30, 1e-30])), [expected, expected])
 
 
+@pytest.fixture(params=["decomposed", "factored"])
+def _memory(request, monkeypatch):
+    """Much memory, in which the kernel is decomposed, or little, in which it is factored."""
+    if request.param == "factored":
+        monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
+
+
+@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
 @pytest.mark.parametrize("kernel", ["gaussian", "linear"])
 def test_leave_query_out(cost, ties, kernel):
@@ -110,6 +118,7 @@ def test_basis_rows_of_a_choice():
     close(weights(found), weights(expected))
 
 
+@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_held_out_scores_of_every_alpha(n_outputs):
     """Of items in no pair too, and where alpha is above all eigenvalues."""
@@ -117,13 +126,14 @@ def test_held_out_scores_of_every_alpha(n_outputs):
     weight = np.ones(len(p.y))
     weight[[0, 8, 9]] = 0.0
     Y = p.y if n_outputs == 1 else np.column_stack([p.y, p.X[:, 0].round(1)])
-    for alpha in (1e-3, 1.0, 1e5):
+    for alpha in (1e-3, 1.0, 1e3, 1e9):
         options = {"kernel": "gaussian", "alphas": [alpha], "measure": "Concordance"}
         expected = RankRLSCV(**options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
         found = RankRLSCV(device="cpu", **options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
         close(found.held_out_scores_, expected.held_out_scores_)
 
 
+@pytest.mark.usefixtures("_memory")
 def test_comparisons_that_leave_a_query_in_parts():
     p = problem(seed=4, sizes=(5, 6, 4), grades=2, n_features=4)
     rows = [np.flatnonzero(p.qid == q) for q in np.unique(p.qid)]
@@ -218,6 +228,18 @@ def test_a_singular_kernel_is_not_judged():
     X[0] = 2.0
     with pytest.raises(rankwise.NumericalError):
         RankRLSCV(alphas=[1e-30], device="cpu").fit(X, y)
+
+
+def test_alphas_without_a_factor_are_decomposed(monkeypatch):
+    """A kernel of rank one, whose sum with the smallest alpha is not definite."""
+    X, y, qid = np.ones((12, 1)), np.arange(12.0), np.arange(12) // 4
+    X[::4] = 1e4
+    options = {"kernel": rankwise.Polynomial(degree=1), "alphas": [1e-12, 1.0, 1e9]}
+    decomposed = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
+    monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
+    factored = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
+    assert factored.alpha_ == decomposed.alpha_
+    np.testing.assert_allclose(factored.path_.values, decomposed.path_.values, atol=1e-8)
 
 
 def test_the_device_is_saved(tmp_path):

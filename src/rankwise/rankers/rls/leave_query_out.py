@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.devices import Device, DeviceArray, memory_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
@@ -43,6 +43,18 @@ COMPILED_COST = 8.0
 
 DEVICE_ENTRIES = 1 << 27
 """Numbers of a device's array that holds rows of eigenvectors: 1 GB."""
+
+DECOMPOSED_MATRICES = 5
+"""Kernel matrices that an eigendecomposition takes on a GPU, the workspace of cuSOLVER included."""
+
+DECOMPOSED_SHARE = 0.25
+"""Share of a device's memory up to which the kernel is decomposed; beyond, a factor per alpha."""
+
+LARGE_ALPHA = 1e4
+"""Above this multiple of the largest eigenvalue, factors of the kernel plus alpha lose digits."""
+
+POWER_STEPS = 20
+"""Products with the kernel that estimate its largest eigenvalue."""
 
 SURELY_VARIED = 1e-6
 """A feature that varies by more than this share of the most varied one is not looked at twice."""
@@ -396,8 +408,10 @@ def _dual(
     alone = _scored_by_kernel(graph, folds)
     if device is None:
         dual: _DualSolution = _HostDualSolution.of(space, graph, alone, alphas)
-    else:
+    elif DECOMPOSED_MATRICES * 8 * graph.n_items**2 <= DECOMPOSED_SHARE * memory_of(device):
         dual = _DeviceDualSolution.of(space, graph, alone, alphas, device)
+    else:
+        dual = _FactoredDualSolution.of(space, graph, alone, alphas, device)
     order, starts = folds.order(of_component[dual.root.component])
     held_out, of_alone, pivots = dual.leave_out(order, starts, folds.fold[alone])
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
@@ -623,23 +637,13 @@ class _DeviceDualSolution(_DualSolution):
         held_out = np.zeros((n_alphas, *self.C0.shape))
         pivots = np.ones((n_folds, n_alphas))
         weights = self.device.array(_grid_weights(self.values, self.alphas))
-        for some in self._batches(np.diff(starts)):
-            length = int(starts[some[0] + 1] - starts[some[0]])
-            U = order[starts[some][:, None] + np.arange(length)]
+        for some, U in _batches(order, starts):
             held_out[:, U], pivots[some] = self._predict(U, weights)
         of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
         for q in np.unique(fold_of_alone).tolist():
             U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
             of_alone[:, members] = self._predict_alone(U, held_out[:, U], members)
         return held_out, of_alone, pivots
-
-    def _batches(self, sizes: IntArray) -> Iterator[IntArray]:
-        """Yield folds of equal size, as many as may be looked at together; empty ones left out."""
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            folds = np.flatnonzero(sizes == size)
-            step = max(1, DEVICE_ENTRIES // (size * len(self.values)))
-            for start in range(0, len(folds), step):
-                yield folds[start : start + step]
 
     def _predict(self, U: IntArray, weights: DeviceArray) -> tuple[FloatArray, FloatArray]:
         """Return p, (n_alphas, n_folds, size, n_outputs), and pivots, (n_folds, n_alphas)."""
@@ -666,6 +670,158 @@ class _DeviceDualSolution(_DualSolution):
         inverse = device.array(1.0 / (self.values + self.alphas[:, None]))[:, :, None]
         kept = inverse * (self._projected - gone)
         return device.host(device.take(self.alone.T, members) @ kept)
+
+
+def _batches(order: IntArray, starts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield folds of equal size and their coordinates, as many as may be looked at together.
+
+    Folds without a coordinate are left out.
+    """
+    sizes = np.diff(starts)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        folds = np.flatnonzero(sizes == size)
+        step = max(1, DEVICE_ENTRIES // (size * max(1, len(order))))
+        for first in range(0, len(folds), step):
+            some = folds[first : first + step]
+            yield some, order[starts[some][:, None] + np.arange(size)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _FactoredDualSolution(_DualSolution):
+    r"""A Cholesky factor for each alpha in place of a decomposition: two and a quarter matrices.
+
+    With ``S + alpha = L L'`` the blocks of B are ``(L^-1)_U' (L^-1)_U``, columns U of the inverse
+    of the factor, which takes the factor's place. Alphas that no factor serves go to the
+    decomposition.
+    """
+
+    device: Device
+    S: DeviceArray
+    largest: float
+    """About the largest eigenvalue of S."""
+    root: Root
+    C0: FloatArray
+    alphas: FloatArray
+    alone: DeviceArray
+    """Kernel of the items that are scored by it, in coordinates."""
+    decompose: Callable[[FloatArray], _DualSolution]
+
+    @classmethod
+    def of(
+        cls,
+        space: FunctionSpace,
+        graph: PreferenceGraph,
+        alone: IntArray,
+        alphas: FloatArray,
+        device: Device,
+    ) -> Self:
+        """Reduce the kernel; ``alone`` names items that are to be scored by their kernel."""
+
+        def decompose(some: FloatArray) -> _DualSolution:
+            return _DeviceDualSolution.of(space, graph, alone, some, device)
+
+        K = space.kernel_matrix_on(device)
+        of_alone = device.take(K, alone).T
+        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        of_alone, S = system.root_on(of_alone), system.matrix
+        largest = _largest_eigenvalue(S, device)
+        root = graph.laplacian.root()
+        return cls(device, S, largest, root, system.rhs, alphas, of_alone, decompose)
+
+    def rcond(self) -> FloatArray:
+        """Return a bound on the reciprocal condition number for every alpha."""
+        return self.alphas / (self.largest + self.alphas)
+
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights of the items for an alpha."""
+        factor = self._factor(alpha)
+        if factor is None:
+            return self.decompose(np.array([alpha])).solve(alpha)
+        solved = self.device.solve_factored(factor, self.device.array(self.C0))
+        return self.root.to_items(self.device.host(solved))
+
+    def _factor(self, alpha: float) -> DeviceArray | None:
+        if alpha > LARGE_ALPHA * self.largest:
+            return None
+        A = self.S.clone()
+        A.diagonal().add_(alpha)
+        return self.device.factor_in_place(A)
+
+    def leave_out(
+        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leave out all folds for one alpha after the other."""
+        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
+        held_out = np.zeros((n_alphas, *self.C0.shape))
+        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
+        pivots, lost = np.ones((n_folds, n_alphas)), np.zeros(n_alphas, dtype=bool)
+        for a, alpha in enumerate(self.alphas.tolist()):
+            factor = self._factor(alpha)
+            if factor is None:
+                lost[a] = True
+                continue
+            inverse = self.device.invert_triangle(factor)
+            held_out[a], pivots[:, a] = self._predict(inverse, order, starts)
+            of_alone[a] = self._predict_alone(inverse, held_out[a], order, starts, fold_of_alone)
+            del factor, inverse
+        if lost.any():
+            others = self.decompose(self.alphas[lost])
+            found = others.leave_out(order, starts, fold_of_alone)
+            held_out[lost], of_alone[lost], pivots[:, lost] = found
+        return held_out, of_alone, pivots
+
+    def _predict(
+        self, inverse: DeviceArray, order: IntArray, starts: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return p of all coordinates, and the smallest pivot of each fold."""
+        device = self.device
+        there = device.array(self.C0)
+        solution = inverse.T @ (inverse @ there)
+        found, pivots = there.clone(), np.ones(len(starts) - 1)
+        columns = inverse.T
+        for some, U in _batches(order, starts):
+            chosen = device.array(U)
+            V = device.take(columns, U.ravel()).reshape(*U.shape, -1)
+            blocks = V @ V.swapaxes(1, 2)
+            solved, pivot = device.solve_blocks(blocks, solution[chosen])  # [PTA09] (33)
+            found[chosen] -= solved
+            pivots[some] = device.host(pivot)
+        return device.host(found), pivots
+
+    def _predict_alone(
+        self,
+        inverse: DeviceArray,
+        held_out: FloatArray,
+        order: IntArray,
+        starts: IntArray,
+        fold_of_alone: IntArray,
+    ) -> FloatArray:
+        """Return the scores of items by their kernel, each in the model without its own fold."""
+        device, out = self.device, np.zeros((len(fold_of_alone), self.C0.shape[1]))
+        if not len(out):
+            return out
+        turned = (inverse @ self.alone).T @ inverse
+        out += device.host(turned @ device.array(self.C0))
+        gone = device.array(self.C0 - held_out)
+        for q in np.unique(fold_of_alone).tolist():
+            U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
+            own = device.take(device.take(turned, members).T, U).T
+            out[members] -= device.host(own @ device.take(gone, U))
+        return out
+
+
+def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
+    """Estimate the largest eigenvalue of a matrix from below, by the power method."""
+    v = device.array(np.random.default_rng(0).normal(size=(len(S), 1)))
+    size = 0.0
+    for _ in range(POWER_STEPS):
+        v = S @ v
+        size = float((v * v).sum()) ** 0.5
+        if size == 0.0:
+            return 0.0
+        v = v / size
+    return size
 
 
 def _weighted_blocks(V: FloatArray, weights: FloatArray) -> FloatArray:
