@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -12,7 +12,6 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import even_parts, run_parts, sum_parts
 from rankwise.solve._kernels import (
     add_group_rows,
@@ -155,6 +154,14 @@ class GroupwiseMap:
         mapped = self.slope * (p - self.centre[g]) + self.weight * self.pull[g]
         return np.where(g >= 0, mapped, 0.0)
 
+    def on(self, p: DeviceArray, kept: "KeptArrays") -> DeviceArray:
+        """Map products on a device; the arrays of the rows are brought there once."""
+        g, slope, weight = (
+            kept.array(of_rows) for of_rows in (self.group, self.slope, self.weight)
+        )
+        centre, pull = kept.device.array(self.centre), kept.device.array(self.pull)
+        return (slope * (p - centre[g]) + weight * pull[g]) * (g >= 0)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -178,18 +185,45 @@ class BlockLaplacian:
         """Largest number of rows and of groups of a block."""
         return int(np.diff(self.starts).max()), int(np.diff(self.first_group).max())
 
+    @property
+    def _n_groups(self) -> int:
+        return int(self.first_group[-1] - self.first_group[0])
+
+    @cached_property
+    def _local(self) -> IntArray:
+        """The group of each row from 0 on, one past the last for rows of none."""
+        return np.where(self.group >= 0, self.group - self.first_group[0], self._n_groups)
+
+    @cached_property
+    def _block(self) -> IntArray:
+        """The block of each group."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.first_group))
+
+    @cached_property
+    def _between(self) -> tuple[FloatArray, FloatArray]:
+        own = slice(self.first_group[0], self.first_group[-1])
+        return self.between_slope[own], self.between_share[own]
+
     def __call__(self, p: FloatArray) -> FloatArray:
         """Return ``L @ p``."""
-        groups = self.first_group[0]
-        n_groups = self.first_group[-1] - groups
-        local = np.where(self.group >= 0, self.group - groups, n_groups)
-        means = np.bincount(local, self.share * p, n_groups + 1)
-        block = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.first_group))
-        own = slice(groups, groups + n_groups)
-        block_means = np.bincount(block, self.between_share[own] * means[:-1], len(self.starts) - 1)
-        pull = np.append(self.between_slope[own] * (means[:-1] - block_means[block]), 0.0)
+        local, block, (slope, share) = self._local, self._block, self._between
+        means = np.bincount(local, self.share * p, self._n_groups + 1)
+        block_means = np.bincount(block, share * means[:-1], len(self.starts) - 1)
+        pull = np.append(slope * (means[:-1] - block_means[block]), 0.0)
         v = self.slope * (p - means[local]) + self.share * pull[local]
         return np.where(self.group >= 0, v, 0.0)
+
+    def on(self, p: DeviceArray, kept: "KeptArrays") -> DeviceArray:
+        """Return ``L @ p`` on a device; the arrays of rows and groups are brought there once."""
+        device = kept.device
+        local, block, of_rows = (kept.array(a) for a in (self._local, self._block, self.share))
+        slope, share = (kept.array(a) for a in self._between)
+        means = device.add_at(of_rows * p, local, self._n_groups + 1)
+        block_means = device.add_at(share * means[:-1], block, len(self.starts) - 1)
+        pull = slope * (means[:-1] - block_means[block])
+        pull = device.concatenate([pull, means[:1] * 0.0])
+        v = kept.array(self.slope) * (p - means[local]) + of_rows * pull[local]
+        return v * (local < self._n_groups)
 
     def take(self, rows: slice) -> "BlockLaplacian":
         """Keep the blocks of some rows, which must hold whole blocks."""
@@ -535,17 +569,83 @@ class DenseRows(StoredRows):
 
 @final
 @dataclass(frozen=True, eq=False)
-class DeviceRows(StoredRows):
-    """Dense rows on a device, in double precision and less their first row; vectors stay here."""
+class KeptArrays:
+    """Arrays that are brought to a device once, though they are asked for in every iteration."""
+
+    device: Device
+    known: dict[int, tuple[NDArray[Any], DeviceArray]] = field(default_factory=dict)
+
+    def array(self, values: NDArray[Any]) -> DeviceArray:
+        """Return an array on the device."""
+        if id(values) not in self.known:
+            self.known[id(values)] = values, self.device.array(values)
+        return self.known[id(values)][1]
+
+
+class RowsOnDevice(StoredRows, ABC):
+    """Rows on a device, in double precision; weights of features come from here and go back."""
+
+    kept: KeptArrays
+
+    @abstractmethod
+    def forward(self, w: DeviceArray) -> DeviceArray:
+        """Return ``Z @ w`` on the device."""
+
+    @abstractmethod
+    def backward(self, v: DeviceArray) -> DeviceArray:
+        """Return ``Z.T @ v`` on the device."""
+
+    def product(self, w: FloatArray) -> FloatArray:
+        """Return ``Z @ w``."""
+        device = self.kept.device
+        return device.host(self.forward(device.array(w)))
+
+    def transposed(self, v: FloatArray) -> FloatArray:
+        """Return ``Z.T @ v``."""
+        device = self.kept.device
+        return device.host(self.backward(device.array(v)))
+
+    def in_stored_order(self) -> "tuple[ColumnOrder, StoredRows]":
+        """Return the rows themselves."""
+        return GIVEN_ORDER, self
+
+    def products(self, W: FloatArray) -> FloatArray:
+        """Return ``Z @ W.T``."""
+        device = self.kept.device
+        return device.host(self.forward(device.array(W).T))
+
+    def transposed_products(self, V: FloatArray) -> FloatArray:
+        """Return ``V.T @ Z``."""
+        device = self.kept.device
+        return device.host(self.backward(device.array(V))).T
+
+    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
+        """Return ``Z.T @ mapping(Z @ w)``; only w and the result travel."""
+        return self._mapped(w, mapping)
+
+    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
+        """Return ``Z.T @ L @ Z @ w``; only w and the result travel."""
+        return self._mapped(w, laplacian)
+
+    def _mapped(self, w: FloatArray, between: GroupwiseMap | BlockLaplacian) -> FloatArray:
+        device = self.kept.device
+        there = between.on(self.forward(device.array(w)), self.kept)
+        return device.host(self.backward(there))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DenseDeviceRows(RowsOnDevice):
+    """Dense rows on a device, less the first of them."""
 
     Z: DeviceArray
-    device: Device
+    kept: KeptArrays
 
     @classmethod
     def of(cls, X: NDArray[Any], device: Device) -> Self:
         """Bring rows to the device."""
         there = device.array(X)
-        return cls(there - there[:1], device)
+        return cls(there - there[:1], KeptArrays(device))
 
     @property
     def n_items(self) -> int:  # type: ignore[override]
@@ -562,58 +662,92 @@ class DeviceRows(StoredRows):
         """Number of entries."""
         return self.n_items * self.n_features
 
-    def take(self, items: IntArray) -> "DeviceRows":
+    def take(self, items: IntArray) -> "DenseDeviceRows":
         """Return a copy of some of the rows, less the same offset."""
-        return DeviceRows(self.device.take(self.Z, items), self.device)
+        device = self.kept.device
+        return DenseDeviceRows(device.take(self.Z, items), KeptArrays(device))
 
-    def in_stored_order(self) -> "tuple[ColumnOrder, DeviceRows]":
-        """Return the rows themselves."""
-        return GIVEN_ORDER, self
+    def forward(self, w: DeviceArray) -> DeviceArray:
+        """Return ``Z @ w`` on the device."""
+        return self.Z @ w
 
-    def product(self, w: FloatArray) -> FloatArray:
-        """Return ``Z @ w``."""
-        return self.device.host(self.Z @ self.device.array(w))
-
-    def transposed(self, v: FloatArray) -> FloatArray:
-        """Return ``Z.T @ v``."""
-        return self.device.host(self.Z.T @ self.device.array(v))
-
-    def products(self, W: FloatArray) -> FloatArray:
-        """Return ``Z @ W.T``."""
-        return self.device.host(self.Z @ self.device.array(W).T)
-
-    def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V.T @ Z``."""
-        return self.device.host(self.device.array(V).T @ self.Z)
+    def backward(self, v: DeviceArray) -> DeviceArray:
+        """Return ``Z.T @ v`` on the device."""
+        return self.Z.T @ v
 
     def squares(self, weight: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each column of Z."""
-        return self.device.host(self.device.array(weight) @ (self.Z * self.Z))
-
-    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
-        """Return ``Z.T @ mapping(Z @ w)``."""
-        return self.transposed(mapping(self.product(w)))
-
-    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
-        """Return ``Z.T @ L @ Z @ w``."""
-        return self.transposed(laplacian(self.product(w)))
+        device = self.kept.device
+        return device.host(device.array(weight) @ (self.Z * self.Z))
 
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of Z of each group."""
-        weighted = self.Z * self.device.array(weight)[:, None]
-        return self.device.host(self.device.segment_sums(weighted, group, n_groups))
+        device = self.kept.device
+        weighted = self.Z * device.array(weight)[:, None]
+        return device.host(device.segment_sums(weighted, group, n_groups))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparseDeviceRows(RowsOnDevice):
+    """Sparse rows on a device, and their transpose beside them, so that both products read rows.
+
+    Sums over the rows that are needed once are made here.
+    """
+
+    X: Any
+    Z: DeviceArray
+    across: DeviceArray
+    kept: KeptArrays
+
+    @classmethod
+    def of(cls, X: Any, device: Device) -> Self:
+        """Bring a CSR matrix to the device twice."""
+        return cls(X, device.sparse(X), device.sparse(X.T.tocsr()), KeptArrays(device))
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_stored(self) -> int:  # type: ignore[override]
+        """Number of stored entries."""
+        return len(self.X.data)
+
+    def take(self, items: IntArray) -> "SparseDeviceRows":
+        """Return a copy of some of the rows."""
+        return SparseDeviceRows.of(self.X[items], self.kept.device)
+
+    def forward(self, w: DeviceArray) -> DeviceArray:
+        """Return ``X @ w`` on the device."""
+        return self.Z @ w
+
+    def backward(self, v: DeviceArray) -> DeviceArray:
+        """Return ``X.T @ v`` on the device."""
+        return self.across @ v
+
+    def squares(self, weight: FloatArray) -> FloatArray:
+        """Return the weighted sum of squares of each column."""
+        return SparseRows.of(self.X).squares(weight)
+
+    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
+        """Return the weighted sum of the rows of each group."""
+        return SparseRows.of(self.X).group_sums(group, weight, n_groups)
 
 
 def as_rows(X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None) -> StoredRows:
     """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``.
 
-    On a device dense rows are stored in double precision; sparse ones are refused.
+    On a device rows are stored in double precision.
     """
     if device is None:
         return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
     if sparse.issparse(X):
-        raise InvalidInputError(
-            "`device` must be None for sparse rows, whose products are made by the CPU: got a "
-            "sparse X. Leave `device` out, or give X.toarray() where it fits."
-        )
-    return DeviceRows.of(X, device)
+        return SparseDeviceRows.of(X, device)
+    return DenseDeviceRows.of(X, device)

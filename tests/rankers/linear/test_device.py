@@ -1,11 +1,13 @@
-"""Dense rows on a device of PyTorch give what NumPy gives; here on its CPU device."""
+"""Rows on a device of PyTorch give what NumPy gives; here on its CPU device."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from problems import problem
-from rankwise import InvalidInputError, LinearRankRLS
+from rankwise import LinearRankRLS
 from rankwise.core.devices import as_device
 from rankwise.solve.rows import as_rows
 
@@ -27,17 +29,21 @@ def close(found, expected):
 @pytest.mark.parametrize("ties", ["drop", "keep"])
 @pytest.mark.parametrize("sizes", [(40,), (7, 1, 5, 9, 2, 3) * 3])
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_fit(ties, sizes, shuffled):
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array])
+def test_fit(ties, sizes, shuffled, made):
     p = problem(seed=1, sizes=sizes, grades=3, n_features=4)
     order = np.random.default_rng(0).permutation(len(p.y)) if shuffled else np.arange(len(p.y))
-    X, y, qid = p.X[order] + 100.0, p.y[order], p.qid[order]
+    X, y, qid = p.X[order], p.y[order], p.qid[order]
+    X = made(X + 100.0 if made is np.asarray else X * (X > 0))
     options = {"ties": ties, "alpha": 0.1, "tol": 1e-12}
     expected = LinearRankRLS(**options).fit(X, y, qid=qid)
     close(LinearRankRLS(device="cpu", **options).fit(X, y, qid=qid).coef_, expected.coef_)
 
 
-def test_grids_validation_and_comparisons():
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array])
+def test_grids_validation_and_comparisons(made):
     p = problem(seed=2, sizes=(9,) * 12, grades=3, n_features=5)
+    p = replace(p, X=made(p.X))
     options = {"alphas": [0.01, 1.0, 100.0], "random_state": 0, "tol": 1e-12}
     expected = LinearRankRLS(**options).fit(p.X, p.y, qid=p.qid)
     found = LinearRankRLS(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
@@ -50,9 +56,10 @@ def test_grids_validation_and_comparisons():
     close(LinearRankRLS(tol=1e-12, device="cpu").fit(p.X, pairs=pairs).coef_, expected.coef_)
 
 
-def test_rows_of_a_device():
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array])
+def test_rows_of_a_device(made):
     rng = np.random.default_rng(3)
-    X, w, v = rng.normal(size=(12, 3)), rng.normal(size=3), rng.normal(size=12)
+    X, w, v = made(rng.normal(size=(12, 3))), rng.normal(size=3), rng.normal(size=12)
     here, there = as_rows(X), as_rows(X, device=as_device("cpu"))
     assert (there.n_items, there.n_features, there.n_stored) == (12, 3, 36)
     close(there.squares(v**2), here.squares(v**2))
@@ -62,7 +69,12 @@ def test_rows_of_a_device():
     close(there.group_sums(group, v, 2), here.group_sums(group, v, 2))
 
 
-def test_sparse_rows_are_refused():
-    X = sparse.csr_array(np.eye(4))
-    with pytest.raises(InvalidInputError, match="`device` must be None for sparse rows"):
-        LinearRankRLS(device="cpu").fit(X, [0, 1, 2, 3])
+def test_sparse_rows_in_any_order_of_columns():
+    """With entries that are given twice, too."""
+    columns, values = np.array([2, 0, 0, 1, 2, 1]), np.array([1.0, 2.0, 3.0, -1.0, 0.5, 4.0])
+    X = sparse.csr_array((values, columns, np.array([0, 2, 4, 6])), shape=(3, 3))
+    twice = sparse.csr_array((np.ones(4), np.array([1, 1, 0, 2]), np.array([0, 2, 3, 4])))
+    for given in (X, twice):
+        expected = LinearRankRLS(tol=1e-12).fit(given, [0.0, 1.0, 2.0])
+        found = LinearRankRLS(tol=1e-12, device="cpu").fit(given, [0.0, 1.0, 2.0])
+        close(found.coef_, expected.coef_)
