@@ -20,8 +20,12 @@ from rankwise import (
     RankRLS,
 )
 from rankwise.features import kernels
-from rankwise.features.kernels import own_product, own_product_on
-from rankwise.solve.kernel_iteration import LowRank, conjugate_gradients
+from rankwise.features.kernels import own_product, own_product_on, rough_product_on
+from rankwise.solve.kernel_iteration import (
+    LowRank,
+    conjugate_gradients,
+    refined_conjugate_gradients,
+)
 
 P = problem(seed=1, sizes=(40, 1, 55, 30, 2, 90), grades=4, n_features=4)
 EXACT = ConjugateGradients(tol=1e-13, n_basis=60)
@@ -147,6 +151,81 @@ def test_a_device_finds_the_same(kernel):
     expected = RankRLS(kernel=kernel, solver="direct").fit(P.X, P.y, P.qid)
     found = RankRLS(kernel=kernel, solver=EXACT, device="cpu", random_state=0).fit(P.X, P.y, P.qid)
     close(found.dual_coef_, expected.dual_coef_)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-2])
+def test_single_precision_is_corrected(alpha):
+    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+    expected = RankRLS(alpha, kernel="gaussian", solver="direct").fit(P.X, P.y, P.qid)
+    steps = []
+    solver = ConjugateGradients(1e-12, n_basis=60, progress=steps.append)
+    options = {"kernel": "gaussian", "solver": solver, "random_state": 0}
+    found = RankRLS(alpha, device="cpu", **options).fit(P.X, P.y, P.qid)
+    close(found.predict(P.X), expected.predict(P.X))
+    assert [step.iteration for step in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1].error < 1e-11
+
+
+def test_the_product_of_single_precision():
+    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+    device = rankwise.core.devices.as_device("cpu")
+    rng = np.random.default_rng(0)
+    X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
+    kernel = Gaussian(0.5)
+    found = rough_product_on(kernel, device.array(X), device)(V)
+    close(found, kernel(X, X) @ V, 1e-5)
+    assert np.abs(found - kernel(X, X) @ V).max() > 0
+    assert rough_product_on(Polynomial(2, 1.0), device.array(X), device) is None
+
+
+def test_refinement_keeps_what_was_found_when_stopped():
+    A = np.diag(np.arange(1.0, 30.0))
+    B = np.ones((29, 1))
+    solver = ConjugateGradients(1e-12, progress=lambda step: step.iteration == 3)
+    found = refined_conjugate_gradients(
+        lambda C: A @ C, lambda C: (A @ C) * (1 + 1e-7), lambda R: R, B, solver
+    )
+    assert found.ending.reason == "callback"
+    assert found.n_iter == 3
+    assert np.linalg.norm(A @ found.C - B) < np.linalg.norm(B)
+
+
+def test_a_rough_operator_that_leads_nowhere_is_left():
+    A = np.diag(np.arange(1.0, 30.0))
+    B, steps = np.ones((29, 1)), []
+    found = refined_conjugate_gradients(
+        lambda C: A @ C,
+        lambda C: 0.3 * (A @ C),
+        lambda R: R,
+        B,
+        ConjugateGradients(1e-12, progress=steps.append),
+    )
+    close(found.C, B / np.diagonal(A)[:, None])
+    assert found.ending.reason == "converged"
+    assert [step.iteration for step in steps] == list(range(1, found.n_iter + 1))
+
+
+def test_a_rough_operator_that_stalls_is_left():
+    A, rng = np.diag(np.arange(1.0, 30.0)), np.random.default_rng(0)
+    B = np.ones((29, 1))
+    found = refined_conjugate_gradients(
+        lambda C: A @ C,
+        lambda C: A @ C + 0.2 * np.linalg.norm(C) * rng.normal(size=C.shape),
+        lambda R: R,
+        B,
+        ConjugateGradients(1e-12),
+    )
+    close(found.C, B / np.diagonal(A)[:, None])
+
+
+def test_refinement_ends_after_so_many_iterations():
+    A = np.diag(np.arange(1.0, 30.0))
+    B = np.ones((29, 1))
+    found = refined_conjugate_gradients(
+        lambda C: A @ C, lambda C: A @ C, lambda R: R, B, ConjugateGradients(1e-14, max_iter=5)
+    )
+    assert found.ending.reason == "max_iter"
+    assert found.n_iter == 5
 
 
 def test_low_rank_divides_as_the_matrix_does():

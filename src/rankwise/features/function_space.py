@@ -22,6 +22,7 @@ from rankwise.features.kernels import (
     own_product,
     own_product_on,
     refuse_sparse,
+    rough_product_on,
 )
 from rankwise.features.maps import Basis, Expansion, FeatureMap, Identity, choose_basis
 from rankwise.graph.laplacian import moment
@@ -65,6 +66,12 @@ class FunctionSpace(ABC):
     @abstractmethod
     def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
         """Return the product with the kernel of the training rows, which is never formed."""
+
+    @abstractmethod
+    def rough_kernel_product(
+        self, device: Device | None
+    ) -> Callable[[FloatArray], FloatArray] | None:
+        """Return that product in single precision, None where it would not be quicker."""
 
     @abstractmethod
     def kernel_size(self) -> float:
@@ -140,6 +147,13 @@ class ExplicitSpace(FunctionSpace):
         del device
         Z = self.Z
         return lambda V: np.asarray(Z @ (Z.T @ V))
+
+    def rough_kernel_product(
+        self,
+        device: Device | None,  # noqa: ARG002
+    ) -> Callable[[FloatArray], FloatArray] | None:
+        """Return None: features are solved at once."""
+        return None
 
     def kernel_size(self) -> float:
         """Return the largest squared length of a row of Z."""
@@ -231,6 +245,14 @@ class KernelSpace(FunctionSpace):
         if device is None:
             return partial(own_product, self.kernel, self.X)
         return partial(own_product_on, self.kernel, device.array(dense_rows(self.X)), device)
+
+    def rough_kernel_product(
+        self, device: Device | None
+    ) -> Callable[[FloatArray], FloatArray] | None:
+        """Return the product in single precision, on a device and where there is a form of it."""
+        if device is None:
+            return None
+        return rough_product_on(self.kernel, device.array(dense_rows(self.X)), device)
 
     def kernel_size(self) -> float:
         """Return the largest kernel of a row with itself."""

@@ -400,17 +400,26 @@ def _linear_on(_: Any, A: DeviceArray, B: DeviceArray, device: Device) -> Device
 
 
 def _gaussian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
-    gamma, shift, same = _number(kernel.gamma), B.mean(0), A is B
+    same = A is B
+    left, right = _exponents_on(kernel, A, B, device)
+    K = left @ right.T
+    if same:
+        K.fill_diagonal_(0.0)
+    return device.exp_in_place(K)
+
+
+def _exponents_on(
+    kernel: Any, A: DeviceArray, B: DeviceArray, device: Device
+) -> tuple[DeviceArray, DeviceArray]:
+    """Return two matrices whose product holds the exponents of a Gaussian kernel."""
+    gamma, shift = _number(kernel.gamma), B.mean(0)
     A, B = A - shift, B - shift
     n_features = A.shape[1]
     left, right = device.empty(len(A), n_features + 2), device.empty(len(B), n_features + 2)
     left[:, :-2], right[:, :-2] = 2 * gamma * A, B
     left[:, -2], right[:, -2] = -gamma * (A * A).sum(1), 1.0
     left[:, -1], right[:, -1] = 1.0, -gamma * (B * B).sum(1)
-    K = left @ right.T  # the exponents, by one product
-    if same:
-        K.fill_diagonal_(0.0)
-    return device.exp_in_place(K)
+    return left, right
 
 
 def _laplacian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
@@ -491,6 +500,16 @@ def own_product_on(kernel: Kernel, X: DeviceArray, device: Device, V: FloatArray
         out[stop:] += K[:, stop - start :].T @ there[start:stop]
         start = stop
     return device.host(out)
+
+
+def rough_product_on(
+    kernel: Kernel, X: DeviceArray, device: Device
+) -> Callable[[FloatArray], FloatArray] | None:
+    """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
+    if kernel.name != "gaussian":
+        return None
+    left, right = _exponents_on(kernel, X, X, device)
+    return lambda V: device.host(device.exp_product(left, right, device.array(V)))
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}

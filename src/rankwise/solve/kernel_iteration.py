@@ -1,8 +1,9 @@
 """Kernel problems too large for a kernel matrix: conjugate gradients on products with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self, TypeAlias, final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
@@ -39,6 +40,15 @@ MOST_BASIS_ROWS = 1000
 BASIS_ENTRIES = 1 << 27
 """Numbers that the preconditioner may take when the number of basis rows is left open."""
 
+CORRECTION = 1e-5
+"""Residual to which a correction is solved for with products of single precision."""
+
+STALLED = 50
+"""Iterations in which products of single precision must halve the residual."""
+
+LEAST_GAIN = 0.1
+"""A correction that leaves more than this share of the residual is the last one."""
+
 KEPT = 1e-10
 """Directions whose eigenvalue is below this share of the largest are left to the iteration."""
 
@@ -61,7 +71,10 @@ class ConjugateGradients:
         Number of iterations at most.
     n_basis : int, optional
         Number r of basis rows. When left out, 1000, or fewer where they would take more than a
-        gigabyte.
+        gigabyte, or a sixteenth of the memory of a device.
+    precision : {"mixed", "double"}
+        With "mixed" a Gaussian kernel on a device is multiplied in single precision, and what that
+        leaves is found by residuals in double precision, until `tol` holds in double precision.
     progress : bool or callable
         Show a bar with the residual; or call a function with the `Step` of each iteration, which
         stops the fit by returning True.
@@ -88,10 +101,12 @@ class ConjugateGradients:
     tol: float = 1e-10
     max_iter: int = 1000
     n_basis: int | None = None
+    precision: Literal["mixed", "double"] = "mixed"
     progress: bool | StepCallback = False
 
     def __post_init__(self) -> None:
         StoppingRule.of(self.tol, self.max_iter)
+        check_choice("precision", self.precision, ("mixed", "double"))
         if self.n_basis is not None:
             check_count("n_basis", self.n_basis)
 
@@ -100,9 +115,10 @@ class ConjugateGradients:
         """When to stop."""
         return StoppingRule(self.tol, self.max_iter)
 
-    def basis_size(self, n_items: int) -> int:
+    def basis_size(self, n_items: int, device: Device | None = None) -> int:
         """Return the number of basis rows for so many items."""
-        usual = max(1, min(MOST_BASIS_ROWS, BASIS_ENTRIES // n_items))
+        entries = BASIS_ENTRIES if device is None else max(BASIS_ENTRIES, device.memory() // 128)
+        usual = max(1, min(MOST_BASIS_ROWS, entries // n_items))
         return min(n_items, usual if self.n_basis is None else self.n_basis)
 
 
@@ -266,6 +282,112 @@ def conjugate_gradients(
     return Iterated(descent.C, descent.iteration, ending)
 
 
+def refined_conjugate_gradients(
+    apply: Product,
+    rough: Product,
+    divide: Product,
+    B: FloatArray,
+    settings: ConjugateGradients,
+    *,
+    start: FloatArray | None = None,
+) -> Iterated:
+    """Solve ``apply(C) = B`` by corrections that a rough and quicker form of the operator finds.
+
+    Each correction is solved for to a residual of `CORRECTION`, as far as the rough operator
+    allows, and the next one starts from the residual of the true operator. Where a correction does
+    not do a tenth of that, the true operator goes on alone.
+    """
+    with steps_shown(settings.progress, "conjugate gradients", settings.max_iter) as on_step:
+        return _Refinement(apply, rough, divide, B, settings, on_step).run(start)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Refinement:
+    """Corrections by a rough operator, each from the residual of the true one."""
+
+    apply: Product
+    rough: Product
+    divide: Product
+    B: FloatArray
+    settings: ConjugateGradients
+    on_step: StepCallback | None
+
+    def run(self, start: FloatArray | None) -> Iterated:
+        C = np.zeros_like(self.B) if start is None else start
+        R, n_iter = (self.B.copy() if start is None else self.B - self.apply(start)), 0
+        while (error := self._error(R)) > self.settings.tol and n_iter < self.settings.max_iter:
+            watch = _Watch(self.on_step, n_iter, error)
+            found = self._correction(R, error, watch)
+            n_iter += found.n_iter
+            if watch.was_asked or found.ending.reason == "interrupted":
+                return Iterated(C + found.C, n_iter, found.ending)
+            corrected = self.B - self.apply(C + found.C)
+            now = self._error(corrected)
+            if now < error:
+                C, R = C + found.C, corrected
+            is_poor = not now <= max(LEAST_GAIN * error, self.settings.tol)
+            if is_poor and n_iter < self.settings.max_iter:
+                return self._finish(C, n_iter)
+        reason: Reason = "converged" if error <= self.settings.tol else "max_iter"
+        return Iterated(C, n_iter, self.settings.rule.end(reason, n_iter, error, REMEDY))
+
+    def _error(self, R: FloatArray) -> float:
+        norms = np.linalg.norm(self.B, axis=0)
+        lengths = np.linalg.norm(R, axis=0) / np.where(norms > 0, norms, 1.0)
+        return float(lengths.max(initial=0.0))
+
+    def _correction(self, R: FloatArray, error: float, watch: "_Watch") -> Iterated:
+        """Solve with the rough operator for what is left."""
+        tol = min(0.5, max(CORRECTION, 0.5 * self.settings.tol / error))
+        left = self.settings.max_iter - watch.n_before
+        settings = replace(self.settings, tol=tol, max_iter=left, progress=watch)
+        return conjugate_gradients(self.rough, self.divide, R, settings)
+
+    def _finish(self, C: FloatArray, n_iter: int) -> Iterated:
+        """Go on with the true operator alone."""
+        progress = False if self.on_step is None else _Watch(self.on_step, n_iter, 1.0, np.inf)
+        left = self.settings.max_iter - n_iter
+        settings = replace(self.settings, max_iter=left, progress=progress)
+        found = conjugate_gradients(self.apply, self.divide, self.B, settings, start=C)
+        return Iterated(found.C, n_iter + found.n_iter, found.ending)
+
+
+@final
+@dataclass(eq=False)
+class _Watch:
+    """Tell steps as those of the whole run, and stop iterations that no longer get anywhere.
+
+    Parameters
+    ----------
+    on_step
+        What is told, and may ask to stop.
+    n_before
+        Number of iterations made before.
+    share
+        The residual that errors are shares of.
+    patience
+        Iterations within which the error must have halved.
+    """
+
+    on_step: StepCallback | None
+    n_before: int
+    share: float
+    patience: float = STALLED
+    was_asked: bool = False
+    lowest: float = np.inf
+    lowest_at: int = 0
+
+    def __call__(self, step: Step) -> bool:
+        told = replace(
+            step, iteration=self.n_before + step.iteration, error=self.share * step.error
+        )
+        self.was_asked = self.on_step is not None and wants_to_stop(self.on_step(told))
+        if step.error < 0.5 * self.lowest:
+            self.lowest, self.lowest_at = step.error, step.iteration
+        return self.was_asked or step.iteration - self.lowest_at >= self.patience
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class MatrixFree(System):
@@ -287,6 +409,8 @@ class MatrixFree(System):
         When to stop.
     size, rounding : float
         As in every `System`.
+    rough : function, optional
+        Gives ``K @ V`` in single precision.
     """
 
     product: Product
@@ -296,6 +420,7 @@ class MatrixFree(System):
     settings: ConjugateGradients
     size: float
     rounding: float
+    rough: Product | None = None
 
     @classmethod
     def of(
@@ -306,6 +431,7 @@ class MatrixFree(System):
         settings: ConjugateGradients,
         size: float,
         device: Device | None = None,
+        rough: Product | None = None,
     ) -> Self:
         """Build.
 
@@ -323,6 +449,8 @@ class MatrixFree(System):
             Largest entry of the diagonal of K.
         device : Device, optional
             Where the features are.
+        rough : function, optional
+            Gives ``K @ V`` in single precision, and more quickly.
         """
         root = graph.laplacian.root()
         Z = (
@@ -332,7 +460,7 @@ class MatrixFree(System):
         )
         rhs = root.solve(as_columns(graph.rhs))
         rounding = rounding_of_scores(graph, size)
-        return cls(product, root, rhs, LowRank.of(Z, device), settings, size, rounding)
+        return cls(product, root, rhs, LowRank.of(Z, device), settings, size, rounding, rough)
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
@@ -359,13 +487,21 @@ class MatrixFree(System):
         )
 
     def _solution(self, alpha: float, start: FloatArray | None) -> FloatArray:
-        def apply(C: FloatArray) -> FloatArray:
-            image = self.root.to_coordinates(self.product(self.root.to_items(C)))
+        def applied(product: Product, C: FloatArray) -> FloatArray:
+            image = self.root.to_coordinates(product(self.root.to_items(C)))
             return image + alpha * C  # [APS10] eq. (8), with the kernel for X X'
 
-        found = conjugate_gradients(
-            apply, lambda V: self.known.divide(V, alpha), self.rhs, self.settings, start=start
-        )
+        def divide(V: FloatArray) -> FloatArray:
+            return self.known.divide(V, alpha)
+
+        apply = partial(applied, self.product)
+        if self.rough is None or self.settings.precision == "double":
+            found = conjugate_gradients(apply, divide, self.rhs, self.settings, start=start)
+        else:
+            rough = partial(applied, self.rough)
+            found = refined_conjugate_gradients(
+                apply, rough, divide, self.rhs, self.settings, start=start
+            )
         if not np.isfinite(found.C).all():
             raise NumericalError(
                 "The products with the kernel must be finite: they exceed the range of double "

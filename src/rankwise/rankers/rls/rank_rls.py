@@ -295,10 +295,11 @@ class RankRLS(ClosedFormRanker):
         settings = self._iterations(space, graph, device)
         if settings is None:
             return normal_equations_on(device, space, graph, X)
-        n_basis, rng = settings.basis_size(graph.n_items), generator(self.random_state)
+        n_basis, rng = settings.basis_size(graph.n_items, device), generator(self.random_state)
         features = space.spanned_features(n_basis, rng, device)
         product, size = space.kernel_product(device), space.kernel_size()
-        return MatrixFree.of(graph, product, features, settings, size, device)
+        rough = space.rough_kernel_product(device) if settings.precision == "mixed" else None
+        return MatrixFree.of(graph, product, features, settings, size, device, rough)
 
     def _iterations(
         self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
