@@ -55,11 +55,13 @@ def test_parameters_are_found_alike():
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-4, atol=1e-4)
 
 
-def test_moments_in_blocks_of_comparisons(monkeypatch):
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_moments_in_blocks_of_comparisons(ridge, monkeypatch):
+    """Of few directions, where rows are summed, and of many, where the Laplacian is formed."""
     X, pairs = problem()
     comparisons = Comparisons.from_pairs(pairs)
     rows = X[comparisons.items]
-    prior = factorize_kernel(rows @ rows.T + np.eye(len(rows)), comparisons)
+    prior = factorize_kernel(rows @ rows.T + ridge * np.eye(len(rows)), comparisons)
     monkeypatch.setattr("rankwise.rankers.gp.inference.prior.DEVICE_ENTRIES", 7 * prior.rank)
     there = DeviceMoments.of(prior, as_device("cpu"))
     rng = np.random.default_rng(1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -343,6 +344,9 @@ def moments_under(
 DEVICE_ENTRIES = 1 << 26
 """Numbers of the differences that a device forms together: 512 MB."""
 
+MATRIX_SHARE = 4
+"""Rows of R per column up to which a device forms the Laplacian of the comparisons."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -351,12 +355,16 @@ class DeviceMoments:
 
     prior: Prior
     R: DeviceArray
+    first: DeviceArray
+    second: DeviceArray
     device: Device
 
     @classmethod
     def of(cls, prior: Prior, device: Device) -> Self:
-        """Bring R to the device."""
-        return cls(prior, device.array(prior.R), device)
+        """Bring R and the comparisons to the device."""
+        pairs = prior.pairs
+        R, first, second = (device.array(a) for a in (prior.R, pairs.first, pairs.second))
+        return cls(prior, R, first, second, device)
 
     def __call__(
         self, tau: FloatArray, nu: FloatArray
@@ -375,31 +383,39 @@ class DeviceMoments:
         mean = pairs.differences(device.host(self.R @ w)[:, 0])
         return weights, mean, self._variances(C)
 
-    def _blocks(self) -> Iterator[tuple[slice, IntArray, IntArray]]:
-        pairs = self.prior.pairs
+    def _blocks(self) -> Iterator[tuple[slice, DeviceArray, DeviceArray]]:
         n_together = max(1, DEVICE_ENTRIES // self.prior.rank)
-        for start in range(0, len(pairs.first), n_together):
+        for start in range(0, len(self.first), n_together):
             some = slice(start, start + n_together)
-            yield some, pairs.first[some], pairs.second[some]
+            yield some, self.first[some], self.second[some]
 
     def _laplacian_factor(self, weight: FloatArray) -> DeviceArray:
         """Return L R for the Laplacian L of the comparisons with these weights."""
-        device, n_rows = self.device, len(self.R)
+        device, n_rows, there = self.device, len(self.R), self.device.array(weight)
+        if n_rows <= MATRIX_SHARE * self.prior.rank:  # L is no larger than R
+            values = device.concatenate([there, there, -there, -there])
+            return device.add_at(values, self._entries, n_rows**2).reshape(n_rows, n_rows) @ self.R
         out = self.R * 0.0
         for some, first, second in self._blocks():
-            D = device.take(self.R, first) - device.take(self.R, second)
-            D *= device.array(weight[some])[:, None]
-            out += device.segment_sums(D, first, n_rows)
-            out -= device.segment_sums(D, second, n_rows)
+            D = (self.R[first] - self.R[second]) * there[some][:, None]
+            out += device.add_at(D, first, n_rows)
+            out -= device.add_at(D, second, n_rows)
         return out
 
+    @cached_property
+    def _entries(self) -> DeviceArray:
+        """Where each comparison stands in L, row by row: twice on the diagonal, twice beside."""
+        first, second, n_rows = self.first, self.second, len(self.R)
+        places = [(first, first), (second, second), (first, second), (second, first)]
+        return self.device.concatenate([i * n_rows + j for i, j in places])
+
     def _variances(self, C: DeviceArray) -> FloatArray:
-        V = self.device.solve_triangular(C, self.R.T).T
+        V = self.device.solve_triangular(C, self.R.T).T.contiguous()
         parts = []
         for _, first, second in self._blocks():
-            D = self.device.take(V, first) - self.device.take(V, second)
-            parts.append(self.device.host((D * D).sum(1)))
-        return np.concatenate(parts)
+            D = V[first] - V[second]
+            parts.append((D * D).sum(1))
+        return self.device.host(self.device.concatenate(parts))
 
     def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
         """Bring a factor from the device, column by column as LAPACK has it."""
