@@ -2,9 +2,10 @@
 
 Run it on a machine with a GPU: ``python benchmarks/gpu.py [--device cuda] [--small] [--large]``. It
 needs the source tree and numpy, scipy, scikit-learn and torch beside rankwise's own dependencies,
-prints a table of Markdown and ends within about six minutes. ``--small`` is for trying it out on a
-CPU, ``--large`` measures nothing but leave-query-out of 50,000 items, ``--no-cpu`` leaves out the
-CPU. ``benchmarks/kernel_iterations.py --device cuda`` measures problems without a kernel matrix.
+prints tables of Markdown and ends within about seven minutes; ``python -m benchmarks gpu`` records
+them. ``--small`` is for trying it out on a CPU, ``--no-cpu`` leaves out the CPU. The second table
+holds what a CPU takes hours for: kernel problems of up to 1,000,000 items without their matrix, and
+leave-query-out of 50,000 items; ``--large`` measures nothing else.
 """
 
 import argparse
@@ -12,19 +13,33 @@ import contextlib
 import io
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
+from scipy import sparse
 
-from rankwise import Gaussian, KPCRank, LinearRankRLS, RankRLS, RankRLSCV, leave_pair_out_auc
+from rankwise import (
+    ConjugateGradients,
+    Gaussian,
+    KPCRank,
+    LinearRankRLS,
+    RankRLS,
+    RankRLSCV,
+    leave_pair_out_auc,
+)
 from rankwise.core.devices import as_device
+from rankwise.features.kernels import own_product_on, rough_product_on
+from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel
+from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 KERNEL = Gaussian(0.05)
@@ -192,6 +207,45 @@ def others(sizes, device, deadline):
     )  # fmt: skip
 
 
+def sparse_operator(n_rows, per_row, n_features, device):
+    """Compare products of sparse rows, and whole fits, with those of the CPU."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, n_features, size=(n_rows, per_row), dtype=np.int32)
+    indptr = per_row * np.arange(n_rows + 1)
+    X = sparse.csr_array(
+        (rng.normal(size=n_rows * per_row), columns.ravel(), indptr), shape=(n_rows, n_features)
+    )
+    X.sum_duplicates()
+    y = rng.integers(0, 5, size=n_rows).astype(float)
+    qid = np.arange(n_rows) // 100
+    graph = PreferenceGraph.from_scores(y, qid)
+    w = rng.normal(size=n_features)
+    v = rng.normal(size=n_rows)
+    there = as_rows(X, device=as_device(device))
+    w_there, v_there = (as_device(device).array(a) for a in (w, v))
+    name = f"{n_rows} x {n_features} sparse rows, {X.nnz / 1e6:.0f} M entries"
+    compare(
+        f"products X w and X' v, {name}, against SciPy",
+        lambda: (there.forward(w_there), there.backward(v_there)),
+        lambda: (X @ w, X.T @ v),
+        lambda both: both[1].cpu().numpy() if isinstance(both[1], torch.Tensor) else both[1],
+        device, time.monotonic() + 1.0, 5,
+    )  # fmt: skip
+    here = as_rows(X)
+    on, off = normal_operator(there, graph), normal_operator(here, graph)
+    compare(
+        f"operator X' L X w, {name}",
+        lambda: on.apply(w), lambda: off.apply(w), lambda product: product,
+        device, time.monotonic() + 1.0, 5,
+    )  # fmt: skip
+    compare(
+        f"LinearRankRLS, {name}",
+        lambda: LinearRankRLS(device=device).fit(X, y, qid=qid),
+        lambda: LinearRankRLS().fit(X, y, qid=qid),
+        lambda ranker: ranker.coef_, device, time.monotonic() + 1.0, 1,
+    )  # fmt: skip
+
+
 def leave_many_queries_out(n_items, device):
     """Print the time of leave-query-out at a size where a CPU takes an hour."""
     X, y, qid = data(n_items)
@@ -199,9 +253,71 @@ def leave_many_queries_out(n_items, device):
     there, _ = seconds(
         lambda: RankRLSCV(ALPHAS, kernel=KERNEL, device=device).fit(X, y, qid=qid), device
     )
-    memory = peak(device)
+    memory, matrix = peak(device), 8 * n_items**2 / 2**30
     name = f"leave-query-out, {n_items} items, {len(ALPHAS)} alphas"
     row(name, f"{there:.1f}", "", "", "", f"{memory:.1f}")
+    return f"leave-query-out, {n_items} items: {memory / matrix:.1f} kernel matrices (bar: 3)"
+
+
+def without_matrix(n_items, device, n_basis, limit, tol=1e-10):
+    """Print how long conjugate gradients take; they are stopped after ``limit`` seconds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_items, 20))
+    y, qid = X[:, 0] * X[:, 1] + rng.normal(size=n_items), np.arange(n_items) // 100
+    on = as_device(device)
+    rows, V = on.array(X), np.ones((n_items, 1))
+    rough = rough_product_on(KERNEL, rows, on)
+    rough(V)
+    quick, roughly = seconds(lambda: rough(V), device)
+    exact, product = seconds(lambda: own_product_on(KERNEL, rows, on, V), device)
+    row(f"product in single precision, {n_items} items", f"{quick:.4f}", "", "",
+        f"{difference(roughly, product):.1e}", "")  # fmt: skip
+    row(f"product in double precision, {n_items} items", f"{exact:.4f}", "", "", "", "")
+    forget(device)
+    start, steps = time.monotonic(), []
+
+    def watch(step):
+        steps.append(step)
+        return time.monotonic() - start > limit
+
+    solver = ConjugateGradients(tol, n_basis=n_basis, progress=watch)
+    options = {"kernel": KERNEL, "device": device, "random_state": 0, "solver": solver}
+    there, _ = seconds(lambda: RankRLS(**options).fit(X, y, qid=qid), device)
+    row(f"fit without the matrix, {n_items} items, {n_basis} basis rows", f"{there:.1f}", "", "",
+        "", f"{peak(device):.1f}")  # fmt: skip
+    return (
+        f"fit without the matrix, {n_items} items: {len(steps)} iterations to a residual of "
+        f"{steps[-1].error:.1e}"
+    )
+
+
+def attempt(job, *arguments):
+    """Return what a job returns; one that fails says why and does not hide what follows."""
+    try:
+        return job(*arguments)
+    except Exception as error:
+        row(
+            f"{job.__name__} failed: {type(error).__name__}: {str(error).splitlines()[:1]}",
+            *[""] * 5,
+        )
+        return None
+
+
+def large(divisor, device):
+    """Measure what a CPU takes hours for."""
+    fused = device.startswith("cuda") and find_spec("triton") is not None
+    notes = [f"single precision {'in one kernel of the GPU (Triton)' if fused else 'by blocks'}"]
+    for n_items, n_basis, limit, tol in (
+        (50_000, 1000, 30, 1e-10),
+        (200_000, 1000, 60, 1e-10),
+        (1_000_000, 2000, 110, 1e-8),
+    ):
+        sizes = n_items // divisor, device, max(20, n_basis // divisor), limit, tol
+        notes.append(attempt(without_matrix, *sizes))
+        forget(device)
+    notes.append(attempt(leave_many_queries_out, 50_000 // divisor, device))
+    forget(device)
+    print("\n" + "\n".join(note for note in notes if note), flush=True)
 
 
 def holdouts(n_pairs, n_queries, device, deadline):
@@ -224,36 +340,50 @@ def holdouts(n_pairs, n_queries, device, deadline):
     return pairs, memory
 
 
+def medium(divisor, device, deadline):
+    """Measure what a CPU can do, too."""
+    n_dual = 20_000 // divisor
+    basic = attempt(primitives, n_dual, device)
+    sizes = (2000 // divisor, 200_000 // divisor, 1_000_000 // divisor, n_dual)
+    path = attempt(fits, sizes, device, deadline)
+    left_out = attempt(holdouts, n_dual, 10_000 // divisor, device, deadline)
+    attempt(of_tensors, n_dual, 100_000 // divisor, device)
+    sizes = (n_dual, 1_000_000 // divisor, 2000 // divisor, 20_000 // divisor)
+    attempt(others, sizes, device, deadline)
+    attempt(sparse_operator, 480_000 // divisor, 100, 50_000 // divisor, device)
+    if None in (basic, path, left_out):
+        return
+    (factor, eigen), (pairs, memory) = basic, left_out
+    matrix, cheaper = 8 * n_dual**2 / 2**30, min(eigen, len(ALPHAS) * factor)
+    print(f"\none kernel matrix of {n_dual} items: {matrix:.1f} GiB")
+    print(f"path: {path / cheaper:.2f} times {len(ALPHAS)} factorisations or one decomposition,")
+    print("whichever is cheaper (bar: 1.5)")
+    print(f"leave-pair-out: {pairs / factor:.1f} times one factorisation (bar: 8),")
+    print(f"with {memory / matrix:.1f} kernel matrices (bar: 3)", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     for name in ("--small", "--large", "--no-cpu"):
         parser.add_argument(name, action="store_true")
     chosen, _ = parser.parse_known_args()
-    device, divisor = chosen.device, 20 if chosen.small else 1
-    deadline = time.monotonic() + (120 if not chosen.small else 20) * (not chosen.no_cpu)
+    divisor = 100 if chosen.small else 1
+    measure(chosen.device, divisor, 0 if chosen.no_cpu else 100, only_large=chosen.large)
+
+
+def measure(device, divisor, seconds_of_cpu, *, only_large=False):
+    """Print the tables."""
     name = torch.cuda.get_device_name() if device.startswith("cuda") else "PyTorch's CPU"
-    print(f"{name}, torch {torch.__version__}, float64, {torch.get_num_threads()} CPU threads\n")
+    print(f"{name}, torch {torch.__version__}, {torch.get_num_threads()} CPU threads\n")
     row("task", "device s", "CPU s", "ratio", "difference", "peak GiB")
     row("---", "---:", "---:", "---:", "---:", "---:")
-    if chosen.large:
-        return leave_many_queries_out(50_000 // divisor, device)
-    n_dual = 20_000 // divisor
-    factor, eigen = primitives(n_dual, device)
-    path = fits(
-        (2000 // divisor, 200_000 // divisor, 1_000_000 // divisor, n_dual), device, deadline
-    )
-    pairs, memory = holdouts(n_dual, 10_000 // divisor, device, deadline)
-    of_tensors(n_dual, 100_000 // divisor, device)
-    others((n_dual, 1_000_000 // divisor, 2000 // divisor, 20_000 // divisor), device, deadline)
-    matrix = 8 * n_dual**2 / 2**30
-    print(f"\none kernel matrix of {n_dual} items: {matrix:.1f} GiB")
-    cheaper = min(eigen, len(ALPHAS) * factor)
-    print(f"path: {path / cheaper:.2f} times {len(ALPHAS)} factorisations or one decomposition,")
-    print("whichever is cheaper (bar: 1.5)")
-    print(f"leave-pair-out: {pairs / factor:.1f} times one factorisation (bar: 8),")
-    print(f"with {memory / matrix:.1f} kernel matrices (bar: 3)")
-    return None
+    if not only_large:
+        medium(divisor, device, time.monotonic() + seconds_of_cpu)
+        print()
+        row("task", "device s", "CPU s", "ratio", "difference", "peak GiB")
+        row("---", "---:", "---:", "---:", "---:", "---:")
+    large(divisor, device)
 
 
 def available() -> bool:
@@ -261,11 +391,21 @@ def available() -> bool:
     return torch.cuda.is_available()
 
 
+class Copied(io.StringIO):
+    """Text that is shown while it is kept."""
+
+    def write(self, text):
+        """Keep and show."""
+        sys.__stdout__.write(text)
+        sys.__stdout__.flush()
+        return super().write(text)
+
+
 def section() -> str:
     """Return what `main` prints."""
-    printed = io.StringIO()
+    printed = Copied()
     with contextlib.redirect_stdout(printed):
-        main()
+        measure("cuda", 1, 100)
     return printed.getvalue()
 
 
