@@ -1,5 +1,6 @@
 """Kernels compile anywhere, and loading and predicting needs none of them."""
 
+import gc
 import os
 import pickle
 import pty
@@ -298,3 +299,45 @@ def test_ctrl_c_while_compiling_goes_through_and_does_no_harm():
     ):
         third(3.0)
     assert third(3.0) == 1.0
+
+
+@njit()
+def _triple(x):
+    return 3 * x
+
+
+@njit()
+def six_times(x):
+    return 2 * _triple(x)
+
+
+def test_a_kernel_with_a_private_name_serves_other_kernels():
+    assert six_times(7) == 42
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_no_garbage_is_collected_while_a_kernel_is_compiled(is_on):
+    seen = []
+
+    class Watch(event.Listener):
+        def on_start(self, _):
+            seen.append(gc.isenabled())
+
+        def on_end(self, _):
+            pass
+
+    @njit()
+    def half(x):
+        return x / 2
+
+    double(1)  # numba is loaded, and watched
+    was_on = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with event.install_listener("numba:run_pass", Watch()):
+            assert half(3.0) == 1.5
+        assert gc.isenabled() == is_on
+    finally:
+        (gc.enable if was_on else gc.disable)()
+    assert seen
+    assert not any(seen)
