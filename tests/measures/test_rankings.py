@@ -6,11 +6,18 @@ import numpy as np
 import pytest
 
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import precision_sums, sort_items, swapped_pairs
+from rankwise.measures._kernels import (
+    differing_pairs,
+    precision_sums,
+    sort_items,
+    swapped_pairs,
+    tied_pairs,
+)
+from rankwise.measures.pairwise import count_uncompiled
 from rankwise.measures.rankings import (
     Judgements,
     Rankings,
-    SortingWork,
+    UncompiledWork,
     run_cells,
     sort_uncompiled,
 )
@@ -92,9 +99,9 @@ def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
 
 
 def test_code_is_compiled_when_there_is_enough_to_sort():
-    work = SortingWork(10_000)
+    work = UncompiledWork(10_000)
     assert [work.is_small(1_000) for _ in range(5)] == [True, True, True, False, False]
-    assert not SortingWork(10_000).is_small(20_000)
+    assert not UncompiledWork(10_000).is_small(20_000)
 
 
 @pytest.mark.parametrize("workers", [None, 1, 3, 50])
@@ -115,3 +122,21 @@ def test_an_error_in_a_part_is_raised(workers):
 
     with pytest.raises(ZeroDivisionError):
         run_cells(kernel, np.arange(8), 5, workers=workers)
+
+
+def test_pairs_are_counted_alike_with_and_without_compiled_code(monkeypatch):
+    monkeypatch.setattr("rankwise.measures.pairwise.BLOCK", 40)  # several blocks of vectors
+    rng = np.random.default_rng(2)
+    queries = Queries.from_qid(np.r_[np.repeat(np.arange(30), 9), 30, 31, 31])
+    n_items = queries.n_items
+    judgements = Judgements.of(rng.integers(0, 4, n_items), queries)
+    rankings = Rankings.of(judgements, rng.choice([-0.0, 0.0, 1.0, 1.5], (7, n_items)))
+    grades, weight = judgements.y, judgements.weight
+    order, tied = rankings.sorted("average")
+    found = count_uncompiled(grades, rankings)
+    np.testing.assert_array_equal(found[0], rankings.table(swapped_pairs, grades, weight, order))
+    np.testing.assert_array_equal(found[1], rankings.table(tied_pairs, grades, weight, order, tied))
+    best = judgements.by_grade.order
+    run = np.empty((1, queries.n_queries))
+    run_cells(differing_pairs, judgements.starts, 1, grades[None], weight, best, run)
+    np.testing.assert_array_equal(judgements.pairs(grades), run[0])

@@ -142,6 +142,8 @@ class Judgements:
     def pairs(self, grades: FloatArray) -> FloatArray:
         """Weigh the pairs with different grades of each query; ``grades`` rise with ``y``."""
         order = self.by_grade.order
+        if not self.weighted:
+            return _count_differing(grades[order[0]], self.queries)
         return table(differing_pairs, self.starts, 1, grades[None], self.weight, order)[0]
 
     @cached_property
@@ -275,8 +277,8 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
 
 
 @final
-class SortingWork:
-    """Count what is sorted without compiled code, until compiling that code would have paid."""
+class UncompiledWork:
+    """Count what is done without compiled code, until compiling that code would have paid."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit
@@ -290,8 +292,19 @@ class SortingWork:
 KEYS_PER_CALL = 2_000
 """What a call costs without compiled code, as a number of keys."""
 
-WORK = SortingWork(1_000_000)
+WORK = UncompiledWork(1_000_000)
 """A million keys take a fraction of a second, and compiling takes seconds."""
+
+
+def _count_differing(sorted_grades: FloatArray, queries: Queries) -> FloatArray:
+    """Count the pairs of each query whose grades differ: all pairs but those of equal grades."""
+    starts, sizes = queries.starts, queries.sizes
+    is_first = np.r_[True, sorted_grades[1:] != sorted_grades[:-1]]
+    is_first[starts[:-1][sizes > 0]] = True
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    equal = np.diff(np.r_[np.flatnonzero(is_first), len(query)])
+    same = np.bincount(query[is_first], equal * (equal - 1.0) / 2.0, minlength=len(sizes))
+    return sizes * (sizes - 1.0) / 2.0 - same
 
 
 def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
