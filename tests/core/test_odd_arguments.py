@@ -1,7 +1,9 @@
 """What the fuzzers found, one case each."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 import rankwise
 from problems import problem
@@ -35,7 +37,17 @@ SWITCHES = [
 ]
 
 
-@pytest.mark.parametrize("value", [np.arange(3.0), [True], {}], ids=repr)
+NO_SWITCHES = {
+    "array": np.arange(3.0),
+    "list": [True],
+    "mapping": {},
+    "sparse": csr_array((3, 2)),
+    "frame": pd.DataFrame({"a": [1, 2]}),
+    "missing": pd.NA,
+}
+
+
+@pytest.mark.parametrize("value", NO_SWITCHES.values(), ids=NO_SWITCHES)
 @pytest.mark.parametrize(("cls", "name"), SWITCHES, ids=str)
 def test_a_switch_is_no_array(cls, name, value):
     with pytest.raises(InvalidInputError, match=f"`{name}` must be True or False: got "):
@@ -56,6 +68,26 @@ def test_an_array_is_no_name(ranker, message):
         ranker.fit(P.X, P.y, P.qid)
 
 
+@pytest.mark.parametrize("value", [np.zeros(3), 3, True, [], "", b"a", lambda x: x], ids=repr)
+def test_a_checkpoint_is_a_path(value):
+    with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file, or None"):
+        rankwise.LinearRankRLS(checkpoint=value).fit(P.X, P.y, P.qid)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 10**400}, "`alpha` must be a finite number above 0"),
+        ({"alphas": [10**400]}, "`alphas` must hold numbers"),
+        ({"alphas": [[1, 2], [3]]}, "`alphas` must hold numbers"),
+        ({"alphas": ["a"]}, "`alphas` must hold numbers"),
+    ],
+)
+def test_alphas_beyond_all_floats_or_of_no_shape_are_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        rankwise.LinearRankRLS(**options).fit(P.X, P.y, P.qid)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -67,6 +99,31 @@ def test_hyperparameters_of_a_process_are_no_arrays(name, message):
     ranker = rankwise.PreferenceGP(**{name: np.arange(3.0)})
     with pytest.raises(InvalidInputError, match=message):
         ranker.fit(P.X, pairs=[[0, 1], [2, 1]])
+
+
+GRADES = np.digitize(P.y, [-1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decay": 10**400}, "`decay` must be an exponent above 0"),
+        ({"n_diverse": np.arange(3)}, "`n_diverse` must be"),
+        ({"n_functions": np.arange(3)}, "`n_functions` must be a whole number"),
+        ({"n_functions": 10**30}, r"`n_functions` must be below 2\*\*63: got 1e\+30"),
+        ({"basis": np.zeros((0, 3))}, "`basis` must be .* at least one row"),
+        ({"basis": [[1, 2], [3]]}, "`basis` must be a table of numbers"),
+        ({"basis": [["a", "b", "c"]]}, "`basis` must hold numbers"),
+    ],
+)
+def test_options_of_dorm_are_checked(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        rankwise.DORM(**options).fit(P.X, GRADES, P.qid)
+
+
+def test_a_basis_that_spans_nothing_gives_dorm_no_features():
+    ranker = rankwise.DORM(basis=np.full((3, 3), 1e-320), max_iter=5)
+    assert np.ptp(ranker.fit(P.X, GRADES, P.qid).predict(P.X)) == 0.0
 
 
 def test_a_degree_beyond_all_floats_is_refused():

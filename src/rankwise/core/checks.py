@@ -1,6 +1,7 @@
 """Checks of what comes in from outside, with errors that say what to do."""
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -160,16 +161,34 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 def check_flag(name: str, value: object) -> None:
     """Refuse an array or a list where an option is switched on or off."""
-    if isinstance(value, np.ndarray | list | tuple | Mapping):
+    is_one = not isinstance(value, np.ndarray | list | tuple | Mapping)
+    try:
+        bool(value)
+    except (TypeError, ValueError):  # a sparse matrix, a frame, a missing value
+        is_one = False
+    if not is_one:
         raise InvalidInputError(f"`{name}` must be True or False: got {type(value).__name__}.")
+
+
+def check_path(name: str, value: object) -> str | PathLike[str] | None:
+    """Return the path of a file, or None."""
+    if value is None or (isinstance(value, str) and value) or isinstance(value, PathLike):
+        return value
+    got = "an empty text" if isinstance(value, str) else type(value).__name__
+    raise InvalidInputError(f"`{name}` must be the path of a file, or None: got {got}.")
+
+
+def real_number(value: object) -> float:
+    """Return a number as a float, NaN for what is none or lies beyond all of them."""
+    try:
+        return float(value) if isinstance(value, int | float | np.number) else float("nan")
+    except (OverflowError, TypeError):  # beyond all doubles, or complex
+        return float("nan")
 
 
 def check_positive(name: str, value: object, remedy: str) -> float:
     """Return a finite number above zero."""
-    try:
-        number = float(value) if isinstance(value, int | float | np.number) else float("nan")
-    except (OverflowError, TypeError):  # beyond all doubles, or complex
-        number = float("nan")
+    number = real_number(value)
     if isinstance(value, bool) or not np.isfinite(number) or number <= 0:
         raise InvalidInputError(
             f"`{name}` must be a finite number above 0: got {value!r}. {remedy}"
@@ -182,4 +201,6 @@ def check_count(name: str, value: object) -> int:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < 1:  # type: ignore[call-overload]
         raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")
+    if int(value) >= 2**63:  # type: ignore[call-overload]
+        raise InvalidInputError(f"`{name}` must be below 2**63: got {value:.3g}.")
     return int(value)  # type: ignore[call-overload]

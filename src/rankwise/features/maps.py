@@ -10,6 +10,7 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
+from rankwise.core.checks import as_floats
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
@@ -244,14 +245,17 @@ def choose_basis(
                 f"got {basis}."
             )
         return X[np.sort(rng.choice(n_items, int(basis), replace=False))]
-    chosen = np.asarray(basis)
+    try:
+        chosen = np.asarray(basis)
+    except ValueError as error:
+        raise InvalidInputError(f"`basis` must be a table of numbers: {error}.") from error
     if chosen.ndim == 1 and chosen.dtype.kind in "iu":
         return X[_checked_indices(chosen, n_items)]
-    if chosen.ndim == 2 and chosen.shape[1] == X.shape[1]:
-        return chosen.astype(float)
+    if chosen.ndim == 2 and chosen.shape[1] == X.shape[1] and len(chosen) > 0:
+        return as_floats("basis", chosen)
     raise InvalidInputError(
-        "`basis` must be a number of rows, row indices, or rows with as many columns as `X` "
-        f"({X.shape[1]}): got an array of shape {chosen.shape} and dtype {chosen.dtype}."
+        "`basis` must be a number of rows, row indices, or at least one row with as many columns "
+        f"as `X` ({X.shape[1]}): got an array of shape {chosen.shape} and dtype {chosen.dtype}."
     )
 
 

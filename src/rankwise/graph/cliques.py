@@ -146,6 +146,8 @@ class CliqueLaplacian(GraphLaplacian):
         return self._gram_sparse(Z) if sparse.issparse(Z) else self._gram_dense(Z)
 
     def _gram_dense(self, Z: FloatArray) -> FloatArray:
+        if Z.shape[1] == 0:  # BLAS has no empty matrices
+            return np.zeros((0, 0))
         means = self.means(Z)
         scale = np.sqrt(self.edge_weight)
         n_features = Z.shape[1]
@@ -165,7 +167,7 @@ class CliqueLaplacian(GraphLaplacian):
         starts = np.concatenate([[0], np.cumsum(self.size)])
         average, scale = self._collect(self.share), np.sqrt(self.edge_weight)
         n_features = Z.shape[1]
-        rows = max(1, SPARSE_BLOCK_BYTES // (8 * n_features))
+        rows = max(1, SPARSE_BLOCK_BYTES // (8 * max(1, n_features)))
         G = np.zeros((n_features, n_features))
         for first in range(0, self.n_groups, rows):
             last = min(first + rows, self.n_groups)

@@ -207,7 +207,7 @@ def falling_by_one(decay: Decay, queries: Queries) -> FloatArray:
 def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     try:
         given = np.asarray(decay, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.array(np.nan)
     if given.ndim == 0 and np.isfinite(given) and given > 0:
         return (i + 1.0) ** -given

@@ -98,6 +98,8 @@ class LossOptions:
     ) -> Self:
         """Check that scores and sources have one entry per row of X, and fit the objective."""
         check_count("n_functions", n_functions)
+        if n_diverse is not None:
+            check_count("n_diverse", n_diverse)
         scores = None
         if preliminary is not None:
             scores = one_output(preliminary, "preliminary", ONE_OUTPUT)

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice, check_count
+from rankwise.core.checks import (
+    as_floats,
+    check_choice,
+    check_count,
+    check_path,
+    real_number,
+)
 from rankwise.core.errors import InvalidInputError, ModelFileError, warn_caller
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.model_file import read_model, write_model
@@ -113,7 +119,7 @@ class Settings:
             measure=parse_measure(ranker.measure),
             dtype=ranker.dtype,
             progress=ranker.progress,
-            checkpoint=ranker.checkpoint,
+            checkpoint=check_path("checkpoint", ranker.checkpoint),
         )
 
     def refuse_checkpoint(self, n_outputs: int) -> None:
@@ -134,14 +140,14 @@ def _check_alphas(alpha: object, alphas: Any, *, zero_allowed: bool) -> FloatArr
     """Return the grid, or else the single alpha, each of them checked."""
     if alphas is None:
         return np.array([_check_alpha("alpha", alpha, zero_allowed)])
-    grid = np.ravel(alphas).tolist()
+    grid = np.ravel(as_floats("alphas", alphas)).tolist()
     if not grid:
         raise InvalidInputError("`alphas` must hold at least one value: got none.")
     return np.array([_check_alpha("alphas", value, zero_allowed) for value in grid])
 
 
 def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
-    number = value if isinstance(value, int | float | np.number) else float("nan")
+    number = real_number(value)
     low_enough = number >= 0 if zero_allowed else number > 0
     if isinstance(value, bool) or not np.isfinite(number) or not low_enough:
         bound = "not below 0" if zero_allowed else "above 0"
@@ -149,7 +155,7 @@ def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
             f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
             "is for early_stopping=True, where the number of iterations regularises."
         )
-    return float(number)
+    return number
 
 
 def _check_tolerance(value: object) -> float:
