@@ -5,6 +5,10 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
+
+
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.special import ndtr
 from scipy.stats import rankdata
 
 # --- preference graphs and RankRLS: pair by pair ------------------------------------------------
@@ -703,3 +707,14 @@ def tournament_wins(fit, X, y):
             won[j] += 0.5 * (1 - np.sign(lead))
             met[[i, j]] += 1
     return won / met
+
+
+def judged_answer(reliability, width, tied, flip_rate=0.0):
+    """Return P(answer | s) of a judge who sees ``reliability * s`` and ties within ``width``."""
+    if tied:
+        lead = lambda s: reliability * np.abs(s)  # noqa: E731  # the same on either side
+        return lambda s: ndtr(width - lead(s)) - ndtr(-width - lead(s))
+    return lambda s: (
+        (1.0 - flip_rate) * ndtr(reliability * s - width)
+        + flip_rate * ndtr(-reliability * s - width)
+    )

@@ -146,6 +146,24 @@ def test_bad_files_are_refused(refuse, arguments, message):
     assert message in refuse("prefer", *arguments)
 
 
+def test_judges_are_learnt_and_printed(succeed, refuse, folder):
+    (folder / "things.csv").write_text("name\na\nb\nc\nd\n")
+    order = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c"), ("b", "d"), ("a", "d")] * 4
+    rows = [f"{w},{lost},{j}" for j in ("ann", "bob") for w, lost in order]
+    rows += [f"{lost},{w},eve" for w, lost in order]
+    (folder / "judged.csv").write_text("winner,loser,judge\n" + "\n".join(rows))
+    (folder / "who.csv").write_text("winner,loser,who\n" + "\n".join(rows))
+    report = json.loads(succeed("prefer", "things.csv", "judged.csv", "--json"))
+    assert [one["item"] for one in report["ranking"]] == ["a", "b", "c", "d"]
+    assert report["judges"][0]["judge"] == "eve"
+    assert report["judges"][0]["careless"] > 0.9
+    printed = succeed("prefer", "things.csv", "who.csv", "--judge", "who")
+    assert "judge  answers  ties" in printed
+    assert "must have the column 'x' for --judge" in refuse(
+        "prefer", "things.csv", "who.csv", "--judge", "x"
+    )
+
+
 def test_columns_that_would_be_ignored_are_refused(run, folder):
     (folder / "things.csv").write_text("name\na\nb\n")
     (folder / "votes.csv").write_text("winner,loser,count\na,b,5\nb,a,1\n")

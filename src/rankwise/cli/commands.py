@@ -622,6 +622,14 @@ class Prefer:
             help="Column of ANSWERS that is 1 where neither was preferred, if not tied.",
         ),
     ] = None
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of ANSWERS that says who answered, if not judge. With several judges, how "
+            "reliable each is and how often each ties is learnt and printed.",
+        ),
+    ] = None
 
     @property
     def answer_file(self) -> Path:

@@ -31,26 +31,31 @@ def spread_between(values: FloatArray, variance: FloatArray) -> float:
 
 
 def careless_probability(
-    log_likelihood: Callable[[float], FloatArray], spread: float
+    log_likelihood: Callable[[FloatArray], FloatArray], values: FloatArray, variance: FloatArray
 ) -> FloatArray:
     """Compare a judge of usual reliability with one whose answers do not depend on the lead.
 
-    Reliabilities are averaged over their spread between judges; the other two hypotheses are
+    Reliabilities are averaged over the spread of all other judges; the other two hypotheses are
     answers at random and reversed answers.
 
     Parameters
     ----------
     log_likelihood : callable
-        Of the answers of every judge, if all had this reliability.
-    spread : float
-        Deviation between judges of the logarithm of the reliability.
+        Of the answers of every judge, for a reliability of each.
+    values, variance : (n_judges,)
+        The logarithms of the reliabilities, and how well they are known.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
     share = np.log(weights / weights.sum())[:, None]
-    grid = np.exp(spread * nodes)
+    squares = values**2 + variance
+    total = squares.sum() - squares + SPREAD_WEIGHT * USUAL_SPREAD**2
+    spread = np.sqrt(total / (len(values) - 1.0 + SPREAD_WEIGHT))
+    grid = np.exp(np.outer(nodes, spread))
     usual = np.logaddexp.reduce(share + [log_likelihood(a) for a in grid])
     reverse = np.logaddexp.reduce(share + [log_likelihood(-a) for a in grid])
-    wrong = np.logaddexp(log_likelihood(0.0), reverse) + np.log(0.5 * CARELESS_RATE)
+    wrong = np.logaddexp(log_likelihood(np.zeros_like(values)), reverse) + np.log(
+        0.5 * CARELESS_RATE
+    )
     right = usual + np.log1p(-CARELESS_RATE)
     return np.exp(wrong - np.logaddexp(wrong, right))
 

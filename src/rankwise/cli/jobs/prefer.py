@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,19 +34,41 @@ class NamedItems:
     has_features: bool
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class ReadAnswers:
+    """Pairs of positions, which of them are ties, and who answered where several did."""
+
+    pairs: IntArray
+    tied: BoolArray
+    judge: NDArray[Any] | None
+
+    @classmethod
+    def of(cls, pairs: IntArray, tied: BoolArray, judge: Any) -> Self:
+        """Keep judges where there is more than one."""
+        who = None if judge is None else np.array(judge, dtype=object)
+        return cls(pairs, tied, None if who is None or len(set(who.tolist())) < 2 else who)
+
+
 def run(command: Prefer) -> None:
     """Print the ranking with its intervals, and the questions worth asking next."""
     items = _read_items(command)
-    pairs, tied = _read_answers(command, items)
+    answers = _read_answers(command, items)
+    pairs, tied = answers.pairs, answers.tied
     gp = PreferenceGP(
         None if items.has_features else "linear",
         likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
     )
-    gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied])
+    judges: dict[str, Any] = {}
+    if answers.judge is not None:
+        judges = {"judge": answers.judge[~tied], "tied_judge": answers.judge[tied]}
+    gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied], **judges)
     ranking = _ranking(command, gp, items)
     questions = _questions(command, gp, items)
     if command.json:
         report = {"ranking": ranking, "level": command.level, "questions": questions}
+        if gp.judges_ is not None:
+            report["judges"] = gp.judges_.rows()
         print_json({**report, "likelihood": gp.likelihood_.parameters})
     else:
         _print_report(command, gp, ranking, questions)
@@ -100,20 +122,23 @@ def _items_of_answers(command: Prefer) -> NamedItems:
     return NamedItems(names, file.features, has_features=True)
 
 
-def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArray]:
-    """Return pairs of positions, and which of them are ties."""
+def _read_answers(command: Prefer, items: NamedItems) -> ReadAnswers:
+    """Read the answers of a table, or of a file of rankwise ask."""
     path = command.answer_file
     if is_answer_file(path):
         return _answers_of_file(command, items)
     data, table = read_pairs(path), open_table(path)
     names = data.pairs if data.items is None else data.items[data.pairs]
     column = command.tied or ("tied" if "tied" in table.names else None)
-    unread = [name for name in table.names if name not in ("winner", "loser", column)]
+    judge = command.judge or ("judge" if "judge" in table.names else None)
+    if judge is not None:
+        require_column(path, table, judge, "judge")
+    unread = [name for name in table.names if name not in ("winner", "loser", column, judge)]
     if unread:
         raise DataFileError(
-            f"{path}: expected the columns winner, loser and tied alone, got {', '.join(unread)} "
-            "too, which `prefer` does not read. Leave them out, or use `rankwise leaderboard`, "
-            "which reads counts, weights, judges and dates."
+            f"{path}: expected the columns winner, loser, tied and judge alone, got "
+            f"{', '.join(unread)} too, which `prefer` does not read. Leave them out, or use "
+            "`rankwise leaderboard`, which reads counts, weights and dates."
         )
     tied = np.zeros(len(names), dtype=bool)
     if column is not None:
@@ -124,20 +149,24 @@ def _read_answers(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArr
         raise DataFileError(
             f"{path}: expected at least one answer with a preference, got ties only."
         )
-    return pairs, tied
+    return ReadAnswers.of(pairs, tied, None if judge is None else table.words(judge))
 
 
-def _answers_of_file(command: Prefer, items: NamedItems) -> tuple[IntArray, BoolArray]:
-    """Return what a file of rankwise ask holds: pairs, the winner first, and which are ties."""
-    if command.tied is not None:
+def _answers_of_file(command: Prefer, items: NamedItems) -> ReadAnswers:
+    """Return what a file of rankwise ask holds."""
+    if command.tied is not None or command.judge is not None:
         raise InvalidInputError(
-            f"--tied names a column of a table: {command.answer_file} is a file of answers, which "
-            "tells ties itself. Leave it out."
+            f"--tied and --judge name columns of a table: {command.answer_file} is a file of "
+            "answers, which tells ties and raters itself. Leave them out."
         )
     table = read_comparisons(command.answer_file)
     pairs = np.concatenate([table.pairs, table.tied_pairs])
     tied = np.arange(len(pairs)) >= len(table.pairs)
-    return _positions(command, table.names[pairs], items), tied
+    judge = None
+    if table.judge is not None:
+        index = table.judge.index
+        judge = table.judge.names[np.append(index[table.decided], index[table.tied])]
+    return ReadAnswers.of(_positions(command, table.names[pairs], items), tied, judge)
 
 
 def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
@@ -230,5 +259,9 @@ def _print_report(
     if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
         print(f"recorded the wrong way round, as far as can be told: {rate:.1%}")
+    if gp.judges_ is not None:
+        print()
+        print(gp.judges_)
+        print()
     for first, second in questions:
         print(f"ask next: {first} or {second}?")

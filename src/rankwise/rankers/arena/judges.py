@@ -184,7 +184,9 @@ def _careless(
     """Return the probability that each judge is careless."""
     width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
 
-    def log_likelihood(reliability: float) -> FloatArray:
-        return sum_by(judge, log_likelihoods(cells, reliability * leads, width), n_judges)
+    def log_likelihood(reliability: FloatArray) -> FloatArray:
+        seen = reliability[judge] * leads
+        return sum_by(judge, log_likelihoods(cells, seen, width), n_judges)
 
-    return careless_probability(log_likelihood, habits.reliability_spread)
+    known = habits.log_reliability, habits.reliability_std**2
+    return careless_probability(log_likelihood, *known)

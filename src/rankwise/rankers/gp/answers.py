@@ -16,6 +16,7 @@ from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import read_comparisons
+from rankwise.rankers.gp.context import NO_CONTEXT, AnswerContext
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import Likelihood
 from rankwise.rankers.gp.inference.likelihoods import (
@@ -250,6 +251,7 @@ def recorded_comparisons(
     items: DistinctItems,
     likelihood: LikelihoodName,
     tied_weight: ArrayLike | None = None,
+    context: AnswerContext = NO_CONTEXT,
 ) -> Comparisons:
     """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
     pairs, margin, weight = data.comparisons
@@ -257,11 +259,14 @@ def recorded_comparisons(
     if tied is not None and not kept.any():
         return tied_comparisons(tied, items, likelihood, tied_weight)
     won = Comparisons.from_pairs(
-        items.merged(pairs[kept]), margin=margin[kept], weight=weight[kept]
+        items.merged(pairs[kept]),
+        margin=margin[kept],
+        weight=weight[kept],
+        judge=None if context.of_pairs is None else context.of_pairs[kept],
     )
     if tied is None or np.size(tied) == 0:
         return won
-    return won.extend(tied_comparisons(tied, items, likelihood, tied_weight))
+    return won.extend(tied_comparisons(tied, items, likelihood, tied_weight, context))
 
 
 def shown_comparisons(
@@ -270,12 +275,13 @@ def shown_comparisons(
     items: DistinctItems,
     shown: ShownItems,
     likelihood: LikelihoodName,
+    context: AnswerContext = NO_CONTEXT,
 ) -> tuple[ShownItems, Comparisons]:
     """Merge comparisons with covariates: the same items with the same values count together."""
     assert given.covariates is not None
     pairs, margin, weight = data.comparisons
     shown, pairs = shown.extended(items.merged(pairs), given.covariates.of_pairs)
-    won = Comparisons.from_pairs(pairs, margin=margin, weight=weight)
+    won = Comparisons.from_pairs(pairs, margin=margin, weight=weight, judge=context.of_pairs)
     tied = given.arguments["tied"]
     if tied is None:
         return shown, won
@@ -286,6 +292,7 @@ def shown_comparisons(
         tied=None if is_margin else np.ones(len(undecided)),
         margin=np.zeros(len(undecided)) if is_margin else None,
         weight=given.arguments["tied_weight"],
+        judge=context.of_ties,
     )
     return shown, won.extend(new)
 
@@ -295,15 +302,18 @@ def tied_comparisons(
     items: DistinctItems,
     likelihood: LikelihoodName,
     tied_weight: ArrayLike | None = None,
+    context: AnswerContext = NO_CONTEXT,
 ) -> Comparisons:
     """Merge answers of "no preference"; Gaussian ties have a margin of 0."""
     undecided = items.merged(check_pairs(tied, len(items.X)))
     weight = check_weight("tied_weight", tied_weight, len(undecided), "tie")
-    undecided, weight = undecided[weight > 0.0], weight[weight > 0.0]
-    n_tied = len(undecided)
+    kept = weight > 0.0
+    undecided, n_tied = undecided[kept], int(kept.sum())
+    judge = None if context.of_ties is None else context.of_ties[kept]
+    how: dict[str, Any] = {"weight": weight[kept], "judge": judge}
     if likelihood == "gaussian":
-        return Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), weight=weight)
-    return Comparisons.from_pairs(undecided, tied=np.ones(n_tied), weight=weight)
+        return Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), **how)
+    return Comparisons.from_pairs(undecided, tied=np.ones(n_tied), **how)
 
 
 def scored_comparisons(

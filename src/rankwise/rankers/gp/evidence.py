@@ -245,6 +245,7 @@ def most_probable(
     n_starts: int = 1,
     hyperprior: HyperpriorName | None = "weak",
     max_steps: int = MAX_STEPS,
+    sites: SiteParameters | None = None,
 ) -> tuple[ParametricKernel, Likelihood, SiteParameters | None]:
     """Return the most probable parameters, and sites close to those of their posterior.
 
@@ -270,6 +271,8 @@ def most_probable(
         Whether a weak preference for usual parameters is added to the evidence.
     max_steps : int
         Number of steps of each search at most.
+    sites : (tau, nu), optional
+        Sites of the parameters given: the search then continues from these, without a grid.
     """
     free = likelihood.free_parameters
     limits = _log_bounds(kernel.bounds_on(rows), kernel.names, free, bounds)
@@ -282,7 +285,11 @@ def most_probable(
     objective = NegativeLogEvidence(inference, kernel, likelihood, tuple(free), prior)
     starts = _starting_points(objective.start, kernel.names, n_starts, rng)
     with few_threads(min(len(inference.rows), inference.comparisons.n_pairs)):
-        lowest = _lowest_point(objective, starts, limits, n_starts, max_steps)
+        if sites is None:
+            lowest = _lowest_point(objective, starts, limits, n_starts, max_steps)
+        else:
+            here = _SearchPoint(np.inf, np.clip(objective.start, *limits.T), sites)
+            lowest = _minimize(objective, here, limits, max_steps)
     return *objective.parts(lowest.x), lowest.sites
 
 

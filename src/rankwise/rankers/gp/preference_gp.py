@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeAlias, final, get_args
+from typing import Any, Self, TypeAlias, cast, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from rankwise.features.covariances import (
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
-from rankwise.io.comparisons import read_items
+from rankwise.io.comparisons import read_comparisons, read_items
 from rankwise.rankers.base import generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
@@ -39,6 +39,7 @@ from rankwise.rankers.gp.answers import (
     scored_comparisons,
     shown_comparisons,
 )
+from rankwise.rankers.gp.context import AnswerContext, answer_context, with_judges
 from rankwise.rankers.gp.evidence import (
     Approximation,
     Bounds,
@@ -48,6 +49,7 @@ from rankwise.rankers.gp.evidence import (
     most_probable,
 )
 from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.judges import ByJudge, Cavities, learnt_judges
 from rankwise.rankers.gp.process import ProcessRanker
 
 MAX_SEARCHED = 400
@@ -58,6 +60,10 @@ N_SEARCH_ROWS = 150
 
 EFFECT_SHARE = 1.0 / 3.0
 """Prior deviation of what a usual value of a covariate is worth, as a share of the scores'."""
+
+JUDGE_ROUNDS, JUDGE_STEPS, JUDGE_TOL = 6, 20, 0.02
+"""How often judges and other parameters are learnt in turn at most, steps of the search for the
+latter, and the change of judges' logarithms below which they are settled."""
 
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the own part of every item."""
@@ -165,6 +171,8 @@ class PreferenceGP(ProcessRanker):
         The rows that prediction needs.
     effects_ : tuple of Effect
         What covariates of the comparisons are worth, with 90 % intervals; empty without any.
+    judges_ : JudgeReport or None
+        What was learnt about each judge, where `fit` knew who answered.
     n_queries_ : int
         Number of queries.
     n_ignored_queries_ : int
@@ -264,6 +272,8 @@ class PreferenceGP(ProcessRanker):
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        judge: Any = None,
+        tied_judge: Any = None,
         first: bool = False,
     ) -> Self:
         """Learn from comparisons, or from scores by comparing the items of every query.
@@ -284,9 +294,9 @@ class PreferenceGP(ProcessRanker):
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
             each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
-            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins
-            and covariates in columns; judges and dates are not read. What each covariate is worth
-            is learnt with the scores: a difference of scores is f_first - f_second + effects @
+            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins,
+            judges and covariates in columns; dates are not read. What each covariate is worth is
+            learnt with the scores: a difference of scores is f_first - f_second + effects @
             covariates.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
@@ -297,6 +307,12 @@ class PreferenceGP(ProcessRanker):
         pair_weight : (n_pairs,), optional
             How often each comparison was recorded, any number; once when left out. A weight below
             1 counts as the likelihood to that power.
+        judge : (n_pairs,), optional
+            Who gave each answer, by names of any type. How reliable each judge is, and how often
+            each ties, is learnt with the scores and told by ``judges_``. Comparisons by name may
+            have a column of judges instead.
+        tied_judge : (n_tied,), optional
+            Who gave each of the answers `tied`.
         first : bool
             With comparisons by name or a `ComparisonTable`: whether to learn what being the first
             of the two shown is worth.
@@ -319,8 +335,13 @@ class PreferenceGP(ProcessRanker):
         )
         if pairs is not None and (X is None or not are_positions(pairs)):
             known = self._known_names(names, X)
-            answers = NamedAnswers.of(known, first=first, **answers.arguments)
-        elif first:
+            table = with_judges(read_comparisons(pairs, names=known), judge)
+            context = AnswerContext.of_table(table)
+            given = {**answers.arguments, "pairs": table, "tied_judge": tied_judge}
+            answers = NamedAnswers.of(known, first=first, **given)
+        else:
+            context = answer_context(pairs, tied, judge, tied_judge)
+        if first and answers.covariates is None:
             raise InvalidInputError(
                 "`first` must come with comparisons by name or a ComparisonTable, which say who "
                 "was shown first: got row numbers, winner first."
@@ -329,8 +350,14 @@ class PreferenceGP(ProcessRanker):
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
-        learnt = self._fit(rows, y, qid, sample_weight, answers, has_features=has_features)
-        return self._condition(*learnt)
+        self.judge_names_ = context.judges
+        learnt = self._fit(rows, y, qid, sample_weight, answers, context, has_features=has_features)
+        self._condition(*learnt)
+        self.judges_ = None
+        if self.judge_names_ is not None:
+            judges = cast(ByJudge, self.likelihood_)
+            self.judges_ = judges.report(self.judge_names_, Cavities.of(self.posterior_))
+        return self
 
     def _known_names(self, names: NDArray[Any] | None, X: Any) -> NDArray[Any] | None:
         """Return the names of the rows of X, or their numbers; None without X."""
@@ -345,6 +372,7 @@ class PreferenceGP(ProcessRanker):
         qid: ArrayLike | None,
         sample_weight: ArrayLike | None,
         answers: NamedAnswers,
+        context: AnswerContext,
         *,
         has_features: bool,
     ) -> tuple[Inference, SiteParameters | None]:
@@ -362,11 +390,11 @@ class PreferenceGP(ProcessRanker):
         items = self._items(X, is_scored=data.is_scored)
         self.shown_ = None
         if answers.covariates is None:
-            comparisons = self._comparisons(data, tied, tied_weight, items, rng)
+            comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
         else:
             plain = ShownItems.plain(len(X), len(answers.covariates.names))
             self.shown_, comparisons = shown_comparisons(
-                data, answers, items, plain, self.likelihood
+                data, answers, items, plain, self.likelihood, context
             )
         self.X_train_ = X
         self.item_names_ = answers.names
@@ -404,10 +432,11 @@ class PreferenceGP(ProcessRanker):
         tied: ArrayLike | None,
         tied_weight: ArrayLike | None,
         items: DistinctItems,
+        context: AnswerContext,
         rng: np.random.Generator,
     ) -> Comparisons:
         if not data.is_scored:
-            return recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
+            return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
         return scored_comparisons(
             data,
             items,
@@ -445,9 +474,42 @@ class PreferenceGP(ProcessRanker):
                 hyperprior=self.hyperprior,
             )
             self.kernel_ = self.kernel_.with_theta(kernel.theta)
+        if self.judge_names_ is not None:
+            sites = self._learn_judges(searched, self._numbered(rows), rng, sites)
         has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
         self.basis_ = None if basis is None or has_own else basis
         return self._inference(comparisons), sites
+
+    def _learn_judges(
+        self,
+        inference: Inference,
+        rows: FloatArray,
+        rng: np.random.Generator,
+        sites: SiteParameters | None,
+    ) -> SiteParameters | None:
+        """Learn about judges and find the other parameters in turn."""
+        assert self.judge_names_ is not None
+        judges = ByJudge.alike(self.likelihood_, len(self.judge_names_))
+        for _ in range(JUDGE_ROUNDS if self.optimize else 0):
+            better, sites = learnt_judges(inference, self._covariance, judges, sites)
+            kernel, found, sites = most_probable(
+                inference,
+                self._covariance,
+                better,
+                rows,
+                rng,
+                bounds=self.bounds,
+                hyperprior=self.hyperprior,
+                max_steps=JUDGE_STEPS,
+                sites=sites,
+            )
+            self.kernel_ = self.kernel_.with_theta(kernel.theta)
+            error = judges.distance(better)
+            judges = better.replace(**found.parameters)
+            if error < JUDGE_TOL:
+                break
+        self.likelihood_ = judges
+        return sites
 
     def _search_basis(self, comparisons: Comparisons) -> FloatArray | None:
         """Return the rows through which parameters are searched for, where all are too many."""

@@ -21,7 +21,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
 from rankwise.features.maps import Expansion
-from rankwise.io.comparisons import read_items
+from rankwise.io.comparisons import read_comparisons, read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
@@ -35,11 +35,13 @@ from rankwise.rankers.gp.answers import (
     shown_comparisons,
     tied_comparisons,
 )
+from rankwise.rankers.gp.context import AnswerContext, answer_context, with_judges
 from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
-from rankwise.rankers.gp.inference.likelihood import Likelihood
+from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
+from rankwise.rankers.gp.judges import Cavities
 from rankwise.rankers.gp.questions import (
     Balance,
     Goal,
@@ -47,6 +49,7 @@ from rankwise.rankers.gp.questions import (
     candidate_items,
     suggest_pairs,
 )
+from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
 from rankwise.transformers.base import check_rows
 
@@ -107,6 +110,8 @@ class ProcessRanker(Ranker, ABC):
     effect_names_: tuple[str, ...]
     effect_deviations_: tuple[float, ...]
     shown_: ShownItems | None
+    judge_names_: NDArray[Any] | None
+    judges_: JudgeReport | None
     _live: LiveScores | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -184,6 +189,7 @@ class ProcessRanker(Ranker, ABC):
         *,
         noisy: bool = True,
         covariates: Mapping[str, ArrayLike] | None = None,
+        judge: Any = None,
     ) -> FloatArray:
         """Return the probability that each row of X1 beats the same row of X2.
 
@@ -196,6 +202,8 @@ class ProcessRanker(Ranker, ABC):
             for that of the scores themselves.
         covariates : dict of (n_pairs,), optional
             What speaks for the first item, by the names of ``effects_``; 0 for those left out.
+        judge : (n_pairs,) or a name, optional
+            Who will answer, among the judges of `fit`; any judge when left out.
 
         Returns
         -------
@@ -223,8 +231,69 @@ class ProcessRanker(Ranker, ABC):
         first = self._with_values(first, covariates)
         mean, variance = self._difference(first, second)
         if noisy:
-            return self.likelihood_.answer_probabilities(mean, variance)
+            who = self._judge_codes(judge, len(first))
+            return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
+
+    def _judge_codes(self, judge: Any, n_pairs: int) -> IntArray:
+        """Return who answers, counted from 1; 0 for any judge."""
+        if judge is None:
+            return np.zeros(n_pairs, dtype=np.intp)
+        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
+        names = np.asarray(judge, dtype=object).ravel().tolist()
+        strange = next((name for name in names if name not in known), None)
+        if strange is not None or len(names) not in (1, n_pairs):
+            raise InvalidInputError(
+                f"`judge` must be one of the {len(known)} judges of `fit`, or one for each of the "
+                f"{n_pairs} pairs: got {len(names) if strange is None else repr(strange)}."
+            )
+        place = {name: code for code, name in enumerate(known, 1)}
+        return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
+
+    def suspect_answers(self, n: int | None = None) -> list[dict[str, Any]]:
+        """Return the answers with a winner that are least to be trusted, the worst first.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; all of them when left out.
+
+        Returns
+        -------
+        rows : list of dict
+            ``winner``, ``loser``, ``judge`` (None where it is not known), ``times`` and
+            ``probability``: that the answer was given at random, by a careless judge, or recorded
+            the wrong way round. It is judged by all other answers.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> games = [("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 20 + [("cid", "ann")]
+        >>> worst = PreferenceGP().fit(pairs=games).suspect_answers(1)[0]
+        >>> worst["winner"], worst["loser"]
+        ('cid', 'ann')
+        """
+        check_is_fitted(self)
+        if n is not None:
+            check_count("n", n)
+        known, names = self.posterior_.prior.comparisons, self._labels(None, len(self.X_train_))
+        careless = None if self.judges_ is None else self.judges_.careless
+        found = Cavities.of(self.posterior_).flipped(self.likelihood_, careless)
+        rows = np.flatnonzero(~known.tied)
+        rows = rows[np.argsort(-found[rows], kind="stable")][:n]
+        ends = np.stack([known.winner[rows], known.loser[rows]])
+        winner, loser = names[ends if self.shown_ is None else self.shown_.item[ends]].tolist()
+        judges = [None, *([] if self.judge_names_ is None else self.judge_names_.tolist())]
+        return [
+            {
+                "winner": winner[place],
+                "loser": loser[place],
+                "judge": judges[known.judges[row]],
+                "times": float(known.count[row]),
+                "probability": float(found[row]),
+            }
+            for place, row in enumerate(rows.tolist())
+        ]
 
     def _with_values(
         self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
@@ -350,6 +419,7 @@ class ProcessRanker(Ranker, ABC):
             link=self.likelihood_.link,
             covariance=scale**2 * covariance,
             effects=tuple(one.scaled(scale) for one in self.effects_),
+            judges=self.judges_,
         )
 
     def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
@@ -483,6 +553,8 @@ class ProcessRanker(Ranker, ABC):
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        judge: Any = None,
+        tied_judge: Any = None,
     ) -> Self:
         """Add answers about the items of `fit`, with the parameters learnt there.
 
@@ -492,14 +564,16 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        pairs, tied, tied_weight, pair_margin, pair_weight
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge
             As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
-            the answers. Covariates are those of `fit`; where none are given they are 0, and the
-            first of named comparisons was shown first. After a fit without ties, the width within
-            which items tie is `tie_width` until the next fit.
+            the answers. Judges that `fit` did not know count as usual ones. Covariates are those
+            of `fit`; where none are given they are 0, and the first of named comparisons was shown
+            first. After a fit without ties, the width within which items tie is `tie_width` until
+            the next fit.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
+        options |= {"judge": judge, "tied_judge": tied_judge}
         new = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
             return self._admit_ties(new)
@@ -530,16 +604,19 @@ class ProcessRanker(Ranker, ABC):
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        judge: Any = None,
+        tied_judge: Any = None,
     ) -> Self:
         """Take answers back, with the parameters learnt in `fit`: the opposite of `update`.
 
         Parameters
         ----------
-        pairs, tied, tied_weight, pair_margin, pair_weight
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge
             As in `update`; each must have been recorded at least that often.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
+        options |= {"judge": judge, "tied_judge": tied_judge}
         old = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         left, kept = self._recorded.without(old)
         known = self.posterior_ if self._live is None else self._live
@@ -553,21 +630,26 @@ class ProcessRanker(Ranker, ABC):
         named = named or isinstance(pairs, ComparisonTable)
         if named:
             names = self._labels(None, len(self.X_train_))
-            given = NamedAnswers.of(
-                names, first="first" in self.effect_names_, pairs=pairs, **options
-            )
+            table = with_judges(read_comparisons(pairs, names=names), options.pop("judge"))
+            context = AnswerContext.of_table(table).coded_as(self.judge_names_)
+            in_order = "first" in self.effect_names_
+            given = NamedAnswers.of(names, first=in_order, pairs=table, **options)
             if given.covariates is not None:
-                return self._shown_answers(given)
-            return self._new_answers(**given.arguments)
+                return self._shown_answers(given, context)
+            pairs, options = given.arguments["pairs"], {**given.arguments}
+            options.pop("pairs")
+        else:
+            who = options.pop("judge"), options.pop("tied_judge")
+            context = answer_context(pairs, options["tied"], *who).coded_as(self.judge_names_)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
         items = self._known_items()
         if np.size(pairs) == 0 and tied is not None:
-            return tied_comparisons(tied, items, self.likelihood, tied_weight)
+            return tied_comparisons(tied, items, self.likelihood, tied_weight, context)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
-        return recorded_comparisons(data, tied, items, self.likelihood, tied_weight)
+        return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
 
-    def _shown_answers(self, given: NamedAnswers) -> Comparisons:
+    def _shown_answers(self, given: NamedAnswers, context: AnswerContext) -> Comparisons:
         """Return answers with covariates, whose items may be shown in new ways."""
         assert given.covariates is not None
         if given.covariates.names != self.effect_names_:
@@ -580,7 +662,7 @@ class ProcessRanker(Ranker, ABC):
         data = TrainingData.of(len(self.X_train_), **arguments)
         assert self.shown_ is not None
         items, shown = self._known_items(), self.shown_
-        self.shown_, new = shown_comparisons(data, given, items, shown, self.likelihood)
+        self.shown_, new = shown_comparisons(data, given, items, shown, self.likelihood, context)
         return new
 
     def _known_items(self) -> DistinctItems:

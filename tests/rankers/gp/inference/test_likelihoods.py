@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit, log_expit, ndtr
@@ -13,7 +15,8 @@ from rankwise.rankers.gp.inference.likelihoods import (
     inverse_mills_ratio,
     truncated_variance,
 )
-from reference import tilted_by_quadrature
+from rankwise.rankers.gp.judges import ByJudge
+from reference import judged_answer, tilted_by_quadrature
 
 MARGIN = Outcomes(margin=np.array([0.7]))
 CASES = [
@@ -63,6 +66,34 @@ CASES = [
         id="gaussian",
     ),
 ]
+JUDGES = ByJudge(ProbitWithTies(0.4), np.log([0.5, 2.0]), np.log([3.0, 0.5]), np.ones(2))
+OUTCOMES_OF_JUDGES = [
+    pytest.param(
+        JUDGES,
+        Outcomes(judge=np.array([1])),
+        judged_answer(0.5, 1.2, tied=False),
+        id="win of a judge",
+    ),
+    pytest.param(
+        JUDGES,
+        Outcomes(tied=np.array([True]), judge=np.array([2])),
+        judged_answer(2.0, 0.2, tied=True),
+        id="tie of a judge",
+    ),
+    pytest.param(
+        replace(JUDGES, base=WithFlips(ProbitWithTies(0.4), 0.05)),
+        Outcomes(judge=np.array([1])),
+        judged_answer(0.5, 1.2, tied=False, flip_rate=0.05),
+        id="flip of a judge",
+    ),
+    pytest.param(
+        replace(JUDGES, base=GaussianMargin(0.3)),
+        Outcomes(margin=np.array([0.7]), judge=np.array([1])),
+        lambda s: np.exp(-0.5 * (s - 0.7) ** 2 / 1.2) / np.sqrt(2 * np.pi * 1.2),
+        id="margin of a judge",
+    ),
+]
+CASES += OUTCOMES_OF_JUDGES
 MEANS = np.array([-6.0, -1.3, 0.0, 0.4, 5.0])
 VARIANCES = np.array([0.05, 1.0, 30.0, 4.0, 2.0])
 
@@ -135,7 +166,7 @@ def test_moments_stay_sound_however_far_an_answer_is_from_expected(likelihood, a
 @pytest.mark.parametrize(("likelihood", "answers", "density"), CASES)
 def test_extra_noise_has_the_gradient_of_finite_differences(likelihood, answers, density):
     def log_z(h):
-        noisy = Outcomes(answers.tied, answers.margin, answers.extra_noise + h)
+        noisy = replace(answers, extra_noise=answers.extra_noise + h)
         return likelihood.average(MEANS, VARIANCES, noisy).log_z
 
     got = likelihood.extra_noise_gradient(MEANS, VARIANCES, answers)
