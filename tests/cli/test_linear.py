@@ -267,6 +267,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
         ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
         ((*RLS_PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
+        ((*RLS_PAIRED, "--pairs-val", "pairs.csv"), "--pairs-val must come with --pairs and --al"),
         (
             (*RLS_PAIRED, *GRID, "-m", "AP"),
             "--measure must be one of .* each comparison is left out",
@@ -322,3 +323,27 @@ def test_defaults_that_are_left_out_are_those_of_the_library():
     memory = signature(LinearRankRLS.fit_file).parameters["memory"].default
     assert options["memory"].show_default == linear.DEFAULT_MEMORY
     assert linear.parse_size(linear.DEFAULT_MEMORY) == memory
+
+
+def test_named_comparisons_with_queries_and_validation(fit, folder):
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(20, 2)), [f"w{k}" for k in range(20)]
+    qid = np.repeat(["a", "b"], 10)
+    write_table(folder / "wines.csv", {"name": names, "colour": qid, "x": X[:, 0], "y2": X[:, 1]})
+    ends = rng.integers(10, size=(60, 2)) + 10 * rng.integers(2, size=(60, 1))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    count = rng.integers(1, 4, size=len(ends)).astype(float)
+    for file, rows in [("named.csv", slice(0, 40)), ("more.csv", slice(40, None))]:
+        won, lost = (np.array(names)[ends[rows, side]] for side in (0, 1))
+        write_table(folder / file, {"winner": won, "loser": lost, "count": count[rows]})
+    wines = ("wines.csv", "--pairs", "named.csv")
+    given = {"pairs": ends[:40], "pair_weight": count[:40]}
+    _, ranker = fit("rls", *wines, "--drop", "colour")
+    np.testing.assert_allclose(ranker.coef_, RankRLS().fit(X, **given).coef_)
+    _, ranker = fit("rls", *wines, "--qid", "colour", "--query-weight", "equal")
+    expected = RankRLS(query_weight="equal").fit(X, qid=qid, **given)
+    np.testing.assert_allclose(ranker.coef_, expected.coef_)
+    _, ranker = fit("rls", *wines, "--drop", "colour", *GRID, "--pairs-val", "more.csv")
+    validation = {"pairs_val": ends[40:], "pair_weight_val": count[40:]}
+    expected = rankwise.RankRLSCV(ALPHAS).fit(X, **given, **validation)
+    assert ranker.alpha_ == expected.alpha_

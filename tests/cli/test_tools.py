@@ -1,5 +1,7 @@
 """The commands around a model: export, report, explain, leaderboard."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,18 @@ def test_inputs_are_never_overwritten(run, folder, model, command):
     assert model.exists()
     after = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
     assert after == before
+
+
+def test_columns_of_a_leaderboard_are_named_by_options(run, folder):
+    rows = ["us,them,who,times,pace", "x,y,a,3,0.5", "y,z,b,1,-0.5", "x,z,tie,2,0.1"]
+    (folder / "odd.csv").write_text("\n".join(rows))
+    named = ("--a", "US", "--b", "them", "--result", "who", "--covariates", "pace")
+    found = json.loads(run("leaderboard", "odd.csv", *named, "--format", "json").stdout)
+    assert {row["item"] for row in found["items"]} == {"x", "y", "z"}
+    assert [one["name"] for one in found["effects"]] == ["pace"]
+    assert sum(row["answers"] for row in found["items"]) == 2 * 6
+    result = run("leaderboard", "odd.csv", "--a", "we")
+    assert result.exit_code != 0
 
 
 def test_a_leaderboard_is_written_by_its_suffix(run, folder):

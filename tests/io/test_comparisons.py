@@ -129,3 +129,36 @@ def test_items_of_a_frame_have_one_column_of_names():
 def test_bad_sources_are_refused(source, columns, error, message):
     with pytest.raises(error, match=message):
         read_comparisons(source, ComparisonColumns(**columns))
+
+
+SEASON = {
+    "Date": ["2024-01-01", "2024-02-01", "2024-03-01"],
+    "Home_Team": ["x", "y", "z"],
+    "AWAY_TEAM": ["y", "z", "x"],
+    "home_score": [2, 1, 0],
+    "away_score": [1, 1, 3],
+    "neutral": ["FALSE", "TRUE", "FALSE"],
+}
+
+
+def test_points_of_teams_at_home_and_away_say_who_won():
+    table = read_comparisons(SEASON)
+    assert table.outcome.tolist() == [1, 0, -1]
+    assert table.covariate_names == ("home",)
+    assert table.covariates[:, 0].tolist() == [1.0, 0.0, 1.0]
+    assert table.unread == ()
+    everywhere = {name: values for name, values in SEASON.items() if name != "neutral"}
+    assert read_comparisons(everywhere).covariates[:, 0].tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("words", [["H", "D", "A"], ["home", "draw", "away"], ["x", "", "x"]])
+def test_results_of_teams_at_home(words):
+    named = {"HomeTeam": SEASON["Home_Team"], "AwayTeam": SEASON["AWAY_TEAM"], "result": words}
+    assert read_comparisons(named).outcome.tolist() == [1, 0, -1]
+
+
+def test_matches_that_were_not_played_are_refused():
+    with pytest.raises(DataFileError, match="row 1 has none. Leave out what was not played"):
+        read_comparisons({**SEASON, "home_score": [2, np.nan, 0]})
+    with pytest.raises(DataFileError, match="neutral places must say 1, yes or true"):
+        read_comparisons({**SEASON, "neutral": ["x", "no", "no"]})

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from rankwise.ask.beliefs import Beliefs
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.questions import RankDistribution, information_gain
+from rankwise.rankers.gp.questions import RankDistribution, border_doubt, information_gain
 
 MAX_CANDIDATES = 20_000
 """Pairs among which the next question is looked for."""
@@ -169,12 +169,7 @@ def _worth(beliefs: Beliefs, goal: AskGoal, pairs: IntArray) -> FloatArray:
     bits = information_gain(mean, variance, beliefs.noise)
     if goal.k is None:
         return bits
-    # An answer matters for the best k where an item may be on either side of the border.
-    order = np.sort(beliefs.mean)[::-1]
-    border = 0.5 * (order[goal.k - 1] + order[goal.k])
-    deviation = np.sqrt(np.maximum(np.diag(beliefs.covariance), 1e-12))
-    inside = ndtr((beliefs.mean - border) / deviation)
-    doubt = np.sqrt(4.0 * inside * (1.0 - inside))
+    doubt = border_doubt(beliefs.mean, beliefs.covariance, goal.k)
     return bits * np.maximum(doubt[pairs[:, 0]], doubt[pairs[:, 1]])
 
 

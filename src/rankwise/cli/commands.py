@@ -127,6 +127,14 @@ class FitRLS(KernelCommand, ClusterCommand):
     alphas: AlphasOption = None
     basis: BasisOption = None
     pairs: PairsOption = None
+    pairs_val: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Comparisons of items of TRAIN that decide among the alphas, with --pairs.",
+            rich_help_panel=PREFERENCES,
+        ),
+    ] = None
     cost: CostOption = "magnitude"
     ties: TiesOption = "drop"
     query_weight: QueryWeightOption = "items"
@@ -597,9 +605,12 @@ class Prefer:
     ] = None
     ask: Annotated[int, typer.Option(min=0, help="How many questions to suggest.")] = 1
     goal: Annotated[
-        Literal["ranking", "best"],
-        typer.Option(help="Ask to learn the whole ranking, or to find the best item."),
-    ] = "ranking"
+        Literal["order", "best", "top"],
+        typer.Option(help="Ask to learn the whole order, to find the best item, or the best K."),
+    ] = "order"
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="How many items the goal top is about.")
+    ] = None
     robust: Annotated[
         bool, typer.Option(help="Allow that answers were recorded the wrong way round.")
     ] = True
@@ -696,6 +707,12 @@ class Ask:
         return self.items.resolve().parent / f"{name}.answers.db"
 
 
+COLUMNS = "Columns, where they have no usual names"
+ColumnOption = Annotated[
+    str | None, typer.Option(metavar="COLUMN", rich_help_panel=COLUMNS, show_default=False)
+]
+
+
 @final
 @dataclass(frozen=True)
 class LeaderboardCommand:
@@ -742,6 +759,24 @@ class LeaderboardCommand:
     level: Annotated[
         float, typer.Option(help="Probability with which a score and a rank lie in the intervals.")
     ] = 0.9
+    winner: ColumnOption = None
+    loser: ColumnOption = None
+    a: ColumnOption = None
+    b: ColumnOption = None
+    result: ColumnOption = None
+    count: ColumnOption = None
+    weight: ColumnOption = None
+    judge: ColumnOption = None
+    date: ColumnOption = None
+    home: ColumnOption = None
+    covariates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Numbers that speak for the first item, with commas.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None
 
 
 @final

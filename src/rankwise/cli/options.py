@@ -131,8 +131,8 @@ PairsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="TABLE",
-        help="Learn from comparisons, not scores: columns winner and loser with row numbers of "
-        "TRAIN from 0, and if wanted margin and weight.",
+        help="Learn from comparisons, not scores: columns winner and loser with names of items, "
+        "or row numbers of TRAIN from 0, and if wanted margin, weight and count.",
         rich_help_panel=PREFERENCES,
     ),
 ]

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,18 @@ from rankwise.io.tables.reading import open_table
 
 WINNER, LOSER = ("winner", "won", "preferred", "better"), ("loser", "lost", "rejected", "worse")
 FIRST = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
+HOME, AWAY = ("home_team", "hometeam", "home"), ("away_team", "awayteam", "away", "visitor")
 SECOND = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2", "player2")
 RESULT = ("winner", "result", "outcome", "who", "won", "answer", "vote", "preferred", "label")
+POINTS = (
+    ("home_score", "away_score"),
+    ("home_goals", "away_goals"),
+    ("home_points", "away_points"),
+    ("fthg", "ftag"),
+    ("score_a", "score_b"),
+    ("score1", "score2"),
+)
+NEUTRAL = ("neutral", "neutral_venue", "neutral_site")
 TIE_FLAG = ("tied", "tie", "draw")
 COUNT = ("count", "counts", "times", "votes", "n")
 WEIGHT = ("weight", "weights")
@@ -31,8 +41,10 @@ JUDGE = ("judge", "worker", "annotator", "rater", "voter", "user")
 DATE = ("date", "day", "time", "timestamp")
 """The names by which columns are found, in any case."""
 
-FIRST_WORDS = frozenset(["a", "first", "left", "model_a", "item_a", "player_a", "team_a"])
-SECOND_WORDS = frozenset(["b", "second", "right", "model_b", "item_b", "player_b", "team_b"])
+FIRST_WORDS = frozenset(["home", "a", "first", "left", "model_a", "item_a", "player_a", "team_a"])
+SECOND_WORDS = frozenset(
+    ["away", "b", "second", "right", "model_b", "item_b", "player_b", "team_b"]
+)
 TIE_WORDS = frozenset(
     ["tie", "tied", "draw", "equal", "same", "both", "neither", "none", "=", "tie (bothbad)", ""]
 )
@@ -69,14 +81,16 @@ class ComparisonColumns:
     first, second, result : str, optional
         Columns of the two items as they were shown, and of who won: "a", "b" or "tie" (and words
         like them), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
-        for the first, the second and a tie.
+        for the first, the second and a tie. Teams at home and away are the first and the second,
+        and where there is no result the points of both decide.
     tied : str, optional
         Column that says which rows are ties, beside ``winner`` and ``loser``.
     count, weight : str, optional
         How often each row counts; the product of both where there are both.
     margin, judge, date : str, optional
     home : str, optional
-        Column that names the item at home, or says "a", "b" or nothing.
+        Column that names the item at home, or says "a", "b" or nothing. Where the first items
+        stand in a column of teams at home, home counts for them, but for neutral places.
     covariates : tuple of str
         Columns of numbers that speak for the first item.
 
@@ -139,7 +153,7 @@ def read_comparisons(
         raise
 
 
-def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:
+def read_items(X: Any, others: Collection[str] = ()) -> tuple[NDArray[Any] | None, Any]:
     """Split a frame of items into their names and the columns of features.
 
     The names are the only column of text or, in a pandas frame without one, an index that is not
@@ -148,11 +162,14 @@ def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:
     Parameters
     ----------
     X : frame or array
+    others : names of columns
+        What holds something else, such as queries.
     """
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         return None, X
-    words = [name for name, dtype in frame.schema.items() if dtype in WORD_TYPES]
+    schema = frame.schema.items()
+    words = [name for name, dtype in schema if dtype in WORD_TYPES and name not in others]
     if len(words) > 1:
         raise InvalidInputError(
             "Items must have one column of names and features that are numbers: got the columns of "
@@ -165,6 +182,17 @@ def read_items(X: Any) -> tuple[NDArray[Any] | None, Any]:
     if index is None or type(index).__name__ == "RangeIndex":
         return None, X
     return np.array(index.tolist(), dtype=object), X
+
+
+def are_positions(pairs: Any) -> bool:
+    """Tell whether pairs are row numbers, as opposed to names or a table."""
+    if isinstance(pairs, Mapping | ComparisonTable | str | os.PathLike):
+        return False
+    try:
+        values = np.asarray(pairs)
+    except ValueError:  # rows of different lengths
+        return False
+    return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
 def is_answer_file(path: str | os.PathLike[str]) -> bool:
@@ -296,15 +324,35 @@ class _Columns:
             winner, loser = self._name("winner", WINNER), self._name("loser", LOSER)
             if winner is not None and loser is not None:
                 return self._won(self._take(winner), self._take(loser))
-        first, second = self._name("first", FIRST), self._name("second", SECOND)
+        first, second = self._name("first", FIRST + HOME), self._name("second", SECOND + AWAY)
         result = self._name("result", RESULT)
+        if first is not None and second is not None and result is None:
+            points = self._points()
+            if points is not None:
+                return self._take(first), self._take(second), points
         if first is None or second is None or result is None:
             raise DataFileError(
                 "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie): "
                 f"got the columns {list(self.columns)}. Name the columns to read."
             )
         one, other = self._take(first), self._take(second)
-        return one, other, _outcomes(self._take(result), one, other, result)
+        return one, other, _outcomes(_home_or_away(self._take(result)), one, other, result)
+
+    def _points(self) -> IntArray | None:
+        """Return who has more points, where columns of usual names hold those of both."""
+        for names in POINTS:
+            if all(name in self.by_lower for name in names):
+                ahead, behind = (
+                    self._floats(name, self._take(self.by_lower[name])) for name in names
+                )
+                if not np.isfinite(ahead - behind).all():
+                    row = int(np.argmin(np.isfinite(ahead - behind)))
+                    raise DataFileError(
+                        f"The columns {list(names)} must hold the points of every row: row {row} "
+                        "has none. Leave out what was not played."
+                    )
+                return np.sign(ahead - behind).astype(np.intp)
+        return None
 
     def _won(
         self, winner: NDArray[Any], loser: NDArray[Any]
@@ -331,6 +379,9 @@ class _Columns:
         if self.given.home is not None:
             cells = self._take(self._required(self.given.home, "home"))
             columns["home"] = _outcomes(cells, first, second, "home").astype(float)
+        elif any(self.by_lower.get(name) in self.used for name in HOME):
+            neutral = self._maybe("neutral", NEUTRAL)
+            columns["home"] = np.ones(len(first)) if neutral is None else ~_flags(neutral) * 1.0
         return columns
 
     def _maybe(self, role: str, usual: Sequence[str]) -> NDArray[Any] | None:
@@ -338,7 +389,7 @@ class _Columns:
         return None if name is None else self._take(name)
 
     def _name(self, role: str, usual: Sequence[str]) -> str | None:
-        asked = getattr(self.given, role)
+        asked = None if role == "neutral" else getattr(self.given, role)
         if asked is not None:
             return self._required(asked, role)
         found = [self.by_lower[word] for word in usual if word in self.by_lower]
@@ -365,13 +416,22 @@ class _Columns:
             raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
 
 
+def _home_or_away(cells: NDArray[Any]) -> NDArray[Any]:
+    """Spell out results that say H, D or A, in which A is not the first."""
+    words = [str(cell).strip().lower() for cell in cells.tolist()]
+    meaning = {"h": "home", "d": "draw", "a": "away"}
+    if "h" not in words or not set(words) <= set(meaning):
+        return cells
+    return np.array([meaning[word] for word in words], dtype=object)
+
+
 def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
     words = [str(cell).strip().lower() for cell in cells.tolist()]
     strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
     if strange is not None:
         raise DataFileError(
-            "The column of ties must say 1, yes or true, or else 0, no, false or nothing: row "
-            f"{strange} says {cells[strange]!r}."
+            "A column of ties or neutral places must say 1, yes or true, or else 0, no, false or "
+            f"nothing: row {strange} says {cells[strange]!r}."
         )
     return np.array([word in YES for word in words])
 

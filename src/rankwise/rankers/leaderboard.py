@@ -390,10 +390,11 @@ class Leaderboard:
         return f"Leaderboard({self.n_items} items: {top}{', ...' if self.n_items > 3 else ''})"
 
 
-def check_level(level: float) -> None:
-    """Refuse a probability of intervals outside of 0 and 1."""
+def check_level(level: float, name: str = "level") -> float:
+    """Return a probability; refuse one outside of 0 and 1."""
     if not 0.0 < level < 1.0:
-        raise InvalidInputError(f"`level` must lie between 0 and 1 (excluded): got {level}.")
+        raise InvalidInputError(f"`{name}` must lie between 0 and 1 (excluded): got {level}.")
+    return level
 
 
 def _ranks(draws: FloatArray) -> NDArray[np.int32]:

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
 
 import reference
 from problems import problem
@@ -512,6 +513,27 @@ def test_ties_alone_can_be_added_and_forgotten():
     assert named.forget([("ann", "bob")]).leaderboard().answers.sum() == 4
 
 
+def test_questions_end_once_the_goal_is_certain():
+    ranker = PreferenceGP().fit(pairs=[("a", "b"), ("b", "c"), ("c", "d")])
+    assert ranker.suggest(goal="top", k=2, until=0.99).shape == (1, 2)
+    before = ranker.certainty(goal="top", k=2)
+    ranker.update([("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")] * 10)
+    after = ranker.certainty(goal="top", k=2)
+    assert before < 0.9 < after
+    assert ranker.suggest(goal="top", k=2, until=0.9).shape == (0, 2)
+    assert ranker.suggest(goal="top", k=2, candidates=[[0, 1], [1, 2]]).tolist() in (
+        [["a", "b"]],
+        [["b", "c"]],
+    )
+
+
+def test_certainty_of_a_kernel_without_amplitude_is_that_of_its_posterior():
+    ranker = PreferenceGP(RBF(1.0, "fixed"), likelihood="probit").fit(X, pairs=PAIRS)
+    scores, draws = ranker.predict(X), ranker.sample(X, 4000, random_state=1)
+    best = np.mean(draws.argmax(axis=1) == scores.argmax())
+    assert ranker.certainty(goal="best", n_draws=4000) == pytest.approx(best, abs=0.05)
+
+
 @pytest.mark.parametrize("likelihood", ["probit", "robust", "logistic"])
 def test_first_ties_in_update_equal_a_fit_with_all_answers(likelihood):
     options = {"likelihood": likelihood, "tie_width": 0.6}
@@ -543,21 +565,6 @@ def test_answers_that_were_not_recorded_cannot_be_forgotten(pairs, message):
         fixed().fit(X, pairs=PAIRS).forget(pairs)
 
 
-def test_every_third_question_is_about_items_without_answers_while_there_are_any():
-    ranker = fixed().fit(X, pairs=PAIRS)  # 30 answers: the third question of a batch is due
-    assert len(PAIRS) % 3 == 0
-    plain, even = (ranker.suggest(X, 3, balance=every) for every in (None, 3))
-    np.testing.assert_array_equal(plain[:2], even[:2])
-    asked = np.bincount(np.concatenate([PAIRS, even[:2]]).ravel(), minlength=len(X))
-    assert asked.min() > 0 or asked[even[2]].sum() == np.sort(asked)[:2].sum()
-    assert 11 in ranker.suggest(X, balance=1)[0]
-    np.testing.assert_array_equal(ranker.suggest(X, 3), ranker.suggest(None, 3))
-    every = ranker.suggest(X, 66, balance=2)
-    assert len({tuple(pair) for pair in every.tolist()}) == 66
-    with pytest.raises(InvalidInputError, match="`balance` must be"):
-        ranker.suggest(X, balance=0)
-
-
 def answers_of(noise, n_pairs=60, seed=0):
     """Draw answers about all twelve items, with noise in units of the scores' deviation."""
     rng = np.random.default_rng(seed)
@@ -566,6 +573,41 @@ def answers_of(noise, n_pairs=60, seed=0):
     j = (i + 1 + rng.integers(11, size=n_pairs)) % 12
     won = f[i] - f[j] + noise * rng.normal(size=n_pairs) > 0.0
     return np.where(won[:, None], np.stack([i, j], 1), np.stack([j, i], 1))
+
+
+def test_every_third_question_of_a_batch_is_a_check():
+    noisy = answers_of(1.0)
+    ranker = fixed().fit(X, pairs=noisy)
+    assert len(noisy) % 3 == 0
+    plain, even = (ranker.suggest(X, 3, balance=every) for every in (None, 3))
+    np.testing.assert_array_equal(plain[:2], even[:2])
+    assert tuple(even[2]) not in {tuple(sorted(pair)) for pair in noisy.tolist()}
+    np.testing.assert_array_equal(ranker.suggest(X, 3), ranker.suggest(None, 3))
+    every = ranker.suggest(X, 66, balance=2)
+    assert len({tuple(pair) for pair in every.tolist()}) == 66
+    with pytest.raises(InvalidInputError, match="`balance` must be"):
+        ranker.suggest(X, balance=0)
+
+
+def test_checks_end_where_sure_answers_come_as_expected():
+    for noise, ends in ((0.0, True), (1.5, False)):
+        ranker = PreferenceGP(random_state=0).fit(pairs=answers_of(noise))
+        check, informative = (ranker.suggest(balance=every)[0] for every in (1, None))
+        assert np.array_equal(check, informative) == ends
+
+
+def test_sure_answers_are_those_that_the_others_foretell():
+    options = {"likelihood": "gaussian", "noise": 0.5}
+    distinct = np.unique(answers_of(1.0), axis=0)
+    live = fixed(**options).fit(X, pairs=distinct)._live_scores()
+    n_sure = n_upset = 0
+    for k, (winner, loser) in enumerate(distinct):
+        others = fixed(**options).fit(X, pairs=np.delete(distinct, k, axis=0))
+        mean, cov = others.predict(X[[winner, loser]], return_cov=True)
+        z = (mean[0] - mean[1]) / np.sqrt(0.5 + cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1])
+        n_sure, n_upset = n_sure + (abs(z) > 0.3), n_upset + (z < -0.3)
+    assert live.sure_answers(0.3) == (n_sure, n_upset)
+    assert 0 < n_upset < n_sure < len(distinct)
 
 
 def test_a_check_is_about_the_most_certain_pair_that_has_no_answer():
@@ -653,7 +695,7 @@ def test_suggestions_come_from_the_candidates():
     candidates = [[3, 0], [5, 6]]
     assert ranker.suggest(X, 1, candidates=candidates)[0].tolist() in candidates
     scores = ranker.predict(X)
-    for goal in ("ranking", "best"):
+    for goal in ("order", "best"):
         items = candidate_items(scores, goal, np.random.default_rng(0), max_items=5)
         assert len(np.unique(items)) == 5
     assert set(items.tolist()) == set(ranker.rank(X, k=5).tolist())
@@ -724,6 +766,10 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         ),
         (lambda: fixed().fit(X, pairs=PAIRS).predict_pair(X, X[:3]), "got 12 and 3"),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 1, goal="x"), "`goal` must be one of"),
+        (lambda: fixed().fit(X, pairs=PAIRS).suggest(goal="top"), "`k` must come with goal='top'"),
+        (lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="best", k=3), "`k` must come with"),
+        (lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="top", k=12), "`k` must be below"),
+        (lambda: fixed().fit(X, pairs=PAIRS).suggest(until=1.0), "`until` must lie between"),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 99), "between 1 and the 66"),
     ],
 )
@@ -738,7 +784,6 @@ def test_nothing_to_learn_is_an_error_of_its_own():
 
 
 def test_a_process_with_a_foreign_kernel_is_not_saved(tmp_path):
-    from sklearn.gaussian_process.kernels import RBF
 
     ranker = fixed(kernel=RBF()).fit(X, pairs=PAIRS)
     with pytest.raises(InvalidInputError, match="Only built-in values can be saved"):

@@ -6,7 +6,9 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.questions import (
     RankDistribution,
+    border_doubt,
     fisher_information,
+    goal_certainty,
     information_gain,
     suggest_pairs,
     winner_score,
@@ -71,14 +73,14 @@ def test_expected_information_averages_what_either_answer_takes_off_the_variance
     assert (got * VARIANCES < 1.0).all()
 
 
-@pytest.mark.parametrize("goal", ["ranking", "best"])
+@pytest.mark.parametrize("goal", ["order", "best"])
 def test_first_suggestion_is_the_most_useful_pair(gaussian, goal):
     mean, cov = gaussian
     i, j = ALL.T
     difference, variance = mean[i] - mean[j], cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
     gain = (
         information_gain(difference, variance)
-        if goal == "ranking"
+        if goal == "order"
         else winner_score(mean[j], difference, variance)
     )
     chosen = suggest_pairs(mean, cov, ALL, 4, goal=goal)
@@ -86,7 +88,7 @@ def test_first_suggestion_is_the_most_useful_pair(gaussian, goal):
     assert len({tuple(pair) for pair in chosen}) == 4
 
 
-@pytest.mark.parametrize("goal", ["ranking", "best"])
+@pytest.mark.parametrize("goal", ["order", "best", "top"])
 @pytest.mark.parametrize("noise", [1.0, 0.2])
 @pytest.mark.parametrize("seed", range(6))
 def test_scanning_all_pairs_finds_what_listing_them_finds(goal, noise, seed):
@@ -94,8 +96,8 @@ def test_scanning_all_pairs_finds_what_listing_them_finds(goal, noise, seed):
     L = rng.normal(size=(40, 40)) * 10.0 ** rng.uniform(-2.0, 1.0)
     mean, cov = rng.normal(size=40) * 10.0 ** rng.uniform(-2.0, 1.0), L @ L.T
     every = np.stack(np.triu_indices(40, 1), axis=1)
-    listed = suggest_pairs(mean, cov, every, 5, goal=goal, noise=noise)
-    scanned = suggest_pairs(mean, cov, None, 5, goal=goal, noise=noise)
+    listed = suggest_pairs(mean, cov, every, 5, goal=goal, k=7, noise=noise)
+    scanned = suggest_pairs(mean, cov, None, 5, goal=goal, k=7, noise=noise)
     np.testing.assert_array_equal(scanned, listed)
 
 
@@ -163,3 +165,32 @@ def test_intervals_hold_at_least_the_probability_asked(level):
 def test_level_is_a_probability(level):
     with pytest.raises(InvalidInputError, match="`level` must lie between 0 and 1"):
         RankDistribution(np.ones((1, 1), dtype=int)).interval(level)
+
+
+def test_doubt_is_largest_at_the_border_of_the_best():
+    mean = np.array([5.0, 3.0, 1.0, 0.9, -4.0])
+    doubt = border_doubt(mean, 0.25 * np.eye(5), 3)
+    assert set(np.argsort(-doubt)[:2]) == {2, 3}
+    assert doubt[2] == pytest.approx(doubt[3])
+    assert (doubt[[0, 4]] < 1e-3).all()
+    shifted = border_doubt(mean + 7.0, 0.25 * np.eye(5) + 3.0, 3)
+    np.testing.assert_allclose(shifted, doubt, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_questions_for_the_best_k_are_about_their_border(k):
+    pair = suggest_pairs(np.arange(6.0)[::-1], 0.1 * np.eye(6), None, 1, goal="top", k=k)[0]
+    assert pair.tolist() == [k - 1, k]
+
+
+def test_certainty_counts_draws_that_agree(gaussian):
+    mean, cov = gaussian
+    draws = np.random.default_rng(0).multivariate_normal(mean, cov, 4000)
+    order = np.argsort(-mean)
+    agree = [set(np.argsort(-draw)[:2]) == set(order[:2]) for draw in draws]
+    assert goal_certainty(mean, draws, "top", 2) == pytest.approx(np.mean(agree))
+    best = np.mean(draws.argmax(axis=1) == order[0])
+    assert goal_certainty(mean, draws, "best", 1) == pytest.approx(best)
+    i, j = ALL.T
+    right = np.sign(draws[:, i] - draws[:, j]) == np.sign(mean[i] - mean[j])
+    assert goal_certainty(mean, draws, "order", 1) == pytest.approx(right.mean())

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
-from rankwise.io.columns import USUAL_NAMES
+from rankwise.io.columns import USUAL_NAMES, ColumnNames
+from rankwise.io.comparisons import read_comparisons as named_comparisons
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix, refuse_unwritable
-from rankwise.io.pairs import PairData, read_pairs
+from rankwise.io.pairs import read_pairs
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
@@ -182,16 +183,29 @@ def columns_chosen() -> Iterator[None]:
         yield
 
 
-def read_comparisons(path: Path) -> PairData:
-    """Read comparisons of rows, with margins and weights where there are columns of these names."""
-    columns = {name: name for name in ("margin", "weight") if name in open_table(path).names}
-    data = read_pairs(path, **columns)
-    if data.items is not None:
+def read_comparisons(path: Path, items: NDArray[Any] | None = None) -> dict[str, Any]:
+    """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
+
+    Columns of margins, weights and counts are read where there are any.
+    """
+    found = open_table(path).names
+    columns = {name: name for name in ("margin", "weight") if name in found}
+    is_plain = {"winner", "loser"} <= set(found) and "count" not in found
+    data = read_pairs(path, **columns) if is_plain or items is None else None
+    if data is not None and data.items is None:
+        return {"pairs": data.pairs, "pair_margin": data.margin, "pair_weight": data.weight}
+    if items is None:
+        assert data is not None
+        assert data.items is not None
         raise DataFileError(
             f"{path}: expected winners and losers to be row numbers of the training data, from 0, "
-            f"got names such as {str(data.items[0])!r}."
+            f"got names such as {str(data.items[0])!r}. Names need a table of items with a column "
+            "of names, such as item or name."
         )
-    return data
+    table = named_comparisons(path, names=items)
+    rows = table.decided
+    margin = None if table.margin is None else table.margin[rows]
+    return {"pairs": table.pairs, "pair_margin": margin, "pair_weight": table.weight[rows]}
 
 
 def given_scores(path: Path, data: RankingData) -> FloatArray:
@@ -217,6 +231,11 @@ def read_validation(
 def is_table(path: Path) -> bool:
     """Tell whether the name of a file is that of a table."""
     return format_suffix(path) in TABLE_SUFFIXES
+
+
+def usual_item(path: Path) -> str | None:
+    """Return the column of a table that has a usual name for items."""
+    return ColumnNames.of_file(path, open_table(path).names).usual_item([])
 
 
 def check_target(path: Path | None, *inputs: Path | None) -> None:

@@ -5,7 +5,7 @@ import sys
 from rankwise.cli.commands import LeaderboardCommand
 from rankwise.cli.jobs.files import check_target
 from rankwise.core.errors import InvalidInputError
-from rankwise.io.comparisons import read_comparisons
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.io.files import open_write
 from rankwise.rankers.arena.rating import leaderboard
 from rankwise.rankers.leaderboard import LeaderboardFormat
@@ -22,7 +22,7 @@ KINDS: dict[str, LeaderboardFormat] = {
 def run(command: LeaderboardCommand) -> None:
     """Print the leaderboard; columns that tell nothing here are named on standard error."""
     _check_output(command)
-    table = read_comparisons(command.comparisons)
+    table = read_comparisons(command.comparisons, _columns(command))
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     board = leaderboard(
@@ -45,6 +45,18 @@ def run(command: LeaderboardCommand) -> None:
         with open_write(command.output) as stream:
             stream.write(f"{text.rstrip()}\n".encode())
     print(f"Wrote {command.output}.")
+
+
+def _columns(command: LeaderboardCommand) -> ComparisonColumns:
+    """Return the columns that were named."""
+    same = ("winner", "loser", "result", "count", "weight", "judge", "date", "home")
+    covariates = [name.strip() for name in (command.covariates or "").split(",")]
+    return ComparisonColumns(
+        first=command.a,
+        second=command.b,
+        covariates=tuple(name for name in covariates if name),
+        **{name: getattr(command, name) for name in same},
+    )
 
 
 def _check_output(command: LeaderboardCommand) -> None:

@@ -208,7 +208,7 @@ def _questions(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[lis
     n_asked = min(command.ask, n_pairs)
     if n_asked == 0:
         return []
-    pairs = gp.suggest(items.X, n_asked, goal=command.goal, random_state=0)
+    pairs = gp.suggest(items.X, n_asked, goal=command.goal, k=command.k, random_state=0)
     return [[items.names[i], items.names[j]] for i, j in pairs.tolist()]
 
 

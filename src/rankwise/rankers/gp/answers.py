@@ -1,6 +1,5 @@
 """What a preference Gaussian process learns from: comparisons, and the likelihood for them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias, final
 
@@ -210,14 +209,6 @@ class NamedAnswers:
         found = {"pairs": table.pairs, "pair_weight": table.weight[rows], "pair_margin": margin}
         arguments = {"tied": None, "tied_weight": None, **found, **ties}
         return cls(table.names, arguments, AnswerCovariates.of(table))
-
-
-def are_positions(pairs: Any) -> bool:
-    """Tell whether pairs are row numbers, as opposed to names or a table."""
-    if isinstance(pairs, Mapping | ComparisonTable):
-        return False
-    values = np.asarray(pairs)
-    return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
 def refuse_unread(

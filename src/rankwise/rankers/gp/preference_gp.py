@@ -23,7 +23,7 @@ from rankwise.features.covariances import (
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
-from rankwise.io.comparisons import read_comparisons, read_items
+from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
@@ -31,7 +31,6 @@ from rankwise.rankers.gp.answers import (
     LikelihoodName,
     NamedAnswers,
     ShownItems,
-    are_positions,
     choose_likelihood,
     n_queries_without_preference,
     recorded_comparisons,

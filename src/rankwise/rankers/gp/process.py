@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
@@ -19,16 +19,20 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import CopiesApart, ParametricKernel, WithEffects
+from rankwise.features.covariances import (
+    CopiesApart,
+    Hyperprior,
+    ParametricKernel,
+    WithEffects,
+)
 from rankwise.features.maps import Expansion
-from rankwise.io.comparisons import read_comparisons, read_items
+from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
     DistinctItems,
     LikelihoodName,
     NamedAnswers,
     ShownItems,
-    are_positions,
     choose_likelihood,
     recorded_comparisons,
     refuse_unread,
@@ -36,17 +40,24 @@ from rankwise.rankers.gp.answers import (
     tied_comparisons,
 )
 from rankwise.rankers.gp.context import AnswerContext, answer_context, with_judges
-from rankwise.rankers.gp.evidence import Approximation, Inference, SiteParameters
+from rankwise.rankers.gp.evidence import (
+    Approximation,
+    HyperpriorName,
+    Inference,
+    SiteParameters,
+)
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.judges import Cavities
 from rankwise.rankers.gp.questions import (
+    MAX_ITEMS,
     Balance,
     Goal,
     RankDistribution,
     candidate_items,
+    goal_certainty,
     suggest_pairs,
 )
 from rankwise.rankers.judges import JudgeReport
@@ -58,6 +69,13 @@ MAX_SEQUENTIAL = 500
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
+
+AMPLITUDE_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the amplitude over which certainty is averaged."""
+
+SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
+"""From how many deviations on an answer was expected, and the share of those that came otherwise
+up to which chosen questions need no further checks."""
 
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
@@ -93,6 +111,7 @@ class ProcessRanker(Ranker, ABC):
 
     likelihood: LikelihoodName
     method: Approximation
+    hyperprior: HyperpriorName | None
     device: str | None
     flip_rate: float
     tie_width: float
@@ -443,7 +462,9 @@ class ProcessRanker(Ranker, ABC):
         X: Any = None,
         n: int = 1,
         *,
-        goal: Goal = "ranking",
+        goal: Goal = "order",
+        k: int | None = None,
+        until: float | None = None,
         candidates: ArrayLike | None = None,
         balance: int | None = 3,
         random_state: Any = None,
@@ -456,17 +477,22 @@ class ProcessRanker(Ranker, ABC):
             The items to compare; those of `fit` when left out.
         n : int
             Number of comparisons; those of a batch do not ask for the same information twice.
-        goal : {"ranking", "best"}
-            Whether to learn the whole order (largest expected information) or to find the best
-            item (largest expected score of the winner).
+        goal : {"order", "best", "top"}
+            Whether to learn the whole order (largest expected information), to find the best item
+            (largest expected score of the winner), or the best k (information, where it is in
+            doubt whether an item belongs to them).
+        k : int, optional
+            How many items the goal "top" is about.
+        until : float, optional
+            Return no questions once the `certainty` of the goal has reached this value.
         candidates : (n_candidates, 2), optional
             The pairs of rows to choose from; all of them when left out. Among more than a
-            thousand items, those of the best thousand or, for "ranking", of a thousand drawn at
+            thousand items, those of the best thousand or, for "order", of a thousand drawn at
             random.
         balance : int or None
-            For "ranking" and items of `fit`: every which question checks what seems certain or,
-            while there are items without answers, is about these. This keeps probabilities
-            calibrated; None for informative ones only.
+            For items of `fit`: every which question checks what seems certain. This keeps
+            probabilities calibrated, and ends once few such answers come as a surprise; None for
+            informative questions only.
         random_state : int, RandomState or None
             Source of these draws and of the choice among items with equally few answers. When None,
             the same answers lead to the same questions.
@@ -476,7 +502,9 @@ class ProcessRanker(Ranker, ABC):
         pairs : (n, 2)
             Row numbers of X; names, where items of `fit` have names and X is left out or names.
         """
-        check_choice("goal", goal, get_args(Goal))
+        k = self._goal_size(goal, k, X)
+        if until is not None and self.certainty(X, goal=goal, k=k) >= check_level(until, "until"):
+            return np.zeros((0, 2), dtype=np.intp)
         named = self.item_names_ is not None and (X is None or np.ndim(X) == 1)
         labels = self._labels(X, 0) if named else None
         if balance is not None:
@@ -487,20 +515,101 @@ class ProcessRanker(Ranker, ABC):
             rng = np.random.default_rng(n_answers)
         ends = None
         if candidates is None:
-            items = candidate_items(self._means_of(X), goal, rng)
+            items = candidate_items(self._means_of(X), goal, rng, max(MAX_ITEMS, 2 * k))
+        elif goal == "top":  # the border of the best k is one among all items
+            items, ends = np.arange(len(self._means_of(X))), self._candidates(candidates, X)
         else:
             items, ends = np.unique(self._candidates(candidates, X), return_inverse=True)
             ends = ends.reshape(-1, 2)
         mean, covariance = self._joint(X, items)
         noise = self.likelihood_.probit_noise
         even = None
-        if balance is not None and asked is not None and goal == "ranking":
+        if balance is not None and asked is not None and self._checks_are_needed(X):
             known = self._asked_pairs(X, items)
             even = Balance(asked[items], known, balance, n_answers, rng)
-        chosen = items[
-            suggest_pairs(mean, covariance, ends, n, goal=goal, noise=noise, balance=even)
-        ]
+        options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
+        chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
         return chosen if labels is None else labels[chosen]
+
+    def _goal_size(self, goal: Goal, k: int | None, X: Any) -> int:
+        """Return k, checked: how many of the items the goal is about."""
+        check_is_fitted(self)
+        check_choice("goal", goal, get_args(Goal))
+        if (k is not None) != (goal == "top") and k != 1:
+            raise InvalidInputError(
+                f"`k` must come with goal='top', and that with `k`: got goal={goal!r} and k={k!r}."
+            )
+        n_items = len(self.X_train_) if X is None else np.shape(X)[0]
+        size = 1 if k is None else check_count("k", k)
+        if size >= n_items:
+            raise InvalidInputError(
+                f"`k` must be below the number of items, {n_items}: got {size}."
+            )
+        return size
+
+    def certainty(
+        self,
+        X: Any = None,
+        *,
+        goal: Goal = "order",
+        k: int | None = None,
+        n_draws: int = 2000,
+        random_state: Any = 0,
+    ) -> float:
+        """Return how certain it is that the ranking by mean scores is right.
+
+        Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
+        the amplitude of the kernel, each value weighted by its probability.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items; those of `fit` when left out.
+        goal : {"order", "best", "top"}
+            For "order" the expected share of pairs in the right order; for "best" and "top" the
+            probability that the best one, or the best k, are right.
+        k : int, optional
+            How many items the goal "top" is about.
+        n_draws : int
+            Number of draws from which it is counted.
+        random_state : int, RandomState or None
+            Source of the draws.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> gp = PreferenceGP().fit(pairs=[("ann", "bob"), ("ann", "cid"), ("bob", "cid")] * 8)
+        >>> gp.certainty(goal="best") > 0.8, gp.suggest(goal="best", until=0.8).shape
+        (True, (0, 2))
+        """
+        k = self._goal_size(goal, k, X)
+        rng, rows = generator(random_state), self._rows_to_predict(X)
+        members, weights = self._with_amplitudes()
+        numbers = rng.multinomial(check_count("n_draws", n_draws), weights)
+        draws = [
+            member.posterior_.draws_at(*member._kernel_blocks(rows), int(number), rng)
+            for member, number in zip(members, numbers, strict=True)
+            if number > 0
+        ]
+        return goal_certainty(self._mean(rows), np.concatenate(draws), goal, k)
+
+    def _with_amplitudes(self) -> tuple[list[Self], FloatArray]:
+        """Return the process with several amplitudes, and their probabilities."""
+        kernel, members = self.kernel_, []
+        is_amplitude = np.array([name.endswith("amplitude") for name in kernel.names])
+        if not is_amplitude.any():
+            return [self], np.ones(1)
+        rows = self._training_rows(self._recorded.items)
+        deviation = self.likelihood_.score_deviation(self._recorded.margin_scale)
+        prior = Hyperprior.flat(len(kernel.theta))
+        if self.hyperprior is not None:
+            prior = self._covariance.hyperprior_on(rows, deviation)
+        evidence = []
+        for factor in AMPLITUDE_FACTORS:
+            theta = kernel.theta + np.log(factor) * is_amplitude
+            members.append(self._with_theta(theta))
+            evidence.append(members[-1].log_marginal_likelihood_ + prior.log_density(theta))
+        return members, softmax(np.array(evidence))
 
     @property
     def _recorded(self) -> Comparisons:
@@ -512,6 +621,14 @@ class ProcessRanker(Ranker, ABC):
         if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
+
+    def _checks_are_needed(self, X: Any) -> bool:
+        """Tell whether answers that seem certain could be mostly noise, as far as is known."""
+        live = self._known_scores(X)
+        if live is None:
+            return True
+        n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
+        return (n_upset + 1.0) / (n_sure + 2.0) > MAX_UPSETS
 
     def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
         """Return the pairs that have answers, as positions in ``items``, which are rows of X."""
@@ -701,8 +818,12 @@ class ProcessRanker(Ranker, ABC):
                 "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
                 f"{kernel}."
             )
+        return self._with_theta(kernel.theta + np.log(factor) * is_length)
+
+    def _with_theta(self, theta: FloatArray) -> Self:
+        """Return a copy conditioned on the same answers under another kernel."""
         other = copy(self)
-        other.kernel_ = kernel.with_theta(kernel.theta + np.log(factor) * is_length)
+        other.kernel_ = self.kernel_.with_theta(theta)
         comparisons = self.posterior_.prior.comparisons
         sites = self.posterior_.tau, self.posterior_.nu
         return other._condition(self._inference(comparisons), sites)

@@ -14,13 +14,16 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp._kernels import most_informative_pair, most_promising_pair
 from rankwise.rankers.gp.inference.likelihoods import inverse_mills_ratio
 
-Goal = Literal["ranking", "best"]
+Goal = Literal["order", "best", "top"]
 
 MOST_SHOWN = 20
 """Items that are printed or drawn."""
 
 MAX_ITEMS = 1000
 """Items from which the next comparison is chosen."""
+
+MAX_DOUBTFUL = 100
+"""Items near the border of the best k among whose pairs the next question is looked for."""
 
 
 def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
@@ -66,7 +69,8 @@ def suggest_pairs(
     candidates: IntArray | None,
     n_pairs: int,
     *,
-    goal: Goal = "ranking",
+    goal: Goal = "order",
+    k: int = 1,
     noise: float = 1.0,
     balance: "Balance | None" = None,
 ) -> IntArray:
@@ -83,8 +87,11 @@ def suggest_pairs(
         The pairs to choose from, as positions in ``mean``; all pairs when None.
     n_pairs : int
         How many to choose.
-    goal : {"ranking", "best"}
-        Learn the whole order (`information_gain`), or find the best item (`winner_score`).
+    goal : {"order", "best", "top"}
+        Learn the whole order (`information_gain`), find the best item (`winner_score`), or the
+        best k: the information, times the doubt on which side of their border an item is.
+    k : int
+        How many items the goal "top" is about.
     noise : float
         Noise variance of an answer.
     balance : Balance, optional
@@ -102,11 +109,12 @@ def suggest_pairs(
     for place in range(n_pairs):
         if balance is not None and balance.is_due(place):
             i, j = balance.pair(mean, S, noise, candidates, chosen[:place])
-        elif candidates is None:
-            scan = most_informative_pair if goal == "ranking" else most_promising_pair
+        elif candidates is None and goal != "top":
+            scan = most_informative_pair if goal == "order" else most_promising_pair
             i, j = scan(mean, S, noise, chosen[:place])
         else:
-            i, j = candidates[_best_candidate(mean, S, candidates, chosen[:place], goal, noise)]
+            listed = _doubtful_pairs(mean, S, k, n_pairs) if candidates is None else candidates
+            i, j = listed[_best_candidate(mean, S, listed, chosen[:place], goal, k, noise)]
         chosen[place] = i, j
         if place + 1 < n_pairs:
             column = S[:, i] - S[:, j]
@@ -123,7 +131,8 @@ class Balance:
     Informative questions are about items that seem close, so that either answer is likely whether
     scores lie far apart or not. Answers to nothing else hardly tell how noisy answers are, and
     probabilities become overconfident. A check asks about the pair whose answer is most certain,
-    and was never heard. While there are items without answers, it is about these instead.
+    and was never heard; where there is none, about the items with the fewest answers. With
+    features it is about items without answers while there are any.
 
     Parameters
     ----------
@@ -159,7 +168,7 @@ class Balance:
     ) -> IntArray:
         """Return the pair to ask about, one that was not chosen before. O(n_items^2)."""
         asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
-        if asked.min() == 0.0:
+        if self._learns_from_others(asked, S):
             return self._least_asked(asked, candidates, chosen)
         spread = S.diagonal()
         variance = np.maximum(spread[:, None] + spread - 2.0 * S, 0.0)
@@ -174,7 +183,17 @@ class Balance:
             of_candidates = certainty[candidates.min(axis=1), candidates.max(axis=1)]
             best = int(np.argmax(of_candidates))
             found, value = candidates[best], of_candidates[best]
-        return found if value >= 0.0 else self._least_asked(asked, candidates, chosen)
+        return found if value > 0.0 else self._least_asked(asked, candidates, chosen)
+
+    def _learns_from_others(self, asked: FloatArray, S: FloatArray) -> bool:
+        """Tell whether there are items without answers whose scores others tell something of.
+
+        Without features there is nothing of the kind: answers about items that were never compared
+        before say nothing on how noisy answers are.
+        """
+        idle = int(np.argmin(asked))
+        others = np.delete(np.abs(S[idle]), idle)
+        return bool(asked[idle] == 0.0 and others.max() > 1e-9 * S[idle, idle])
 
     def _least_asked(
         self, asked: FloatArray, candidates: IntArray | None, chosen: IntArray
@@ -198,16 +217,20 @@ def _best_candidate(
     candidates: IntArray,
     chosen: IntArray,
     goal: Goal,
+    k: int,
     noise: float,
 ) -> int:
     """Return the candidate worth most that was not chosen before."""
     i, j = candidates.T
     difference = mean[i] - mean[j]
     variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
-    if goal == "ranking":
-        gain = information_gain(difference, variance, noise)
-    else:
+    if goal == "best":
         gain = winner_score(mean[j], difference, variance)
+    else:
+        gain = information_gain(difference, variance, noise)
+    if goal == "top":
+        doubt = border_doubt(mean, S, k)
+        gain = gain * np.maximum(doubt[i], doubt[j])
     for pair in chosen:
         gain[(candidates == pair).all(axis=1)] = -np.inf
     return int(np.argmax(gain))
@@ -222,7 +245,7 @@ def candidate_items(
     ----------
     mean : (n_items,)
         Of the scores.
-    goal : {"ranking", "best"}
+    goal : {"order", "best", "top"}
         What the comparisons are for.
     rng
         Draws items where there are too many.
@@ -233,7 +256,58 @@ def candidate_items(
     if n_items <= max_items:
         return np.arange(n_items)
     best = np.argsort(-mean, kind="stable")[:max_items]
-    return np.sort(best if goal == "best" else rng.choice(n_items, max_items, replace=False))
+    return np.sort(rng.choice(n_items, max_items, replace=False) if goal == "order" else best)
+
+
+def border_doubt(mean: FloatArray, covariance: FloatArray, k: int) -> FloatArray:
+    """Return how doubtful it is that each item is among the best k: 1 for even chances.
+
+    The border lies midway between the scores of ranks k and k + 1, and scores count relative to
+    their mean, which no comparison tells.
+
+    Parameters
+    ----------
+    mean, covariance : (n_items,), (n_items, n_items)
+        Of the scores.
+    k : int
+        Below the number of items.
+    """
+    front = -np.partition(-mean, [k - 1, k])
+    apart = covariance.diagonal() - 2.0 * covariance.mean(axis=1) + covariance.mean()
+    inside = ndtr((mean - 0.5 * (front[k - 1] + front[k])) / np.sqrt(np.maximum(apart, 1e-12)))
+    return np.asarray(np.sqrt(4.0 * inside * (1.0 - inside)))
+
+
+def _doubtful_pairs(mean: FloatArray, S: FloatArray, k: int, n_pairs: int) -> IntArray:
+    """Return the pairs of the items that are nearest to the border of the best k."""
+    n_kept = max(MAX_DOUBTFUL, int(np.sqrt(2.0 * n_pairs)) + 2)
+    kept = np.sort(np.argsort(-border_doubt(mean, S, k), kind="stable")[:n_kept])
+    i, j = np.triu_indices(len(kept), 1)
+    return np.stack([kept[i], kept[j]], axis=1)
+
+
+def goal_certainty(mean: FloatArray, draws: FloatArray, goal: Goal, k: int) -> float:
+    """Return how certain it is that the order of the mean scores reaches a goal.
+
+    Parameters
+    ----------
+    mean : (n_items,)
+        Scores, whose order is the answer.
+    draws : (n_draws, n_items)
+        From the posterior.
+    goal : {"order", "best", "top"}
+        For "order" the expected share of pairs in the right order; otherwise the probability that
+        the best k are right, whatever their order.
+    k : int
+        How many items the goal "top" is about.
+    """
+    order = np.argsort(-mean, kind="stable")
+    ranked = draws[:, order]
+    if goal != "order":
+        k = 1 if goal == "best" else k
+        return float(np.mean(ranked[:, :k].min(axis=1) > ranked[:, k:].max(axis=1)))
+    shares = [(ranked[:, [i]] > ranked[:, i + 1 :]).mean(axis=0) for i in range(len(mean) - 1)]
+    return float(np.concatenate(shares).mean())
 
 
 def fisher_information(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:

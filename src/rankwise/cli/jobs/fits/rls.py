@@ -1,11 +1,13 @@
 """Fit RankRLS for one alpha, or for the best of a grid."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from rankwise.cli.commands import FitCommand, FitRLS
+from rankwise.cli.jobs.files import read_comparisons
 from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.training import (
     FitInput,
@@ -34,6 +36,10 @@ def run(command: FitRLS) -> None:
     """Fit, save and report."""
     refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
     refuse_beside_pairs(command)
+    refuse_if(
+        command.pairs_val is not None and (command.pairs is None or command.alphas is None),
+        "--pairs-val must come with --pairs and --alphas: its comparisons choose among the alphas.",
+    )
     alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
     measure = measure_of(command, chooses=alphas is not None)
     if command.is_on_cluster:
@@ -52,7 +58,7 @@ def run(command: FitRLS) -> None:
     if alphas is None:
         fit = partial(fit_one, command, ranker, problem, measure)
     else:
-        fit = partial(fit_best, command, ranker, alphas, problem, measure)
+        fit = partial(fit_best, command, ranker, alphas, problem, measure, command.pairs_val)
     fit_and_save(command, problem, fit, describe)
 
 
@@ -75,18 +81,24 @@ def fit_best(
     alphas: ArrayLike,
     problem: FitInput,
     measure: Measure | None,
+    pairs_val: Path | None = None,
 ) -> Fitted:
     """Fit for every alpha and keep the best: by the validation file, or by exact hold-outs."""
     X, preferences = problem.data.X, problem.preferences
     if problem.validation:
         path = ranker.fit_path(X, alphas=alphas, **preferences)
         return best_of(command, path, problem, measure)
+    judges: dict[str, Any] = {}
+    if pairs_val is not None:
+        given = read_comparisons(pairs_val, problem.data.items)
+        judges = {"pairs_val": given["pairs"], "pair_weight_val": given["pair_weight"]}
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
     _refuse_listwise(measure, unit)
     known = set(RankRLSCV().get_params()) - {"alpha"}
     options = {name: value for name, value in ranker.get_params().items() if name in known}
-    search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences)
-    return Fitted(search, "alpha", search.alpha_, search.path_, LEFT_OUT.format(unit))
+    search = RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences, **judges)
+    judged = f"on {pairs_val}" if judges else LEFT_OUT.format(unit)
+    return Fitted(search, "alpha", search.alpha_, search.path_, judged)
 
 
 def _fit_on_cluster(command: FitRLS, alphas: ArrayLike | None, measure: Measure | None) -> None:

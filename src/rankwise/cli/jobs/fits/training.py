@@ -13,11 +13,13 @@ from rankwise.cli.commands import FitCommand, KernelCommand, SmallSampleCommand
 from rankwise.cli.jobs.files import (
     check_target,
     given_scores,
+    is_table,
     read_comparisons,
     read_items,
     read_validation,
     remember_columns,
     tell_columns,
+    usual_item,
 )
 from rankwise.cli.output import counted, decimals, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
@@ -72,7 +74,7 @@ class FitInput:
             Whether text and blanks are taken as they are.
         """
         check_target(command.output, command.train, pairs, command.validate)
-        data = _read_training_items(command, takes_raw=takes_raw)
+        data = _read_training_items(command, takes_raw=takes_raw, find_items=pairs is not None)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
                 f"{command.train} must hold at least 2 items and 1 feature: it has "
@@ -82,12 +84,9 @@ class FitInput:
         if pairs is None:
             preferences = {"y": given_scores(command.train, data), "qid": data.qid}
         else:
-            read = read_comparisons(pairs)
-            preferences = {
-                "pairs": read.pairs,
-                "pair_margin": read.margin,
-                "pair_weight": read.weight,
-            }
+            preferences = read_comparisons(pairs, data.items)
+            if command.layout.qid is not None:
+                preferences["qid"] = data.qid
         names = None if data.feature_names is None else tuple(data.feature_names)
         layout = replace(command.layout, zero_based=data.zero_based)
         validation = read_validation(command.validate, layout, data.n_features, names)
@@ -113,12 +112,15 @@ class FitInput:
         return "pairs" in self.preferences
 
 
-def _read_training_items(command: FitCommand, *, takes_raw: bool) -> RankingData:
+def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bool) -> RankingData:
     """Read the training file; where text or blanks stop it, name the command that takes them."""
     if takes_raw:
         return read_items(command.train, command.layout, categories="auto")
     try:
-        return read_items(command.train, command.layout)
+        layout = command.layout
+        if find_items and is_table(command.train):
+            layout = replace(layout, item=usual_item(command.train))
+        return read_items(command.train, layout, find_items=find_items)
     except DataFileError as error:
         if not isinstance(error.__cause__ or error, CellError):
             raise
@@ -201,7 +203,7 @@ def refuse_both(first: object, second: object, names: str) -> None:
 
 def refuse_beside_pairs(command: Any) -> None:
     """Refuse options about scores where comparisons are learned from."""
-    for option in ("ties", "query_weight"):
+    for option in ("ties", "query_weight") if command.layout.qid is None else ("ties",):
         known = option in {entry.name for entry in fields(command)}
         wrong = known and getattr(command, option) != getattr(type(command), option)
         refuse_if(

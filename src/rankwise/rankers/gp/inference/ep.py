@@ -644,6 +644,20 @@ class LiveScores:
             self.nu[moved] += by_nu
         return None
 
+    def sure_answers(self, deviations: float) -> tuple[float, float]:
+        """Return how many answers the others were sure of, and how many of these came otherwise.
+
+        Parameters
+        ----------
+        deviations : float
+            From how many standard deviations of an answer on the others count as sure.
+        """
+        removed = np.minimum(self.comparisons.count, 1.0)
+        mean, variance = _without_site(*self._differences(), removed * self.tau, removed * self.nu)
+        z = mean / np.sqrt(self.likelihood.probit_noise + variance)
+        sure = self.comparisons.count * ((np.abs(z) > deviations) & ~self.comparisons.tied)
+        return float(sure.sum()), float(sure @ (z < 0.0))
+
     def _differences(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of every comparison. O(n_pairs)."""
         i, j, S = self.comparisons.winner, self.comparisons.loser, self.covariance
