@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, sum_by
 from rankwise.core.checks import check_weight
+from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 
 
@@ -51,6 +52,19 @@ class AnswerEvaluation:
             f"AnswerEvaluation(log-loss {self.log_loss:.4f}, decided {self.decided_log_loss:.4f}, "
             f"disagreement {self.disagreement:.4f})"
         )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the calibration: how often favourites won against how often they should.
+
+        Points below the diagonal are too sure. Needs matplotlib.
+        """
+        ax = ax if ax is not None else new_axes()
+        ax.plot([0.5, 1.0], [0.5, 1.0], color="0.7", zorder=0)
+        sizes = 10.0 + 90.0 * self.weight / self.weight.max()
+        ax.scatter(self.predicted, self.observed, s=sizes)
+        ax.set_xlabel("predicted probability of the favourite")
+        ax.set_ylabel("share of favourites that won")
+        return ax
 
 
 def evaluate_answers(

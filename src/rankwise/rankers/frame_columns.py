@@ -1,14 +1,18 @@
-"""Rows, scores and queries by the names of columns: how the methods of rankers take data frames."""
+"""Rows, scores, queries and comparisons by name: how the methods of rankers take data frames."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from rankwise.core.checks import check_flag
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
+from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.io.frames import column_ids, column_numbers, frame_table, is_frame, refuse_doubtful
 
 READERS = {
@@ -25,9 +29,10 @@ LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "ran
 def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method take a data frame, and names of its columns for scores, queries and weights.
 
-    Where it learns, all columns that are not named are features, and those that look like ids are
-    refused. Where it predicts, the features are found by the names they had in ``fit``: their order
-    does not matter, others are ignored.
+    Comparisons (``pairs``) may name the items as the rows of the frame do, in its only column of
+    text or its index. Where it learns, all columns that are not named are features, and those that
+    look like ids are refused. Where it predicts, the features are found by the names they had in
+    ``fit``: their order does not matter, others are ignored.
     """
     signature = inspect.signature(method)
     learns = method.__name__ in LEARNING
@@ -38,15 +43,98 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
             _check_flags(self)
         X = args[0] if args else kwargs.get("X")
         any_named = any(isinstance(value, str) for value in (*args[1:3], *kwargs.values()))
+        any_named = any_named or any(is_named(kwargs.get(name)) for name in PAIRS)
+        any_named = any_named or kwargs.get("as_frame") is True
         if not (any_named or is_frame(X) or is_frame(kwargs.get("X_val"))):
             return method(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
+        if "tied" not in signature.parameters:  # who takes ties reads all that comparisons tell
+            _name_pairs(bound.arguments, signature)
+        if method.__name__ == "rank":
+            _name_items(self, bound.arguments)
         _resolve(self, bound.arguments, learns)
         if bound.arguments.get("X_val") is not None:
             _resolve_validation(bound.arguments)
         return method(*bound.args, **bound.kwargs)
 
     return takes_tensors(with_columns)
+
+
+PAIRS = {"pairs": "X", "pairs_val": "X_val"}
+"""The arguments that hold comparisons, and the rows that they are about."""
+
+
+def is_named(pairs: Any) -> bool:
+    """Tell whether comparisons are given by name: in a frame, a file, a dictionary or tuples."""
+    if pairs is None:
+        return False
+    if is_frame(pairs):  # columns that only have numbers are those of an array
+        return any(isinstance(column, str) for column in frame_table(pairs).columns)
+    return not are_positions(pairs)
+
+
+def _name_pairs(given: dict[str, Any], signature: inspect.Signature) -> None:
+    """Put row numbers in place of the names of compared items, with what their table tells.
+
+    Columns of counts, weights and margins are read; ties are left out, as pairs of equal score are.
+    """
+    others = [given[role] for role in READERS if isinstance(given.get(role), str)]
+    named = {argument: rows for argument, rows in PAIRS.items() if is_named(given.get(argument))}
+    for argument, rows in named.items():
+        ending = argument.removeprefix("pairs")
+        X = given["X"] if given.get(rows) is None else given[rows]
+        table = comparisons_of_rows(X, given[argument], others)
+        told = {"pair_weight": table.weight, "pair_margin": table.margin}
+        for name, values in told.items():
+            if given.get(name + ending) is not None:
+                raise InvalidInputError(
+                    f"Named comparisons must hold everything themselves: got `{name + ending}` "
+                    "beside them. Put weights and margins into columns of their table."
+                )
+            if values is not None and name + ending in signature.parameters:
+                given[name + ending] = values[table.decided]
+        given[argument] = table.pairs
+    for rows in set(named.values()):
+        if is_frame(given.get(rows)):
+            given[rows] = read_items(given[rows], others)[1]
+    if named and is_frame(given["X"]):
+        given["X"] = read_items(given["X"], others)[1]
+
+
+def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> ComparisonTable:
+    """Return comparisons by name as a table whose items are the rows of X.
+
+    Parameters
+    ----------
+    X : frame, array or names
+        Rows that are called as the comparisons do; by their numbers where they have no names.
+    pairs
+        What `read_comparisons` takes.
+    others : names of columns
+        Columns of X that do not hold the names.
+    """
+    return read_comparisons(pairs, names=_names_of(X, others))
+
+
+def _names_of(X: Any, others: Collection[str] = ()) -> Any:
+    """Return the names of rows: those of a frame, the rows themselves, or their numbers."""
+    if not is_frame(X):
+        return np.asarray(X) if np.ndim(X) == 1 else np.arange(np.shape(X)[0])
+    table = frame_table(X)
+    names = read_items(table.to_native(), others)[0]
+    return np.arange(len(table)) if names is None else names
+
+
+def _name_items(ranker: Any, given: dict[str, Any]) -> None:
+    """Call the items of a ranking by the names of their rows, where these are clear."""
+    if not given.get("as_frame") or given.get("items") is not None:
+        return
+    others = [given["qid"]] if isinstance(given.get("qid"), str) else []
+    others += [str(name) for name in vars(ranker).get("feature_names_in_", ())]
+    try:
+        given["items"] = _names_of(given["X"], others)
+    except InvalidInputError:  # several columns of text: nobody says which one holds names
+        given["items"] = None
 
 
 def _check_flags(ranker: Any) -> None:

@@ -14,6 +14,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_pairs, check_weight
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.frame_columns import comparisons_of_rows, is_named
 
 LARGEST_CERTAINTY = 15.0
 """Largest logit of a typical lead: answers without any noise do not make it infinite."""
@@ -47,9 +48,7 @@ class PairCalibration:
     scale: float
 
     @classmethod
-    def of(
-        cls, ranker: Ranker, X: Any, pairs: ArrayLike, pair_weight: ArrayLike | None = None
-    ) -> Self:
+    def of(cls, ranker: Ranker, X: Any, pairs: Any, pair_weight: ArrayLike | None = None) -> Self:
         """Find the scale under which held-out answers are most probable.
 
         Parameters
@@ -59,9 +58,12 @@ class PairCalibration:
         X : (n_items, n_features)
             Items of the held-out comparisons.
         pairs : (n_pairs, 2)
-            These comparisons: rows of X, the winner first.
+            These comparisons: rows of X, the winner first; or by name, as in `fit`.
         pair_weight : (n_pairs,), optional
         """
+        if is_named(pairs):
+            table = comparisons_of_rows(X, pairs)
+            pairs, pair_weight = table.pairs, table.weight[table.decided]
         scores = _scores(ranker, X)
         winner, loser = check_pairs(pairs, len(scores)).T
         weight = check_weight("pair_weight", pair_weight, len(winner), "pair")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.checks import check_count
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
+from rankwise.io.comparisons import read_comparisons
+from rankwise.io.frames import is_frame
 from rankwise.selection.holdouts import Folds
 
 
@@ -42,14 +45,15 @@ class PairKFold:
     random_state: int | None = None
 
     def split(
-        self, pairs: ArrayLike, groups: ArrayLike | None = None
+        self, pairs: Any, groups: ArrayLike | None = None
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the numbers of comparisons to learn from and to judge by.
 
         Parameters
         ----------
         pairs : (n_pairs, 2)
-            The items of each comparison, as positions or names.
+            The items of each comparison, as positions or names; or what
+            `rankwise.io.read_comparisons` takes, such as a frame, row by row.
         groups : (n_pairs,), optional
             What stays together in place of repeats, such as the judge of each comparison.
         """
@@ -68,9 +72,9 @@ class PairKFold:
             held_out = fold[key] == one
             yield np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
-    def _keys(self, pairs: ArrayLike, groups: Any) -> IntArray:
+    def _keys(self, pairs: Any, groups: Any) -> IntArray:
         """Return a number for every comparison; equal ones stay together."""
-        values = np.asarray(pairs)
+        values = _ends(pairs)
         if values.ndim != 2 or values.shape[1] != 2 or len(values) == 0:
             raise InvalidInputError(
                 f"`pairs` must have shape (n_pairs, 2) with at least one row: got {values.shape}."
@@ -111,3 +115,13 @@ def resolve_pair_folds(cv: Any, pairs: IntArray, rng: np.random.Generator) -> Fo
             f"comparisons such as PairKFold, or a list of folds of comparisons: got {cv!r}."
         )
     return Folds.from_lists(cv, len(pairs))
+
+
+def _ends(pairs: Any) -> NDArray[Any]:
+    """Return both items of every comparison; those of a table as numbers."""
+    if not (isinstance(pairs, Mapping | ComparisonTable) or is_frame(pairs)):
+        values = np.asarray(pairs)
+        if np.shape(values)[1:] != (3,):
+            return values
+    table = read_comparisons(pairs)
+    return np.stack([table.first, table.second], axis=1)
