@@ -45,6 +45,7 @@ EXPERIMENTS = {
     "kpcrank_letor": "Ranking from noisy grades of LETOR",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_comparisons": "Held-out comparisons",
+    "comparison_peers": "Comparisons against peers",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
@@ -83,8 +84,15 @@ QUICK: dict[str, dict[str, object]] = {
     "kpcrank_noise": {"NOISE": (0.0, 0.5)},
     "gp_sinc": {"N_SEEDS": 2},
     "gp_comparisons": {"SETS": ("pyrim",), "N_SEEDS": 2},
+    "comparison_peers": {"SETS": ("machine.cpu",), "N_SEEDS": 2, "N_WORLDS": 2, "N_TEST": 200},
     "ask_questions": {"N_ITEMS": 10, "MAX_ANSWERS": 20, "N_SEEDS": 2},
-    "question_strategies": {"N_SEEDS": 2, "CHECKPOINTS": (10, 20), "N_TEST": 200},
+    "question_strategies": {
+        "N_SEEDS": 2,
+        "CHECKPOINTS": (10, 20),
+        "N_TEST": 200,
+        "N_STOPPED": 2,
+        "MOST_ASKED": 20,
+    },
     "arena": {"N_WORLDS": 2, "N_COVERED": 2},
 }
 """Small sizes: constants of the modules and their values under ``--quick``."""

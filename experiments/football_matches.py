@@ -20,7 +20,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from benchmarks.gp import botorch_fit
-from experiments.harness import data_path, is_quick, markdown_table
+from experiments.harness import data_path, is_quick, markdown_table, with_error
 from rankwise import PreferenceGP
 
 YEARS, FIRST_TEST_YEAR, MIN_MATCHES = ("2016", "2023"), "2022", 30
@@ -219,16 +219,14 @@ HEADER = [
 ]
 
 
-def figures(p: np.ndarray, outcome: np.ndarray) -> np.ndarray:
-    """Return log-loss and accuracy of three outcomes, and of the winner where there was one."""
+def figures(p: np.ndarray, outcome: np.ndarray) -> list[np.ndarray]:
+    """Return surprise and hit of three outcomes, and of the winner where there was one."""
     decided = outcome != TIE
     q = p[decided][:, [0, 2]]
     right = (q / q.sum(axis=1, keepdims=True))[np.arange(len(q)), outcome[decided] // 2]
     three = p[np.arange(len(p)), outcome]
     hits = p.argmax(axis=1) == outcome
-    return np.array(
-        [-np.log(three).mean(), hits.mean(), -np.log(right).mean(), (right > 0.5).mean()]
-    )
+    return [-np.log(three), hits.astype(float), -np.log(right), (right > 0.5).astype(float)]
 
 
 def table() -> str:
@@ -242,7 +240,7 @@ def table() -> str:
         p = method(train, test) if hosts_known else method(*not_hosted)
         seconds = time.perf_counter() - start
         results[name] = figures(p, test.outcome)
-        cells = [f"{value:.4f}" for value in results[name]]
+        cells = [with_error(values, 4) for values in results[name]]
         rows.append([name, "yes" if hosts_known else "no", ties, *cells, f"{seconds:.1f}"])
     facts = (
         f"{len(train.outcome):,} matches to learn from, {len(test.outcome):,} to predict,\n"
@@ -250,21 +248,21 @@ def table() -> str:
         "predict were tied. BoTorch and choix know\nno ties: they learn from decided matches, and "
         "every match gets the share of ties among the\ntraining matches. The parameters of "
         f"scikit-learn's classifiers are learnt from {N_FOR_PARAMETERS:,} matches,\n"
-        "since all would take too long.\n"
+        "since all would take too long. Standard errors are over matches.\n"
     )
     of_decided = {name: results[name] for name in results if METHODS[name][1] == "left out"}
     lost = f"{_lost(results, OURS)}\n\n{_lost(of_decided, OURS_OF_DECIDED)}"
     return f"{facts}\n{markdown_table(HEADER, rows)}\n{lost}"
 
 
-def _lost(results: dict[str, np.ndarray], ours: str) -> str:
-    """Say by how much any method is better than ours."""
-    signs = np.array([1.0, -1.0, 1.0, -1.0])  # less loss, more accuracy
-    lost = [
-        f"{name} ({HEADER[3 + k]}, by {abs(gain):.4f})"
-        for name, values in results.items()
-        for k, gain in enumerate(signs * (results[ours] - values))
-        if gain > 0.0
-    ]
+def _lost(results: dict[str, list[np.ndarray]], ours: str) -> str:
+    """Say by how much any method is better than ours, with the error of the paired difference."""
+    signs = (1.0, -1.0, 1.0, -1.0)  # less loss, more accuracy
+    lost = []
+    for name, values in results.items():
+        for k, (own, other) in enumerate(zip(results[ours], values, strict=True)):
+            gain = signs[k] * (own - other)
+            if gain.mean() > 0.0:
+                lost.append(f"{name} ({HEADER[3 + k]}, by {with_error(gain, 4)})")
     among = "" if ours == OURS else ", among those that leave ties out"
     return f"Better than {ours}{among}: {'; '.join(lost) or 'none'}."

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from benchmarks.gp import botorch_fit
 from experiments import football_matches
-from experiments.harness import data_path, markdown_table
+from experiments.harness import data_path, markdown_table, with_error
 from rankwise import PreferenceGP, SquaredExponential
 
 PEERS = ["botorch", "torch", "choix"]
@@ -177,9 +177,8 @@ def uci_tables(flips: float) -> dict[str, str]:
 
 
 def _cell(values) -> str:
-    """Return log-loss with its deviation over seeds, and accuracy."""
-    (loss, right), deviation = values.mean(axis=0), values[:, 0].std(ddof=1)
-    return f"{loss:.3f} ± {deviation:.3f} / {right:.3f}"
+    """Return log-loss and accuracy with their standard errors over seeds."""
+    return " / ".join(with_error(column, 3) for column in values.T)
 
 
 def _lost(names, values) -> str:
@@ -215,8 +214,8 @@ def _absent() -> str:
 INTRODUCTION = f"""\
 ### UCI regression sets: log-loss and accuracy on {N_TEST:,} comparisons
 
-{N_PAIRS} comparisons of at most {2 * MAX_ITEMS // 3} items to learn from; mean and standard
-deviation of the log-loss over {N_SEEDS} seeds, and mean accuracy. "one length-scale" is
+{N_PAIRS} comparisons of at most {2 * MAX_ITEMS // 3} items to learn from; log-loss and accuracy,
+means and standard errors over {N_SEEDS} seeds. "one length-scale" is
 `PreferenceGP(SquaredExponential(item_effect=0.3))`, "probit by evidence" the model of [TH10],
 `PreferenceGP(SquaredExponential(), likelihood="probit", hyperprior=None)`. The constants of the
 hyperprior were chosen on twelve other sets of this collection. BoTorch's process is fitted by its

@@ -4,6 +4,9 @@ Questions are answered as the set would: by targets without noise, by targets wi
 of their standard deviation, by a random user who rated both jokes, by a random match of both teams.
 Parameters are learnt again at every checkpoint, and between two of them answers are added by
 `update`. Predictions are judged on answers to random questions, drawn the same way and never seen.
+
+The second table lets questions end by themselves: worlds are drawn, and questions asked until the
+stated certainty of a goal is reached. It is right if the goal was reached that often.
 """
 
 from concurrent.futures import ProcessPoolExecutor
@@ -14,13 +17,20 @@ import numpy as np
 
 from experiments.football_matches import read_matches
 from experiments.gp_comparisons import read_set
-from experiments.harness import markdown_table, progress
+from experiments.harness import markdown_table, progress, with_error
 from experiments.jester_costs import read_ratings
 from rankwise import PreferenceGP
 
 N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 6
 CHECKPOINTS = (10, 20, 40, 80, 160)
 N_PROCESSES = 2
+N_STOPPED, N_RANKED, MOST_ASKED, LEVEL = 24, 12, 200, 0.9
+GOALS = {
+    "best one": {"goal": "best"},
+    "best three": {"goal": "top", "k": 3},
+    "whole order": {"goal": "order"},
+}
+SPREADS = (1.0, 3.0)
 STRATEGIES = ("suggested", "balanced", "random")
 
 
@@ -130,14 +140,12 @@ def next_question(gp, world, counts, strategy, rng):
 
 
 def learnt(world, answers):
-    """Fit a process to the answers so far; None while there is no decided one."""
+    """Fit a process to the answers so far."""
     won = [(a, b) if sign > 0 else (b, a) for a, b, sign in answers if sign]
     tied = [(a, b) for a, b, sign in answers if not sign]
-    if not won:
-        return None
     gp = PreferenceGP("linear" if world.X is None else None, random_state=0)
     X = np.eye(N_ITEMS) if world.X is None else world.X
-    return gp.fit(X, pairs=won, tied=tied or None)
+    return gp.fit(X, pairs=won or np.zeros((0, 2), dtype=int), tied=tied or None)
 
 
 def judged(gp, test):
@@ -166,7 +174,7 @@ def run(make, strategy, seed):
             gp = learnt(world, answers)
         elif strategy != "suggested":
             continue
-        elif sign or "tie_width" in gp.likelihood_.parameters:
+        else:
             pair = [[a, b] if sign > 0 else [b, a]]
             gp.update(pair) if sign else gp.update(tied=[[a, b]])
         if len(answers) in CHECKPOINTS:
@@ -175,30 +183,93 @@ def run(make, strategy, seed):
 
 
 def rows_of(name):
-    """Return the lines of a world, a line for each strategy."""
+    """Return the lines of a world, a line for each strategy, and where another one is ahead."""
     by_strategy = {
         strategy: np.array([run(WORLDS[name], strategy, seed) for seed in range(N_SEEDS)])
         for strategy in STRATEGIES
     }
     lines = []
     for strategy, values in by_strategy.items():
-        mean = values.mean(axis=0)
-        error = values.std(axis=0, ddof=1) / np.sqrt(N_SEEDS)
         cells = [
-            f"{accuracy:.3f} ± {by:.3f}, {loss:.3f} ± {off:.3f}"
-            for (accuracy, loss), (by, off) in zip(mean[1:], error[1:], strict=True)
+            f"{with_error(values[:, k, 0], 3)}, {with_error(values[:, k, 1], 3)}"
+            for k in range(1, values.shape[1])
         ]
         lines.append([name, strategy, *cells])
         progress(" | ".join(lines[-1]))
-    return lines
+    chosen = by_strategy["suggested"]
+    behind = []
+    for other in STRATEGIES[1:]:
+        loss = (chosen - by_strategy[other]) * [-1.0, 1.0]  # more accuracy, less log-loss
+        error = loss.std(axis=0, ddof=1) / np.sqrt(N_SEEDS)
+        for k, m in zip(*np.nonzero(loss.mean(axis=0) > error), strict=True):
+            what = ("accuracy", "log-loss")[m]
+            by = with_error(loss[:, k, m], 3)
+            if k > 0:
+                behind.append(f"{name}: {what} at {CHECKPOINTS[k]} answers, {other} by {by}")
+    return lines, behind
+
+
+def stopped(name, spread, seed):
+    """Ask until the goal is certain: answers, stated certainty, and whether it was reached."""
+    rng, goal = np.random.default_rng(seed), GOALS[name]
+    f = spread * rng.normal(size=N_RANKED)
+    answers, gp = [], None
+    while len(answers) < MOST_ASKED:
+        pair = rng.choice(N_RANKED, 2, replace=False)
+        if gp is not None:
+            asked = gp.suggest(until=LEVEL, **goal)
+            if len(asked) == 0:
+                break
+            pair = asked[0]
+        a, b = pair if f[pair[0]] - f[pair[1]] + rng.normal() > 0.0 else pair[::-1]
+        answers.append((a, b))
+        if len(answers) & (len(answers) - 1) == 0:  # parameters at 1, 2, 4, ... answers
+            gp = PreferenceGP("linear", random_state=0).fit(np.eye(N_RANKED), pairs=answers)
+        else:
+            gp.update([(a, b)])
+    right = (
+        right_share(gp.predict(), f) if name == "whole order" else reached(gp.predict(), f, goal)
+    )
+    return len(answers), gp.certainty(**goal), right
+
+
+def right_share(scores, f):
+    """Return the share of pairs in the right order."""
+    i, j = np.triu_indices(len(f), 1)
+    return float(np.mean((scores[i] - scores[j]) * (f[i] - f[j]) > 0.0))
+
+
+def reached(scores, f, goal):
+    """Tell whether the best k are right."""
+    k = goal.get("k", 1)
+    return float(set(np.argsort(-scores)[:k]) == set(np.argsort(-f)[:k]))
+
+
+def stopping_row(case):
+    """Return the line of a goal in worlds of a spread."""
+    name, spread = case
+    runs = np.array([stopped(name, spread, seed) for seed in range(N_STOPPED)])
+    cells = [with_error(column, digits) for column, digits in zip(runs.T, (1, 3, 3), strict=True)]
+    progress(f"{name}, {spread}: {cells}")
+    return [name, f"{spread:g}", *cells]
 
 
 def section() -> str:
-    """Return the table of accuracies and log-losses."""
+    """Return the table of accuracies and log-losses, and that of questions that end."""
     with ProcessPoolExecutor(N_PROCESSES) as pool:
-        lines = [line for found in pool.map(rows_of, WORLDS) for line in found]
+        found = list(pool.map(rows_of, WORLDS))
+        rows = list(pool.map(stopping_row, [(name, s) for name in GOALS for s in SPREADS]))
+    lines, behind = ([one for part in parts for one in part] for parts in zip(*found, strict=True))
     header = ["items", "questions", *(f"{n} answers" for n in CHECKPOINTS[1:])]
+    stop_header = ["goal", "spread of scores / noise", "answers", "stated certainty", "right"]
     return (
         f"{N_ITEMS} items, mean and standard error of {N_SEEDS} draws of items: accuracy and "
-        "log-loss of decided answers to random questions.\n\n" + markdown_table(header, lines)
+        "log-loss of decided answers to random questions.\n\n"
+        + markdown_table(header, lines)
+        + "\nSuggested questions are behind by more than a standard error of the paired "
+        + f"difference: {'; '.join(behind) or 'nowhere'}.\n\n"
+        + f"Questions until {LEVEL:.0%} are certain, {N_RANKED} items by name, {N_STOPPED} worlds "
+        + f"a line, at most {MOST_ASKED} answers. For the whole order certainty is the expected "
+        + "share of pairs in the right order, and right is their share.\n\n"
+        + markdown_table(stop_header, rows)
     )
