@@ -403,7 +403,7 @@ class ExplicitPairs(PairSet):
         """The margins without their signs."""
         return np.abs(self.margin)
 
-    def slacks(self, scores: FloatArray, lowest: float = -np.inf) -> "ExplicitSlacks":
+    def slacks(self, scores: FloatArray, lowest: float = -np.inf) -> "ExplicitSlacks":  # noqa: ARG002
         """Compute the slack of every pair."""
         return ExplicitSlacks(self, self.margin - self.incidence.differences(scores))
 

@@ -653,7 +653,7 @@ class LiveScores:
             From how many standard deviations of an answer on the others count as sure.
         """
         removed = np.minimum(self.comparisons.count, 1.0)
-        mean, variance = _without_site(*self._differences(), removed * self.tau, removed * self.nu)
+        mean, variance = without_site(*self._differences(), removed * self.tau, removed * self.nu)
         z = mean / np.sqrt(self.likelihood.probit_noise + variance)
         sure = self.comparisons.count * ((np.abs(z) > deviations) & ~self.comparisons.tied)
         return float(sure.sum()), float(sure @ (z < 0.0))
