@@ -5,9 +5,6 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
-
-
-from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import ndtr
 from scipy.stats import rankdata
 
