@@ -35,6 +35,11 @@ deviations of the part of the logarithm that all features share and of the part 
 ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION = 0.3, 0.7
 """Hyperprior of the item effect: its median, and the standard deviation of its logarithm."""
 
+DRIFT_RANGE = ((0.01, 100.0), (0.01, 100.0))
+DRIFT_VARIANCES = (1.0, 1.0)
+"""Bounds of the two parameters of a drift as multiples of their medians, and the variances of
+their logarithms in the hyperprior."""
+
 ROWS_AT_ONCE = 64
 """Rows per block where only the diagonal of a kernel block is needed."""
 
@@ -619,6 +624,128 @@ class CopiesApart(ParametricKernel):
     def _are_copies(self, A: FloatArray, B: FloatArray) -> BoolArray:
         """Return the same, row by row."""
         return np.all(A[:, :-1] == B[:, :-1], axis=1) & (A[:, -1] != B[:, -1])
+
+
+@final
+@dataclass(frozen=True)
+class WithDrift(ParametricKernel):
+    r"""Another kernel times a covariance over dates, which stand in the last column, in days.
+
+    .. math:: k(a, b) \, \frac{1 + q\, e^{-|t_a - t_b| / \ell}}{1 + q}
+
+    A score has a lasting part, and one of q times its variance that is forgotten within about
+    :math:`\ell` days (an Ornstein-Uhlenbeck process).
+
+    Parameters
+    ----------
+    kernel : ParametricKernel
+        The kernel of the other columns.
+    drift, drift_time : float
+        q and :math:`\ell`.
+    usual_time : float
+        The median of the hyperprior of ``drift_time``.
+    """
+
+    kernel: ParametricKernel
+    drift: float
+    drift_time: float
+    usual_time: float
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        return self.kernel(*self._items(A, B)) * self._over_time(self._decay(A, B)[0])
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        return self.kernel.diagonal(A[:, :-1])
+
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
+        """Return this kernel with the inner one fitted."""
+        return replace(self, kernel=self.kernel.fitted_to(X[:, :-1], sample_weight))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Those of the inner kernel, and the logarithms of drift and its time."""
+        return np.append(self.kernel.theta, np.log([self.drift, self.drift_time]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the inner kernel, and the two of the drift."""
+        return (*self.kernel.names, "drift", "drift_time")
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:
+        """Return those of the inner kernel, and wide ones of the drift."""
+        usual = np.log([[1.0, 1.0], [self.usual_time, self.usual_time]])
+        return np.vstack([self.kernel.bounds_on(X[:, :-1]), usual + np.log(DRIFT_RANGE)])
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return that of the inner kernel, and independent ones of the drift."""
+        own = Hyperprior.from_medians(np.array([1.0, self.usual_time]), np.diag(DRIFT_VARIANCES))
+        return self.kernel.hyperprior_on(X[:, :-1], deviation).joined_with(own)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return this kernel with other parameters."""
+        drift, time = np.exp(theta[-2:]).tolist()
+        kernel = self.kernel.with_theta(theta[:-2])
+        return replace(self, kernel=kernel, drift=drift, drift_time=time)
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``."""
+        decay, age = self._decay(A, B)
+        items = self._items(A, B)
+        inner = self.kernel.weighted_gradient(*items, M * self._over_time(decay))
+        return np.append(inner, self._drift_gradient(M * self.kernel(*items), decay, age))
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of f(a) - f(b)."""
+        a, b = self._items(A, B)
+        apart = 1.0 - self._over_time(self._decay_by_row(A, B)[0])
+        return self.kernel.difference_variance(a, b) + 2.0 * apart * row_by_row(self.kernel, a, b)
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        (a, b), (decay, age) = self._items(A, B), self._decay_by_row(A, B)
+        weight = 2.0 * g * (1.0 - self._over_time(decay))
+        inner = self.kernel.weighted_variance_gradient(a, b, g)
+        for start in range(0, len(a), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            inner = inner + self.kernel.weighted_gradient(a[rows], b[rows], np.diag(weight[rows]))
+        own = self._drift_gradient(-2.0 * g * row_by_row(self.kernel, a, b), decay, age)
+        return np.append(inner, own)
+
+    @property
+    def own_variance(self) -> float:
+        """That of the inner kernel."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the inner kernel."""
+        return np.append(self.kernel.own_variance_gradient(), [0.0, 0.0])
+
+    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the inner kernel, of A and of B."""
+        a = A[:, :-1]
+        return a, a if A is B else B[:, :-1]
+
+    def _decay(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the exponentials, and the times between rows in units of the drift's."""
+        age = np.abs(A[:, -1][:, None] - B[:, -1]) / self.drift_time
+        return np.exp(-age), age
+
+    def _decay_by_row(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the same, row by row."""
+        age = np.abs(A[:, -1] - B[:, -1]) / self.drift_time
+        return np.exp(-age), age
+
+    def _over_time(self, decay: FloatArray) -> FloatArray:
+        """Return the correlation of the same item at two dates."""
+        return np.asarray((1.0 + self.drift * decay) / (1.0 + self.drift))
+
+    def _drift_gradient(self, P: FloatArray, decay: FloatArray, age: FloatArray) -> list[float]:
+        """Return the derivatives of ``sum(P * correlation)`` in the two parameters of the drift."""
+        share = self.drift / (1.0 + self.drift)
+        by_drift = share / (1.0 + self.drift) * np.sum(P * (decay - 1.0))
+        return [float(by_drift), float(share * np.sum(P * decay * age))]
 
 
 @final

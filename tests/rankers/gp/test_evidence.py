@@ -14,7 +14,7 @@ from rankwise import (
     average_over_length_scales,
 )
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import Hyperprior, SklearnKernel, WithEffects
+from rankwise.features.covariances import Hyperprior, SklearnKernel, WithDrift, WithEffects
 from rankwise.rankers.gp import evidence
 from rankwise.rankers.gp.answers import DistinctItems, choose_likelihood, recorded_comparisons
 from rankwise.rankers.gp.evidence import (
@@ -68,6 +68,7 @@ KERNELS = {
     "ours": SquaredExponential(1.5, (0.8, 2.0)),
     "with item effects": SquaredExponential(1.5, (0.8, 2.0), 0.4),
     "scikit-learn": SklearnKernel(ConstantKernel(2.0) * RBF([0.8, 2.0])),
+    "with drift": WithDrift(SquaredExponential(1.5, 0.8, 0.4), 1.5, 0.7, 1.0),
     "with effects": WithEffects(SquaredExponential(1.5, 0.8, 0.4), (0.7,)),
 }
 

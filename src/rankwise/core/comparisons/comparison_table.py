@@ -157,7 +157,7 @@ class ComparisonTable:
             freeze(weights),
             None if margin is None else freeze(_numbers("margin", margin, n_rows)),
             None if judge is None else _judges(judge, n_rows),
-            None if date is None else freeze(_days(date, n_rows)),
+            None if date is None else freeze(as_days(date, n_rows)),
             freeze(np.stack(columns, 1) if columns else np.zeros((n_rows, 0))),
             tuple(given),
             unread,
@@ -367,8 +367,8 @@ def _judges(judge: Any, n_rows: int) -> Labels:
     return labels
 
 
-def _days(date: Any, n_rows: int) -> FloatArray:
-    """Return days since 1970 of dates, or numbers as they are."""
+def as_days(date: Any, n_rows: int) -> FloatArray:
+    """Return days since 1970 of dates, one a row, or numbers as they are."""
     values = np.asarray(date)
     if values.dtype.kind in "iuf":
         return _numbers("date", values, n_rows)

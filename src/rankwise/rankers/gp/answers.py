@@ -90,17 +90,23 @@ class ShownItems:
         The row number of each.
     values : (n_shown, n_effects)
         Its covariates.
+    date : (n_shown,), optional
+        When it was shown, where scores change with time.
     """
 
     item: IntArray
     values: FloatArray
+    date: FloatArray | None = None
 
     @classmethod
-    def plain(cls, n_items: int, n_effects: int) -> Self:
-        """Return the items without covariates."""
-        return cls(np.arange(n_items), np.zeros((n_items, n_effects)))
+    def plain(cls, n_items: int, n_effects: int, date: float | None = None) -> Self:
+        """Return the items without covariates, all at one date."""
+        dates = None if date is None else np.full(n_items, date)
+        return cls(np.arange(n_items), np.zeros((n_items, n_effects)), dates)
 
-    def extended(self, pairs: IntArray, covariates: FloatArray) -> tuple[Self, IntArray]:
+    def extended(
+        self, pairs: IntArray, covariates: FloatArray, date: FloatArray | None = None
+    ) -> tuple[Self, IntArray]:
         """Add what pairs of row numbers compare, and return their positions here. One sort.
 
         Parameters
@@ -109,25 +115,34 @@ class ShownItems:
         covariates : (n_pairs, n_effects)
             As they speak for the first of each pair. With the opposite sign they speak for the
             second: the one for which the first value that is not 0 is positive carries them.
+        date : (n_pairs,), optional
+            When both were shown; the date of the plain items when left out.
         """
-        rows = np.arange(len(pairs))
-        sign = np.sign(covariates[rows, (covariates != 0.0).argmax(axis=1)])
-        side = (sign < 0.0).astype(np.intp)
-        keys = np.vstack(
-            [
-                np.column_stack([self.item, self.values]),
-                np.column_stack([pairs[rows, side], sign[:, None] * covariates]),
-            ]
-        )
+        n_pairs, n_effects = covariates.shape
+        rows = np.arange(n_pairs)
+        values = np.zeros((n_pairs, 2, n_effects))
+        if n_effects:
+            sign = np.sign(covariates[rows, (covariates != 0.0).argmax(axis=1)])
+            values[rows, (sign < 0.0).astype(np.intp)] = sign[:, None] * covariates
+        columns = [pairs.reshape(-1, 1), values.reshape(2 * n_pairs, n_effects)]
+        known = [self.item[:, None], self.values]
+        if self.date is not None:
+            when = np.full(n_pairs, self.date[0]) if date is None else date
+            columns.append(np.repeat(when, 2)[:, None])
+            known.append(self.date[:, None])
+        keys = np.vstack([np.hstack(known), np.hstack(columns)])
         first = first_equal(keys)
         n_known = len(self.item)
         new = np.unique(first[first >= n_known])
-        place = np.append(np.arange(n_known), np.zeros(len(pairs), dtype=np.intp))
+        place = np.append(np.arange(n_known), np.zeros(2 * n_pairs, dtype=np.intp))
         place[new] = n_known + np.arange(len(new))
-        shown = np.array(pairs, dtype=np.intp)
-        shown[rows, side] = place[first[n_known:]]
-        item, values = keys[new, 0].astype(np.intp), keys[new, 1:]
-        return type(self)(np.append(self.item, item), np.vstack([self.values, values])), shown
+        shown = place[first[n_known:]].reshape(n_pairs, 2)
+        grown = type(self)(
+            np.append(self.item, keys[new, 0].astype(np.intp)),
+            np.vstack([self.values, keys[new, 1 : 1 + n_effects]]),
+            None if self.date is None else np.append(self.date, keys[new, -1]),
+        )
+        return grown, shown
 
 
 @final
@@ -154,6 +169,11 @@ class AnswerCovariates:
         if not table.covariate_names:
             return None
         return cls(table.covariate_names, table.winner_covariates, table.covariates[table.tied])
+
+    @classmethod
+    def none(cls, n_pairs: int, tied: Any) -> Self:
+        """Return no covariates."""
+        return cls((), np.zeros((n_pairs, 0)), np.zeros((0 if tied is None else len(tied), 0)))
 
     @property
     def deviations(self) -> FloatArray:
@@ -268,15 +288,16 @@ def shown_comparisons(
     likelihood: LikelihoodName,
     context: AnswerContext = NO_CONTEXT,
 ) -> tuple[ShownItems, Comparisons]:
-    """Merge comparisons with covariates: the same items with the same values count together."""
-    assert given.covariates is not None
+    """Merge comparisons with covariates or dates: what was shown alike counts together."""
     pairs, margin, weight = data.comparisons
-    shown, pairs = shown.extended(items.merged(pairs), given.covariates.of_pairs)
+    covariates = given.covariates or AnswerCovariates.none(len(pairs), given.arguments["tied"])
+    shown, pairs = shown.extended(items.merged(pairs), covariates.of_pairs, context.dates_of_pairs)
     won = Comparisons.from_pairs(pairs, margin=margin, weight=weight, judge=context.of_pairs)
     tied = given.arguments["tied"]
     if tied is None:
         return shown, won
-    shown, undecided = shown.extended(items.merged(tied), given.covariates.of_ties)
+    tied = check_pairs(tied, len(items.X))
+    shown, undecided = shown.extended(items.merged(tied), covariates.of_ties, context.dates_of_ties)
     is_margin = likelihood == "gaussian"
     new = Comparisons.from_pairs(
         undecided,

@@ -1,4 +1,4 @@
-"""Who gave an answer, as codes that a process learns from."""
+"""Who gave an answer, and when: what a process learns from besides who won."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import IntArray
-from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels
+from rankwise.core.arrays import FloatArray, IntArray, first_equal
+from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels, as_days
 from rankwise.core.errors import InvalidInputError
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class AnswerContext:
-    """Hold who gave each answer.
+    """Hold who gave each answer, and when.
 
     Parameters
     ----------
@@ -24,23 +24,67 @@ class AnswerContext:
         Their names; None where nobody knows who answered.
     of_pairs, of_ties : (n_pairs,), (n_tied,)
         Who answered, counted from 1; 0 where it is not known.
+    dates_of_pairs, dates_of_ties : (n_pairs,), (n_tied,)
+        When, in days.
     """
 
     judges: NDArray[Any] | None = None
     of_pairs: IntArray | None = None
     of_ties: IntArray | None = None
+    dates_of_pairs: FloatArray | None = None
+    dates_of_ties: FloatArray | None = None
 
     @classmethod
     def of_table(cls, table: ComparisonTable) -> Self:
         """Return that of named comparisons."""
+        found = cls()
+        if table.date is not None:
+            dates = table.date[table.decided], table.date[table.tied]
+            found = replace(found, dates_of_pairs=dates[0], dates_of_ties=dates[1])
         if table.judge is None:
-            return cls()
+            return found
         code = table.judge.index + 1
-        return cls(table.judge.names, code[table.decided], code[table.tied])
+        return replace(
+            found,
+            judges=table.judge.names,
+            of_pairs=code[table.decided],
+            of_ties=code[table.tied],
+        )
+
+    def dated(self, date: Any, tied_date: Any, n_pairs: int, n_tied: int) -> Self:
+        """Add the dates of pairs of row numbers and of ties."""
+        if date is None and tied_date is None:
+            return self
+        of_pairs = as_days([] if date is None else date, n_pairs)
+        of_ties = as_days([] if tied_date is None else tied_date, n_tied)
+        return replace(self, dates_of_pairs=of_pairs, dates_of_ties=of_ties)
+
+    @property
+    def dates(self) -> FloatArray:
+        """All dates."""
+        parts = [d for d in (self.dates_of_pairs, self.dates_of_ties) if d is not None]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def rounded(self, ends: IntArray, most: int) -> Self:
+        """Round dates, counted back from the last one, until so many items-at-a-date are left.
+
+        Parameters
+        ----------
+        ends : (n_pairs + n_tied, 2)
+            The items of all answers.
+        most : int
+        """
+        last, span = float(self.dates.max()), float(np.ptp(self.dates))
+        width, dates = 0.0, self.dates
+        while width <= span and _n_shown(ends, dates) > most:
+            width = max(2.0 * width, span / FINEST)
+            dates = last - width * np.round((last - self.dates) / width)
+        n_pairs = 0 if self.dates_of_pairs is None else len(self.dates_of_pairs)
+        return replace(self, dates_of_pairs=dates[:n_pairs], dates_of_ties=dates[n_pairs:])
 
     @classmethod
     def of_columns(cls, judge: Any, tied_judge: Any, n_pairs: int, n_tied: int) -> Self:
-        """Return that of pairs of row numbers and of ties.
+        """Return who answered pairs of row numbers and ties.
 
         Parameters
         ----------
@@ -76,35 +120,53 @@ class AnswerContext:
         return replace(self, judges=known, of_pairs=of_pairs, of_ties=of_ties)
 
 
+def _n_shown(ends: IntArray, dates: FloatArray) -> int:
+    """Return the number of different items at different dates."""
+    keys = np.column_stack([ends.ravel().astype(np.float64), np.repeat(dates, 2)])
+    return len(np.unique(first_equal(keys)))
+
+
 NO_CONTEXT = AnswerContext()
 
+FINEST = 1024
+"""Parts of the time between the first and the last date to which dates are rounded first."""
 
-def answer_context(pairs: Any, tied: Any, judge: Any, tied_judge: Any) -> AnswerContext:
-    """Return who answered pairs of row numbers, and ties; refuse judges of scores."""
-    if pairs is None and (judge is not None or tied_judge is not None):
-        raise InvalidInputError(
-            "`judge` must come with comparisons (`pairs`): got scores `y`, or nothing."
-        )
-    if judge is None and tied_judge is None:
+
+def answer_context(
+    pairs: Any, tied: Any, judge: Any, tied_judge: Any, date: Any = None, tied_date: Any = None
+) -> AnswerContext:
+    """Return who answered pairs of row numbers and ties, and when; refuse them for scores."""
+    given = [judge, tied_judge, date, tied_date]
+    if all(value is None for value in given):
         return NO_CONTEXT
-    return AnswerContext.of_columns(judge, tied_judge, len(pairs), 0 if tied is None else len(tied))
+    if pairs is None:
+        raise InvalidInputError(
+            "`judge` and `date` must come with comparisons (`pairs`): got scores `y`, or nothing."
+        )
+    n_rows = len(pairs), 0 if tied is None else len(tied)
+    context = AnswerContext.of_columns(judge, tied_judge, *n_rows)
+    return context.dated(date, tied_date, *n_rows)
 
 
-def with_judges(table: ComparisonTable, judge: Any) -> ComparisonTable:
-    """Add a column of judges to named comparisons, which must have none.
+def with_context(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTable:
+    """Add columns of judges and dates to named comparisons, which must not have them.
 
     Parameters
     ----------
     table : ComparisonTable
-    judge : (n_rows,) or None
+    judge, date : (n_rows,) or None
     """
+    given = {"judge": (judge, table.judge), "date": (date, table.date)}
+    for name, (values, known) in given.items():
+        if values is not None and known is not None:
+            raise InvalidInputError(
+                f"`{name}` must be given once: the comparisons have such a column, and `{name}` "
+                "was given too. Leave one of them out."
+            )
+    if date is not None:
+        table = replace(table, date=as_days(date, table.n_rows))
     if judge is None:
         return table
-    if table.judge is not None:
-        raise InvalidInputError(
-            "Judges must be given once: the comparisons have a column of them, and `judge` was "
-            "given too. Leave one of them out."
-        )
     labels = Labels.of(np.array(np.asarray(judge).tolist(), dtype=object))
     if len(labels.index) != table.n_rows:
         raise InvalidInputError(

@@ -38,7 +38,7 @@ from rankwise.rankers.gp.answers import (
     scored_comparisons,
     shown_comparisons,
 )
-from rankwise.rankers.gp.context import AnswerContext, answer_context, with_judges
+from rankwise.rankers.gp.context import AnswerContext, answer_context, with_context
 from rankwise.rankers.gp.evidence import (
     Approximation,
     Bounds,
@@ -63,6 +63,9 @@ EFFECT_SHARE = 1.0 / 3.0
 JUDGE_ROUNDS, JUDGE_STEPS, JUDGE_TOL = 6, 20, 0.02
 """How often judges and other parameters are learnt in turn at most, steps of the search for the
 latter, and the change of judges' logarithms below which they are settled."""
+
+MAX_DATED = 600
+"""Items, each counted at every date, up to which dates are kept apart."""
 
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the own part of every item."""
@@ -144,6 +147,11 @@ class PreferenceGP(ProcessRanker):
         rows of X, or rows themselves. What they cannot express counts as noise. With item effects
         and up to 5,000 items they serve the search for parameters only, and the posterior is that
         of the kernel itself: noise cannot stand for the own part of an item.
+    drift : bool
+        Whether scores change with time, for comparisons with dates: a part of every score lasts,
+        and another is forgotten; how large it is and how fast it goes is learnt. Predictions are
+        for the last date, or any other. Dates are rounded until items at different dates are at
+        most 600.
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -170,6 +178,11 @@ class PreferenceGP(ProcessRanker):
         The rows that prediction needs.
     effects_ : tuple of Effect
         What covariates of the comparisons are worth, with 90 % intervals; empty without any.
+    drift_ : (float, float, float) or None
+        With ``drift``: the variance of what is forgotten over that of what lasts, the days in which
+        it is, and the days between the first and the last answer.
+    last_date_ : float or None
+        The date of the last answer, in days.
     judges_ : JudgeReport or None
         What was learnt about each judge, where `fit` knew who answered.
     n_queries_ : int
@@ -239,6 +252,7 @@ class PreferenceGP(ProcessRanker):
         max_pairs: int | None = 10_000,
         equal_rows: EqualRows | None = None,
         basis: int | ArrayLike | None = None,
+        drift: bool = False,
         device: str | None = None,
         random_state: Any = None,
     ) -> None:
@@ -256,6 +270,7 @@ class PreferenceGP(ProcessRanker):
         self.max_pairs = max_pairs
         self.equal_rows = equal_rows
         self.basis = basis
+        self.drift = drift
         self.device = device
         self.random_state = random_state
 
@@ -273,6 +288,8 @@ class PreferenceGP(ProcessRanker):
         pair_weight: ArrayLike | None = None,
         judge: Any = None,
         tied_judge: Any = None,
+        date: Any = None,
+        tied_date: Any = None,
         first: bool = False,
     ) -> Self:
         """Learn from comparisons, or from scores by comparing the items of every query.
@@ -294,9 +311,9 @@ class PreferenceGP(ProcessRanker):
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
             each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
             frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins,
-            judges and covariates in columns; dates are not read. What each covariate is worth is
-            learnt with the scores: a difference of scores is f_first - f_second + effects @
-            covariates.
+            judges, covariates and, for ``drift=True``, dates in columns. What each covariate is
+            worth is learnt with the scores: a difference of scores is f_first - f_second +
+            effects @ covariates.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
         tied_weight : (n_tied,), optional
@@ -312,6 +329,8 @@ class PreferenceGP(ProcessRanker):
             have a column of judges instead.
         tied_judge : (n_tied,), optional
             Who gave each of the answers `tied`.
+        date, tied_date : (n_pairs,), (n_tied,), optional
+            When, as dates or numbers of days: with ``drift=True``.
         first : bool
             With comparisons by name or a `ComparisonTable`: whether to learn what being the first
             of the two shown is worth.
@@ -334,12 +353,13 @@ class PreferenceGP(ProcessRanker):
         )
         if pairs is not None and (X is None or not are_positions(pairs)):
             known = self._known_names(names, X)
-            table = with_judges(read_comparisons(pairs, names=known), judge)
+            table = with_context(read_comparisons(pairs, names=known), judge, date)
             context = AnswerContext.of_table(table)
-            given = {**answers.arguments, "pairs": table, "tied_judge": tied_judge}
+            beside = {"pairs": table, "tied_judge": tied_judge, "tied_date": tied_date}
+            given = {**answers.arguments, **beside}
             answers = NamedAnswers.of(known, first=first, **given)
         else:
-            context = answer_context(pairs, tied, judge, tied_judge)
+            context = answer_context(pairs, tied, judge, tied_judge, date, tied_date)
         if first and answers.covariates is None:
             raise InvalidInputError(
                 "`first` must come with comparisons by name or a ComparisonTable, which say who "
@@ -388,10 +408,14 @@ class PreferenceGP(ProcessRanker):
         rng = generator(self.random_state)
         items = self._items(X, is_scored=data.is_scored)
         self.shown_ = None
-        if answers.covariates is None:
+        self.drift_ = self.last_date_ = None
+        if self.drift:
+            context = self._set_drift(data, tied, context)
+        if answers.covariates is None and not self.drift:
             comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
         else:
-            plain = ShownItems.plain(len(X), len(answers.covariates.names))
+            n_effects = 0 if answers.covariates is None else len(answers.covariates.names)
+            plain = ShownItems.plain(len(X), n_effects, self.last_date_)
             self.shown_, comparisons = shown_comparisons(
                 data, answers, items, plain, self.likelihood, context
             )
@@ -405,6 +429,23 @@ class PreferenceGP(ProcessRanker):
         self._remember(data)
         self._set_effects(answers, comparisons)
         return self._learn(comparisons, items.rows(data.weight), basis, rng)
+
+    def _set_drift(
+        self, data: TrainingData, tied: ArrayLike | None, context: AnswerContext
+    ) -> AnswerContext:
+        """Start a drift over the time between the answers, and round their dates."""
+        if data.is_scored or len(context.dates) == 0:
+            raise InvalidInputError(
+                "`drift` must come with comparisons that have dates: got none. Give `date`, name "
+                "the column of the dates, or leave `drift` out."
+            )
+        ends = data.comparisons[0]
+        if tied is not None and np.size(tied):
+            ends = np.vstack([ends, np.asarray(tied)])
+        self.last_date_ = float(context.dates.max())
+        span = float(np.ptp(context.dates)) or 1.0
+        self.drift_ = (1.0, span, span)
+        return context.rounded(ends, MAX_DATED)
 
     def _set_effects(self, answers: NamedAnswers, comparisons: Comparisons) -> None:
         """Give every covariate an effect of usual size in its own units."""
@@ -472,12 +513,20 @@ class PreferenceGP(ProcessRanker):
                 n_starts=self.n_starts,
                 hyperprior=self.hyperprior,
             )
-            self.kernel_ = self.kernel_.with_theta(kernel.theta)
+            self._keep_parameters(kernel.theta)
         if self.judge_names_ is not None:
             sites = self._learn_judges(searched, self._numbered(rows), rng, sites)
         has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
         self.basis_ = None if basis is None or has_own else basis
         return self._inference(comparisons), sites
+
+    def _keep_parameters(self, theta: FloatArray) -> None:
+        """Store the parameters of the kernel and of the drift around it."""
+        n_kernel = len(self.kernel_.theta)
+        self.kernel_ = self.kernel_.with_theta(theta[:n_kernel])
+        if self.drift_ is not None:
+            drift, time = np.exp(theta[n_kernel:]).tolist()
+            self.drift_ = (drift, time, self.drift_[2])
 
     def _learn_judges(
         self,
@@ -502,7 +551,7 @@ class PreferenceGP(ProcessRanker):
                 max_steps=JUDGE_STEPS,
                 sites=sites,
             )
-            self.kernel_ = self.kernel_.with_theta(kernel.theta)
+            self._keep_parameters(kernel.theta)
             error = judges.distance(better)
             judges = better.replace(**found.parameters)
             if error < JUDGE_TOL:
@@ -514,7 +563,8 @@ class PreferenceGP(ProcessRanker):
         """Return the rows through which parameters are searched for, where all are too many."""
         depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
         items = comparisons.items
-        if len(items) <= MAX_SEARCHED or not depends_on_distance or not self.optimize:
+        too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None
+        if too_few or not depends_on_distance or not self.optimize:
             return None
         if self.shown_ is not None:
             items = np.unique(self.shown_.item[items])
@@ -530,5 +580,9 @@ class PreferenceGP(ProcessRanker):
         if self.hyperprior is not None:
             check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
         check_count("n_starts", self.n_starts)
+        if self.drift and self.basis is not None:
+            raise InvalidInputError(
+                "`drift` must be used without `basis`, whose rows have no dates: got both."
+            )
         if self.max_pairs is not None:
             check_count("max_pairs", self.max_pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args, overload
 
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
 from rankwise.core.checks import check_choice, check_count, check_pairs
-from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable, as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
@@ -23,12 +24,14 @@ from rankwise.features.covariances import (
     CopiesApart,
     Hyperprior,
     ParametricKernel,
+    WithDrift,
     WithEffects,
 )
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
+    AnswerCovariates,
     DistinctItems,
     LikelihoodName,
     NamedAnswers,
@@ -39,13 +42,8 @@ from rankwise.rankers.gp.answers import (
     shown_comparisons,
     tied_comparisons,
 )
-from rankwise.rankers.gp.context import AnswerContext, answer_context, with_judges
-from rankwise.rankers.gp.evidence import (
-    Approximation,
-    HyperpriorName,
-    Inference,
-    SiteParameters,
-)
+from rankwise.rankers.gp.context import AnswerContext, answer_context, with_context
+from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
 from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
@@ -129,6 +127,8 @@ class ProcessRanker(Ranker, ABC):
     effect_names_: tuple[str, ...]
     effect_deviations_: tuple[float, ...]
     shown_: ShownItems | None
+    drift_: tuple[float, float, float] | None
+    last_date_: float | None
     judge_names_: NDArray[Any] | None
     judges_: JudgeReport | None
     _live: LiveScores | None = None
@@ -149,16 +149,28 @@ class ProcessRanker(Ranker, ABC):
         return {k: v for k, v in super().__getstate__().items() if k != "_live"}
 
     @overload
-    def predict(self, X: Any = None, qid: ArrayLike | None = None) -> FloatArray: ...
+    def predict(
+        self, X: Any = None, qid: ArrayLike | None = None, *, date: Any = None
+    ) -> FloatArray: ...
 
     @overload
     def predict(
-        self, X: Any = None, qid: ArrayLike | None = None, *, return_std: Literal[True]
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        *,
+        return_std: Literal[True],
+        date: Any = None,
     ) -> tuple[FloatArray, FloatArray]: ...
 
     @overload
     def predict(
-        self, X: Any = None, qid: ArrayLike | None = None, *, return_cov: Literal[True]
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        *,
+        return_cov: Literal[True],
+        date: Any = None,
     ) -> tuple[FloatArray, FloatArray]: ...
 
     def predict(
@@ -168,6 +180,7 @@ class ProcessRanker(Ranker, ABC):
         *,
         return_std: bool = False,
         return_cov: bool = False,
+        date: Any = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean score of every row of X, and on request how uncertain it is.
 
@@ -184,6 +197,8 @@ class ProcessRanker(Ranker, ABC):
         return_std, return_cov : bool
             Whether to return the standard deviations (n_items,), or the covariance
             (n_items, n_items), as well.
+        date : (n_items,) or a date, optional
+            When, with ``drift``; at the last date of `fit` when left out.
 
         Returns
         -------
@@ -191,7 +206,7 @@ class ProcessRanker(Ranker, ABC):
         std or cov : optional
         """
         refuse_std_and_cov(return_std, return_cov)
-        X = self._rows_to_predict(X)
+        X = self._at_date(self._rows_to_predict(X), date)
         scores = self._mean(X)
         if return_cov:
             return scores, self.posterior_.covariance_at(*self._kernel_blocks(X))
@@ -209,6 +224,7 @@ class ProcessRanker(Ranker, ABC):
         noisy: bool = True,
         covariates: Mapping[str, ArrayLike] | None = None,
         judge: Any = None,
+        date: Any = None,
     ) -> FloatArray:
         """Return the probability that each row of X1 beats the same row of X2.
 
@@ -223,6 +239,8 @@ class ProcessRanker(Ranker, ABC):
             What speaks for the first item, by the names of ``effects_``; 0 for those left out.
         judge : (n_pairs,) or a name, optional
             Who will answer, among the judges of `fit`; any judge when left out.
+        date : (n_pairs,) or a date, optional
+            When, with ``drift``; at the last date of `fit` when left out.
 
         Returns
         -------
@@ -247,12 +265,27 @@ class ProcessRanker(Ranker, ABC):
                 "`X1` and `X2` must have the same number of rows, one pair each: got "
                 f"{len(first)} and {len(second)}."
             )
+        first, second = (self._at_date(rows, date) for rows in (first, second))
         first = self._with_values(first, covariates)
         mean, variance = self._difference(first, second)
         if noisy:
             who = self._judge_codes(judge, len(first))
             return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
+
+    def _at_date(self, rows: FloatArray, date: Any) -> FloatArray:
+        """Move numbered rows to another date."""
+        if date is None:
+            return rows
+        if self.drift_ is None:
+            raise InvalidInputError(
+                "`date` is for scores that change with time: fit with drift=True and dates, or "
+                "leave it out."
+            )
+        rows = rows.copy()
+        dates = np.broadcast_to(np.asarray(date), (len(rows),))
+        rows[:, -1 - len(self.effect_names_)] = as_days(dates, len(rows))
+        return rows
 
     def _judge_codes(self, judge: Any, n_pairs: int) -> IntArray:
         """Return who answers, counted from 1; 0 for any judge."""
@@ -672,6 +705,8 @@ class ProcessRanker(Ranker, ABC):
         pair_weight: ArrayLike | None = None,
         judge: Any = None,
         tied_judge: Any = None,
+        date: Any = None,
+        tied_date: Any = None,
     ) -> Self:
         """Add answers about the items of `fit`, with the parameters learnt there.
 
@@ -681,7 +716,7 @@ class ProcessRanker(Ranker, ABC):
 
         Parameters
         ----------
-        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
             As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
             the answers. Judges that `fit` did not know count as usual ones. Covariates are those
             of `fit`; where none are given they are 0, and the first of named comparisons was shown
@@ -691,6 +726,7 @@ class ProcessRanker(Ranker, ABC):
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
         options |= {"judge": judge, "tied_judge": tied_judge}
+        options |= {"date": date, "tied_date": tied_date}
         new = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
             return self._admit_ties(new)
@@ -723,17 +759,20 @@ class ProcessRanker(Ranker, ABC):
         pair_weight: ArrayLike | None = None,
         judge: Any = None,
         tied_judge: Any = None,
+        date: Any = None,
+        tied_date: Any = None,
     ) -> Self:
         """Take answers back, with the parameters learnt in `fit`: the opposite of `update`.
 
         Parameters
         ----------
-        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
             As in `update`; each must have been recorded at least that often.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
         options |= {"judge": judge, "tied_judge": tied_judge}
+        options |= {"date": date, "tied_date": tied_date}
         old = self._new_answers(pairs, tied=tied, pair_weight=pair_weight, **options)
         left, kept = self._recorded.without(old)
         known = self.posterior_ if self._live is None else self._live
@@ -747,17 +786,20 @@ class ProcessRanker(Ranker, ABC):
         named = named or isinstance(pairs, ComparisonTable)
         if named:
             names = self._labels(None, len(self.X_train_))
-            table = with_judges(read_comparisons(pairs, names=names), options.pop("judge"))
+            table = read_comparisons(pairs, names=names)
+            table = with_context(table, options.pop("judge"), options.pop("date"))
             context = AnswerContext.of_table(table).coded_as(self.judge_names_)
             in_order = "first" in self.effect_names_
             given = NamedAnswers.of(names, first=in_order, pairs=table, **options)
-            if given.covariates is not None:
+            if given.covariates is not None or self.drift_ is not None:
                 return self._shown_answers(given, context)
             pairs, options = given.arguments["pairs"], {**given.arguments}
             options.pop("pairs")
         else:
-            who = options.pop("judge"), options.pop("tied_judge")
-            context = answer_context(pairs, options["tied"], *who).coded_as(self.judge_names_)
+            beside = [options.pop(name) for name in ("judge", "tied_judge", "date", "tied_date")]
+            context = answer_context(pairs, options["tied"], *beside).coded_as(self.judge_names_)
+            if self.drift_ is not None:
+                return self._shown_answers(NamedAnswers(None, {"pairs": pairs, **options}), context)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
         items = self._known_items()
@@ -768,12 +810,16 @@ class ProcessRanker(Ranker, ABC):
 
     def _shown_answers(self, given: NamedAnswers, context: AnswerContext) -> Comparisons:
         """Return answers with covariates, whose items may be shown in new ways."""
-        assert given.covariates is not None
-        if given.covariates.names != self.effect_names_:
+        found = given.covariates
+        if found is not None and found.names != self.effect_names_:
             raise InvalidInputError(
                 f"Covariates must be those of `fit`, {list(self.effect_names_)}: got "
-                f"{list(given.covariates.names)}."
+                f"{list(found.names)}."
             )
+        if found is None and self.effect_names_:
+            rows = [np.shape(given.arguments[name] or ()) for name in ("pairs", "tied")]
+            none = [np.zeros((shape[0], len(self.effect_names_))) for shape in rows]
+            given = replace(given, covariates=AnswerCovariates(self.effect_names_, *none))
         arguments = {key: given.arguments[key] for key in ("pairs", "pair_margin", "pair_weight")}
         refuse_unread(None, arguments["pair_margin"], arguments["pairs"], self.likelihood)
         data = TrainingData.of(len(self.X_train_), **arguments)
@@ -832,6 +878,8 @@ class ProcessRanker(Ranker, ABC):
     def _covariance(self) -> ParametricKernel:
         """The kernel of rows that `_numbered` returned."""
         kernel = self.kernel_ if self.copies_ is None else CopiesApart(self.kernel_)
+        if self.drift_ is not None:
+            kernel = WithDrift(kernel, *self.drift_)
         return WithEffects(kernel, self.effect_deviations_) if self.effect_names_ else kernel
 
     @property
@@ -848,8 +896,10 @@ class ProcessRanker(Ranker, ABC):
         nobody knows which one is meant, and it is a new item with the same features.
         """
         none = np.zeros((len(X), len(self.effect_names_)))
+        if self.drift_ is not None:
+            none = np.column_stack([np.full(len(X), self.last_date_), none])
         if self.copies_ is None:
-            return np.column_stack([X, none]) if self.effect_names_ else X
+            return np.column_stack([X, none]) if none.shape[1] else X
         n_items = len(self.X_train_)
         first = first_equal(np.concatenate([self.X_train_, X]))
         known = np.bincount(first[:n_items], minlength=len(first))
@@ -866,6 +916,8 @@ class ProcessRanker(Ranker, ABC):
         columns = [self.X_train_[items]]
         if self.copies_ is not None:
             columns.append(self.copies_[items, None].astype(np.float64))
+        if self.shown_ is not None and self.shown_.date is not None:
+            columns.append(self.shown_.date[positions, None])
         if self.shown_ is not None:
             columns.append(self.shown_.values[positions])
         return np.hstack(columns) if len(columns) > 1 else columns[0]
@@ -873,7 +925,7 @@ class ProcessRanker(Ranker, ABC):
     def _inference(self, comparisons: Comparisons) -> Inference:
         rows = self._training_rows(comparisons.items)
         basis = None if self.basis_ is None else self._numbered(self.basis_)
-        if self.shown_ is not None:
+        if self.effect_names_:
             basis = self._basis_with_effects(comparisons, basis)
         return Inference(rows, comparisons, basis, self.method, as_device(self.device))
 
@@ -882,10 +934,11 @@ class ProcessRanker(Ranker, ABC):
 
         With all items this is exact, and the cost linear in the number of ways.
         """
-        assert self.shown_ is not None
-        if basis is None:
-            basis = self._training_rows(np.unique(self.shown_.item[comparisons.items]))
         n_effects = len(self.effect_names_)
+        if basis is None:
+            rows = self._training_rows(comparisons.items)
+            rows[:, -n_effects:] = 0.0
+            basis = rows[np.unique(first_equal(rows))]
         shown = np.tile(basis[:1], (n_effects, 1))
         shown[:, -n_effects:] = np.eye(n_effects)
         return np.vstack([basis, shown])
