@@ -49,6 +49,7 @@ EXPERIMENTS = {
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
+    "time_ordered": "Football through time, season by season",
 }
 QUICK: dict[str, dict[str, object]] = {
     "small_sample_auc": {"N_SAMPLES": 2},
@@ -94,6 +95,7 @@ QUICK: dict[str, dict[str, object]] = {
         "MOST_ASKED": 20,
     },
     "arena": {"N_WORLDS": 2, "N_COVERED": 2},
+    "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }
 """Small sizes: constants of the modules and their values under ``--quick``."""
 
