@@ -35,6 +35,9 @@ STORED = 1 << 23
 VECTOR = 8
 """Grids are filled up to a multiple of this, the doubles of a vector register."""
 
+TURNED = 1 << 10
+"""Rows that are multiplied with eigenvectors at a time, so that no second copy of all is made."""
+
 CHUNK_BYTES = 1 << 24
 """Memory for the Gram matrices of one chunk of folds."""
 
@@ -362,9 +365,16 @@ def _turn(
     that an offset costs no digits of H.
     """
     first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
-    turned_rows = (Z - Z[first][of_item]) @ vectors
-    turned = problem.root.to_coordinates(turned_rows)[problem.order]
-    turned_rows += (Z[first] @ vectors)[of_item]
+    turned_rows = np.empty((len(Z), vectors.shape[1]))
+    blocks = [slice(start, start + TURNED) for start in range(0, len(Z), TURNED)]
+    for rows in blocks:
+        np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned_rows[rows])
+    turned, order = problem.root.to_coordinates(turned_rows), problem.order
+    if not np.array_equal(order, np.arange(len(turned))):
+        turned = turned[order]
+    offset = Z[first] @ vectors
+    for rows in blocks:
+        turned_rows[rows] += offset[of_item[rows]]
     return turned_rows, turned
 
 
