@@ -19,7 +19,7 @@ def ranks_within_queries(X: FloatArray, queries: Queries) -> FloatArray:
     """Return the rank of each value in its query from 0 to 1; blanks stay blank."""
     ranks = np.empty(X.shape)
 
-    def rank(block: _Block, keys: FloatArray) -> None:
+    def rank(block: _SortedTogether, keys: FloatArray) -> None:
         place = np.argsort(keys, axis=2)
         write_ranks(keys, place, queries.order, queries.starts, block.queries, block.feature, ranks)
 
@@ -34,7 +34,7 @@ def quantiles_within_queries(
     found = np.empty((len(shares), queries.n_queries, X.shape[1]))
     wanted = np.array(shares)
 
-    def read(block: _Block, keys: FloatArray) -> None:
+    def read(block: _SortedTogether, keys: FloatArray) -> None:
         keys.sort(axis=2)
         find_quantiles(keys, wanted, block.queries, block.feature, found)
 
@@ -44,7 +44,7 @@ def quantiles_within_queries(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Block:
+class _SortedTogether:
     """Some features, from one on, of some queries of about the same size."""
 
     queries: IntArray
@@ -52,7 +52,7 @@ class _Block:
     shape: tuple[int, int, int]
 
 
-def _blocks(queries: Queries, n_features: int) -> Iterator[_Block]:
+def _blocks(queries: Queries, n_features: int) -> Iterator[_SortedTogether]:
     """Cut a table into blocks: several queries each, or some features of a large one."""
     by_size = np.argsort(queries.sizes, kind="stable")
     last = len(by_size)
@@ -62,11 +62,13 @@ def _blocks(queries: Queries, n_features: int) -> Iterator[_Block]:
         n_together = min(n_features, max(1, BLOCK // width))
         for j in range(0, n_features, n_together):
             shape = (min(n_together, n_features - j), last - first, width)
-            yield _Block(by_size[first:last], j, shape)
+            yield _SortedTogether(by_size[first:last], j, shape)
         last = first
 
 
-def _by_blocks(X: FloatArray, queries: Queries, use: Callable[[_Block, FloatArray], None]) -> None:
+def _by_blocks(
+    X: FloatArray, queries: Queries, use: Callable[[_SortedTogether, FloatArray], None]
+) -> None:
     """Call ``use`` with the values of every block, (features, queries, items); threads share them.
 
     Queries are padded with infinity to the size of the largest, and blanks are infinity too: both
