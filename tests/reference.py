@@ -715,3 +715,9 @@ def judged_answer(reliability, width, tied, flip_rate=0.0):
         (1.0 - flip_rate) * ndtr(reliability * s - width)
         + flip_rate * ndtr(-reliability * s - width)
     )
+
+
+def residual_weights(Z, L, r, f, alpha):
+    """Weights of Z for what scores f leave over of preferences (L, r), at the best factor of f."""
+    c = (f @ r) / (f @ L @ f)
+    return np.linalg.solve(Z.T @ L @ Z + alpha * np.eye(Z.shape[1]), Z.T @ (r - c * (L @ f))) / c

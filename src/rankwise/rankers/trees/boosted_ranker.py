@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Self, final
@@ -24,6 +24,7 @@ from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
+from rankwise.rankers.trees.residual import ResidualPreferences, ResidualRLS
 from rankwise.selection.holdouts import (
     Folds,
     ValidationData,
@@ -96,6 +97,10 @@ class BoostedRanker(Ranker):
     measure : Measure or str, optional
         What decides; the share of pairs in the right order when left out. Its cut-off also tells
         lambdarank how far down a ranking counts.
+    on_top : kernel or str, optional
+        A kernel, or "linear": adds RankRLS in closed form, learned from what the held-out scores of
+        the trees leave over of the preferences, on features of mean 0 and variance 1. Its alpha is
+        chosen by the same folds, among them none of it.
     progress : bool or function
         Whether to show the trees; or what to call with a `Step` after each, which stops by True.
     random_state : int, RandomState or None
@@ -113,6 +118,9 @@ class BoostedRanker(Ranker):
         The best of these; NaN without early stopping.
     held_out_scores_ : (n_items,) or None
         The score of every item by trees that did not see its query.
+    residual_ : ResidualRLS or None
+        What is added to the trees, by `on_top`; ``residual_.alpha`` is infinite where it would not
+        help.
     ending_ : Ending
         Why growing ended.
     feature_importances_ : (n_features,)
@@ -156,6 +164,7 @@ class BoostedRanker(Ranker):
         cv: Any = 3,
         n_iter_no_change: int = 50,
         measure: Measure | str | None = None,
+        on_top: Any = None,
         progress: bool | StepCallback = False,
         random_state: Any = None,
     ) -> None:
@@ -174,6 +183,7 @@ class BoostedRanker(Ranker):
         self.cv = cv
         self.n_iter_no_change = n_iter_no_change
         self.measure = measure
+        self.on_top = on_top
         self.progress = progress
         self.random_state = random_state
 
@@ -222,7 +232,26 @@ class BoostedRanker(Ranker):
         with steps_shown(self.progress, "BoostedRanker", total=self.n_trees) as on_step:
             found = self._grow(problem, validation, on_step)
         self._keep_trees(found, problem)
+        self.residual_ = None if self.on_top is None else self._fit_residual(found, problem)
         return self
+
+    def _fit_residual(self, found: _Chosen, problem: TreeProblem) -> ResidualRLS:
+        """Learn from what the held-out scores of the trees leave over."""
+        if found.scores is None or np.isnan(found.scores).any():
+            raise InvalidInputError(
+                "`on_top` must have held-out scores of the trees: got none. Give `y`, keep "
+                "early_stopping=True, and leave out X_val."
+            )
+        return ResidualRLS.fit(
+            problem.X,
+            problem.data,
+            found.scores,
+            found.parts,
+            self.on_top,
+            as_measure(self.measure),
+            ResidualPreferences(self.cost, self.ties, self.query_weight),
+            generator(self.random_state),
+        )
 
     def _growth(self) -> dict[str, Any]:
         """Check the parameters of the trees, and return them in LightGBM's words."""
@@ -280,7 +309,8 @@ class BoostedRanker(Ranker):
         for part, fold in zip(parts, folds, strict=False):
             scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
         grown = grow(everything, problem.data, n_trees, None)
-        return _Chosen(grown, n_trees, path, scores if problem.data.is_scored else None)
+        known = scores if problem.data.is_scored else None
+        return _Chosen(grown, n_trees, path, known, [part.out for part in parts])
 
     def _keep_trees(self, found: _Chosen, problem: TreeProblem) -> None:
         """Store the text of the model and what was held out."""
@@ -343,7 +373,9 @@ class BoostedRanker(Ranker):
 
     def _scores(self, X: Matrix) -> FloatArray:
         booster = _booster_of(self.model_.tobytes())
-        return _scores_of(booster, X)
+        scores = _scores_of(booster, X)
+        residual = vars(self).get("residual_")  # older files have none
+        return scores if residual is None else scores + residual.scores(X)
 
 
 def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArray:
@@ -431,6 +463,7 @@ class _Chosen:
     n_trees: int
     path: SelectionPath | None
     scores: FloatArray | None
+    parts: Sequence[IntArray] = ()
 
 
 @final
