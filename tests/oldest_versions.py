@@ -8,6 +8,9 @@ PROJECT = pathlib.Path(__file__).parents[1] / "pyproject.toml"
 EXTRAS = ("tables", "frames", "plot", "ask", "report", "serve", "trees")
 """The extras that are pinned; those of the tests alone are as new as they come."""
 
+COMPANIONS = ("click<8.2", "httpx", "pyparsing<3.3", "pytest<9")
+"""What old versions of typer, starlette, matplotlib and scikit-learn take without warnings."""
+
 
 def oldest_requirements(text: str) -> list[str]:
     """Return ``name==version`` for each lower bound of the dependencies and the pinned extras."""
@@ -28,4 +31,4 @@ def _as_numbers(version: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    print("\n".join(oldest_requirements(PROJECT.read_text())))  # noqa: T201
+    print("\n".join([*oldest_requirements(PROJECT.read_text()), *COMPANIONS]))  # noqa: T201

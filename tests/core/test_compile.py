@@ -79,7 +79,9 @@ def test_predicting_needs_no_compiled_code(kernel, sparse, tmp_path):
 
 def run_kernels(folder, code, **environment):
     """Run code in a process that may write nowhere but where it is told."""
-    (folder / "kernels.py").write_text(KERNELS)
+    kernels = folder / "kernels.py"
+    if not kernels.exists():  # old numba compiles anew after each change of the time of a file
+        kernels.write_text(KERNELS)
     source = f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"
     clean = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     return subprocess.run(
