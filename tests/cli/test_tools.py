@@ -57,6 +57,14 @@ def test_an_explanation_names_the_features(run, folder, model):
     assert "stars" in result.output
 
 
+@pytest.mark.parametrize("option", ["--item", "--above"])
+def test_a_row_that_is_not_there_is_named_by_its_option(run, folder, model, option):
+    result = run("explain", model, "test.csv", option, 99_999, "--qid", "city")
+    assert result.exit_code == 2
+    last = len(folder.test.y) - 1
+    assert f"{option} must be a row of test.csv, 0 to {last}: got 99999" in result.stderr
+
+
 def test_a_report_is_written(run, folder, model):
     pytest.importorskip("jinja2")
     result = run("report", model, "test.csv", "-o", "page.html", "--y", "rating", "--qid", "city")
