@@ -10,15 +10,15 @@ ONE, TWO = np.uint64(1), np.uint64(2)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray) -> None:
+def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray, p: FloatArray) -> None:
     """Reduce a small symmetric matrix to tridiagonal form in place, A = Q T Q'.
 
     The lower triangle is read and written. The diagonal of A becomes that of T and its first
     subdiagonal T's neighbour; row i of V and tau[i] hold the Householder reflection of step i.
+    ``p`` is room for a vector.
     """
     n = np.uint64(A.shape[0])
-    p = np.empty(n)
-    for i in range(max(n, TWO) - TWO):
+    for i in range(n - ONE):
         tail = 0.0
         for j in range(i + TWO, n):
             V[i, j] = A[j, i]
@@ -72,121 +72,63 @@ def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: F
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve_tridiagonal(
-    A: FloatArray, y: FloatArray, alphas: FloatArray, X: FloatArray, worst: FloatArray
+def shifted_solutions(
+    A: FloatArray,
+    V: FloatArray,
+    tau: FloatArray,
+    y: FloatArray,
+    alphas: FloatArray,
+    pivot: FloatArray,
+    room: FloatArray,
+    X: FloatArray,
+    worst: FloatArray,
 ) -> None:
-    """Solve (T + alpha I) x = y for every alpha; all loops run over the alphas innermost."""
+    """Solve (Q T Q' + alpha I) x = y for every alpha into the columns of X.
+
+    All loops run over the alphas innermost. Sets ``worst`` to the smallest pivot for each alpha,
+    as a share of the largest diagonal entry: rounding errors grow by its inverse.
+
+    Parameters
+    ----------
+    A, V, tau
+        From ``tridiagonalise``.
+    y : (n, 1)
+        Overwritten.
+    alphas, worst : (n_alphas,)
+    pivot, room : (n, n_alphas) and (n_alphas,) or longer
+        To work in.
+    X : (n, n_alphas)
+    """
     n, n_alphas = np.uint64(X.shape[0]), np.uint64(X.shape[1])
-    pivot = np.empty((n, n_alphas))
+    for i in range(n - ONE):
+        if tau[i] != 0.0:
+            _reflect(y, V, tau, i, room)
+    largest = abs(A[0, 0])
     for a in range(n_alphas):
         pivot[0, a] = A[0, 0] + alphas[a]
         worst[a] = pivot[0, a]
         X[0, a] = y[0, 0]
     for i in range(ONE, n):
         e, d, yi = A[i, i - ONE], A[i, i], y[i, 0]
+        if abs(d) > largest:
+            largest = abs(d)
         for a in range(n_alphas):
             ratio = e / pivot[i - ONE, a]
             pivot[i, a] = d + alphas[a] - ratio * e
             X[i, a] = yi - ratio * X[i - ONE, a]
-            worst[a] = min(worst[a], pivot[i, a])
+            worst[a] = worst[a] if worst[a] < pivot[i, a] else pivot[i, a]
     for a in range(n_alphas):
         X[n - ONE, a] /= pivot[n - ONE, a]
+        worst[a] /= largest + alphas[a]
     for back in range(ONE, n):
         p = n - ONE - back
         e = A[p + ONE, p]
         for a in range(n_alphas):
             X[p, a] = (X[p, a] - e * X[p + ONE, a]) / pivot[p, a]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def shifted_solutions(
-    A: FloatArray,
-    V: FloatArray,
-    tau: FloatArray,
-    b: FloatArray,
-    alphas: FloatArray,
-    X: FloatArray,
-    worst: FloatArray,
-) -> None:
-    """Solve (Q T Q' + alpha I) x = b for every alpha into the columns of X.
-
-    Sets ``worst`` to the smallest pivot for each alpha, as a share of the largest diagonal entry:
-    rounding errors grow by its inverse.
-    """
-    n = np.uint64(len(b))
-    steps = max(n, TWO) - TWO
-    dot = np.empty(len(alphas))
-    y = b.copy().reshape(len(b), 1)
-    for i in range(steps):
+    for back in range(ONE, n):
+        i = n - ONE - back
         if tau[i] != 0.0:
-            _reflect(y, V, tau, i, dot)
-    _solve_tridiagonal(A, y, alphas, X, worst)
-    largest = 0.0
-    for i in range(n):
-        largest = max(largest, abs(A[i, i]))
-    for a in range(len(alphas)):
-        worst[a] /= largest + alphas[a]
-    for back in range(steps):
-        p = steps - ONE - back
-        if tau[p] != 0.0:
-            _reflect(X, V, tau, p, dot)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def refit_chunk(
-    H: FloatArray,
-    C: FloatArray,
-    starts: IntArray,
-    outside: FloatArray,
-    outside_rhs: FloatArray,
-    Z: FloatArray,
-    item_starts: IntArray,
-    alphas: FloatArray,
-    out: FloatArray,
-    pivot: FloatArray,
-) -> None:
-    """Refit without each fold of a chunk, without ever subtracting a Gram matrix.
-
-    What remains without fold q is the sum of the folds before it (a running prefix), those behind
-    it (stored suffix sums) and the folds outside the chunk.
-    """
-    n_folds, n, n_outputs, n_alphas = len(starts) - 1, H.shape[1], C.shape[1], len(alphas)
-    G, behind = np.empty((n_folds, n, n)), np.empty((n_folds + 1, n, n))
-    h, behind_rhs = np.empty((n_folds, n, n_outputs)), np.empty((n_folds + 1, n, n_outputs))
-    before, before_rhs = np.zeros((n, n)), np.zeros((n, n_outputs))
-    _add(before, outside, behind[n_folds])
-    _add(before_rhs, outside_rhs, behind_rhs[n_folds])
-    for q in range(n_folds - 1, -1, -1):
-        Hq = H[starts[q] : starts[q + 1]]
-        np.dot(Hq.T, Hq, G[q])
-        np.dot(Hq.T, C[starts[q] : starts[q + 1]], h[q])
-        _add(behind[q + 1], G[q], behind[q])
-        _add(behind_rhs[q + 1], h[q], behind_rhs[q])
-    rest, rest_rhs, b = np.empty((n, n)), np.empty((n, n_outputs)), np.empty(n)
-    V, tau, W = np.zeros((n, n)), np.zeros(n), np.empty((n, n_alphas))
-    for q in range(n_folds):
-        _add(before, behind[q + 1], rest)
-        _add(before_rhs, behind_rhs[q + 1], rest_rhs)
-        tridiagonalise(rest, V, tau)
-        first, last = item_starts[q], item_starts[q + 1]
-        for k in range(n_outputs):
-            for i in range(n):
-                b[i] = rest_rhs[i, k]
-            shifted_solutions(rest, V, tau, b, alphas, W, pivot[q])
-            scores = np.dot(Z[first:last], W)
-            for i in range(last - first):
-                for a in range(n_alphas):
-                    out[k, a, first + i] = scores[i, a]
-        _add(before, G[q], before)
-        _add(before_rhs, h[q], before_rhs)
-
-
-@njit(cache=True, nogil=True)
-def _add(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """Add two matrices: a loop compiles in a tenth of the time of an expression of arrays."""
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            out[i, j] = A[i, j] + B[i, j]
+            _reflect(X, V, tau, i, room)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

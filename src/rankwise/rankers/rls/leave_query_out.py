@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
@@ -16,7 +18,12 @@ from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import refit_chunk, solve_each, weighted_blocks
+from rankwise.rankers.rls._kernels import (
+    shifted_solutions,
+    solve_each,
+    tridiagonalise,
+    weighted_blocks,
+)
 from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal
 from rankwise.solve.spectra import Spectrum, Tridiagonal, solve_once
@@ -242,7 +249,7 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
     def refit(number: int) -> None:
         c = chunks[number]
         items = slice(item_starts[c.start], item_starts[c.stop])
-        refit_chunk(
+        _refit_chunk(
             _columns(problem.rows(bounds[number]), varied),
             C[bounds[number]],
             starts[c.start : c.stop + 1] - starts[c.start],
@@ -260,6 +267,68 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
     scores = out[:, : len(alphas)].transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
     return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
+
+
+def _refit_chunk(
+    H: FloatArray,
+    C: FloatArray,
+    starts: IntArray,
+    outside: FloatArray,
+    outside_rhs: FloatArray,
+    Z: FloatArray,
+    item_starts: IntArray,
+    alphas: FloatArray,
+    out: FloatArray,
+    pivot: FloatArray,
+) -> None:
+    """Refit without each fold of a chunk, without ever subtracting a Gram matrix.
+
+    What remains without fold q is the sum of the folds before it, those behind it and the folds
+    outside the chunk.
+    """
+    n_folds, n, n_outputs, n_alphas = len(starts) - 1, H.shape[1], C.shape[1], len(alphas)
+    rows = [slice(a, b) for a, b in pairwise(starts.tolist())]
+    G, h = np.empty((n_folds, n, n)), np.empty((n_folds, n, n_outputs))
+    for q in range(n_folds):
+        _product(H[rows[q]].T, H[rows[q]], G[q])
+        _product(H[rows[q]].T, C[rows[q]], h[q])
+    rest, rest_rhs = _sums_of_others(G, outside), _sums_of_others(h, outside_rhs)
+    V, tau, y = np.empty((n, n)), np.zeros(n), np.empty((n, 1))
+    room, pivots = np.empty(max(n, n_alphas)), np.empty((n, n_alphas))
+    W = np.empty((n, n_alphas))
+    for q, (first, last) in enumerate(pairwise(item_starts.tolist())):
+        tridiagonalise(rest[q], V, tau, room)
+        scores = np.empty((last - first, n_alphas))
+        for k in range(n_outputs):
+            y[:, 0] = rest_rhs[q, :, k]
+            shifted_solutions(rest[q], V, tau, y, alphas, pivots, room, W, pivot[q])
+            _product(Z[first:last], W, scores)
+            out[k, :, first:last] = scores.T
+
+
+def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+    """Fill ``out`` with A B; A lies row by row or column by column, the others row by row."""
+    is_transposed = not A.flags.c_contiguous
+    dgemm(
+        1.0,
+        B.T,
+        A if is_transposed else A.T,
+        c=out.T,
+        trans_b=is_transposed,
+        overwrite_c=True,
+    )
+
+
+def _sums_of_others(parts: FloatArray, outside: FloatArray) -> FloatArray:
+    """Return for each part the sum of all others; the parts become their running sums."""
+    sums = np.empty_like(parts)
+    sums[-1] = outside
+    for q in range(len(parts) - 2, -1, -1):
+        np.add(sums[q + 1], parts[q + 1], out=sums[q])
+    for q in range(1, len(parts)):
+        np.add(parts[q - 1], parts[q], out=parts[q])
+        np.add(parts[q - 1], sums[q], out=sums[q])
+    return sums
 
 
 def _all_zero(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
