@@ -2,7 +2,8 @@
 
 Every job runs in a process of its own with an empty folder for compiled code, and then again in a
 second process, which reads what the first one compiled. CPU seconds count everything: starting
-Python, importing, compiling, fitting a few rows. ``python -m benchmarks.first_fits NAME`` lists
+Python, importing, compiling, fitting a few rows. Loading a model and predicting with it is also
+timed as a user without a home. ``python -m benchmarks.first_fits NAME`` lists
 the kernels that a job compiles, the slowest first.
 """
 
@@ -64,6 +65,22 @@ with tempfile.TemporaryDirectory() as folder:
     "SearchRanker": "rankwise.SearchRanker().fit(X, y, qid=qid)",
 }
 
+MODELS = {
+    "LinearRankRLS": "rankwise.LinearRankRLS().fit(X, y, qid=qid)",
+    "RankRLS, gaussian": "rankwise.RankRLS(kernel='gaussian').fit(X, y, qid=qid)",
+}
+"""Models that are loaded by a user without a home."""
+
+COLD_LIMIT = 2.0
+"""CPU seconds that loading a model and predicting with it may take."""
+
+PREDICTED = """
+import sys
+import numpy as np
+import rankwise
+assert np.isfinite(rankwise.load(sys.argv[1]).predict(np.ones((2, 4)))).all()
+"""
+
 LISTED = """
 import atexit, json, sys, time
 from numba.core import event
@@ -87,18 +104,39 @@ atexit.register(lambda: sys.stderr.write(json.dumps(times.found)))
 """
 
 
-def cpu_seconds(code: str, folder: str) -> tuple[float, str]:
-    """Return the CPU seconds of a process that runs code, and what it writes to standard error."""
+def cpu_seconds(
+    code: str, folder: str | None, *arguments: str, user: str | None = None
+) -> tuple[float, str]:
+    """Return the CPU seconds of a process that runs code, and what it writes to standard error.
+
+    Without a folder for compiled code it has no home either.
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"HOME": "/nowhere"} if folder is None else {"NUMBA_CACHE_DIR": folder}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=dict(os.environ, NUMBA_CACHE_DIR=folder),
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
         check=True,
         stderr=subprocess.PIPE,
         text=True,
+        user=user,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stderr
+
+
+def cold_start(code: str) -> tuple[float, str]:
+    """Return the CPU seconds to load what code fits and to predict without a home, and as whom."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = os.path.join(folder, "model")
+        cpu_seconds(PROBLEM + f"{code}.save({path!r})", folder)
+        os.chmod(path, 0o644)
+        try:
+            return cpu_seconds(PREDICTED, None, path, user="nobody")[0], "nobody"
+        except PermissionError:  # only root may run as another user, who must reach this Python
+            return cpu_seconds(PREDICTED, None, path)[0], "this user"
 
 
 def first_and_later(code: str) -> tuple[float, float]:
@@ -123,6 +161,20 @@ def table() -> list[Row]:
         first, later = first_and_later(code)
         bar = f"first below {LIMIT:g} CPU s"
         rows.append(Row(job, "a later process", bar, first, later, first / later))
+    imports, _ = cpu_seconds("import numpy, scipy.linalg, scipy.sparse, sklearn.base", None)
+    for name, code in MODELS.items():
+        seconds, user = cold_start(code)
+        bar = f"below {COLD_LIMIT:g} CPU s, as {user} without a home"
+        rows.append(
+            Row(
+                f"load {name} and predict",
+                "import scikit-learn",
+                bar,
+                seconds,
+                imports,
+                seconds / imports,
+            )
+        )
     return rows
 
 
