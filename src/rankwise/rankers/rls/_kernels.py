@@ -126,9 +126,9 @@ def shifted_solutions(
         for a in range(n_alphas):
             X[p, a] = (X[p, a] - e * X[p + ONE, a]) / pivot[p, a]
     for back in range(ONE, n):
-        i = n - ONE - back
-        if tau[i] != 0.0:
-            _reflect(X, V, tau, i, room)
+        p = n - ONE - back
+        if tau[p] != 0.0:
+            _reflect(X, V, tau, p, room)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
