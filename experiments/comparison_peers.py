@@ -265,7 +265,9 @@ def section() -> str:
             ahead(with_features, scores, "`PreferenceGP()`"),
             f"By names alone: {N_WORLDS} worlds of {N_NAMES} items, {N_ANSWERS} answers by the "
             f"model of Bradley and Terry, {N_TEST:,} further ones to predict. Coverage is the "
-            f"share of true ranks inside of {LEVEL:.0%} intervals, where a method has any.",
+            f"share of true ranks inside of {LEVEL:.0%} intervals, where a method has any. evalica "
+            "does not regularise: where an item wins all its comparisons, the maximum it looks "
+            "for does not exist.",
             markdown_table(
                 ["method", *scores, "coverage", "CPU s"], lines(worlds, (4, 4, 4, 3, 3))
             ),
