@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -18,7 +19,7 @@ from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows,
 from rankwise.core.checks import check_choice, check_count, check_pairs
 from rankwise.core.comparisons.comparison_table import ComparisonTable, as_days
 from rankwise.core.devices import as_device
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import (
     CopiesApart,
@@ -627,7 +628,10 @@ class ProcessRanker(Ranker, ABC):
         return goal_certainty(self._mean(rows), np.concatenate(draws), goal, k)
 
     def _with_amplitudes(self) -> tuple[list[Self], FloatArray]:
-        """Return the process with several amplitudes, and their probabilities."""
+        """Return the process with several amplitudes, and their probabilities.
+
+        Amplitudes under which the sites do not settle are left out.
+        """
         kernel, members = self.kernel_, []
         is_amplitude = np.array([name.endswith("amplitude") for name in kernel.names])
         if not is_amplitude.any():
@@ -640,8 +644,12 @@ class ProcessRanker(Ranker, ABC):
         evidence = []
         for factor in AMPLITUDE_FACTORS:
             theta = kernel.theta + np.log(factor) * is_amplitude
-            members.append(self._with_theta(theta))
-            evidence.append(members[-1].log_marginal_likelihood_ + prior.log_density(theta))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                member = self if factor == 1.0 else self._with_theta(theta)
+            if factor == 1.0 or member.posterior_.converged:
+                members.append(member)
+                evidence.append(member.log_marginal_likelihood_ + prior.log_density(theta))
         return members, softmax(np.array(evidence))
 
     @property
