@@ -625,3 +625,22 @@ def test_bad_comparisons_and_validation_data_are_refused(options, given, message
     pairs = [[same[0], same[1]], [same[1], same[2]], [same[2], same[0]]]
     with pytest.raises(InvalidInputError, match=message):
         RankRLSCV(ALPHAS, **options).fit(P.X, pairs=pairs, **given)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("query_weight", ["items", "pairs"])
+def test_what_left_out_the_pairs_gives_the_fit_to_all_items(monkeypatch, query_weight, weighted):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(25, 4)), rng.normal(size=(25, 2))
+    known = query_weight == "items"
+    weight = rng.uniform(0.5, 2.0, 25) if weighted and known else None
+    options = {"kernel": Gaussian(0.3), "query_weight": query_weight}
+    fits = []
+    refit = hold_outs.SettingProblem.weights
+    monkeypatch.setattr(
+        hold_outs.SettingProblem, "weights", lambda *given: fits.append(1) or refit(*given)
+    )
+    found = RankRLSCV([0.1, 1.0, 10.0], cv="leave_pair_out", **options).fit(X, Y, None, weight)
+    alone = RankRLS(found.alpha_, **options).fit(X, Y, None, weight)
+    np.testing.assert_allclose(found.dual_coef_, alone.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert bool(fits) is not known  # nothing is factorised twice

@@ -1,7 +1,7 @@
 """Pairs left out of a complete graph: one inverse per alpha serves all pairs of items."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeAlias, final
 
 import numpy as np
@@ -65,6 +65,11 @@ def leave_out_of_complete(
     mus : (n_alphas,)
         What multiplies the squared norm when the cost is the weighted scatter itself.
 
+    Returns
+    -------
+    held_out : PairsHeldOut
+        With a kernel also the weights of a fit to all items with these mus.
+
     Notes
     -----
     [PTA09] Sect. 3.4: the problem (34) with the graph (35), solved by (36). One 2 x 2 solve per
@@ -72,16 +77,18 @@ def leave_out_of_complete(
     """
     tie, decisive = TIE * np.abs(Y).max(axis=0), decisive_items(Y)
     inverse = _inverse_of(space, rows, weight)
-    parts = []
+    parts, solutions = [], []
     for mu in mus:
         B, error = inverse(float(mu))
         A = dsymm(1.0, B.T, Y, lower=False)
+        solutions.append(A)
         if mu > inverse.largest:
             parts.append((*_count_directly(inverse, B, A, Y, decisive), error))
             continue
         right, total, worst = _count(B, A, Y, tie, decisive)  # [PTA09] (38)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
-    return _stack(parts)
+    held_out = _stack(parts)
+    return held_out if space.is_explicit else replace(held_out, weights=np.stack(solutions))
 
 
 def _stack(parts: list[tuple[FloatArray, FloatArray, float]]) -> PairsHeldOut:

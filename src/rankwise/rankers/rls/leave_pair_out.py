@@ -108,7 +108,9 @@ def _weighted(
         mus = alphas / complete_degree(query_weight, weight)
         if device is not None:
             return leave_out_of_complete_on(device, kernel_on(device, space, rows), Y, weight, mus)
-        return leave_out_of_complete(space, rows, Y, weight, mus)
+        found = leave_out_of_complete(space, rows, Y, weight, mus)
+        depends = query_weight != "items"  # on the number of items: a fit to all has other mus
+        return replace(found, weights=None) if depends else found
     if cost != "relative" and ties == "drop" and equal and not untied:
         w = float(weight[0])
         parts = [leave_out_of_grades(space, rows, y, w, alphas, cost, query_weight) for y in Y.T]
