@@ -38,6 +38,9 @@ KERNEL_DORM_CS = (0.01, 0.3)
 N_TREES, STAGE, PATIENCE = 200, 10, 2
 """Trees at most, trees between two looks, and looks without a rise before growing ends."""
 
+FEATURE_SHARE, FEATURES_OF_TREE = 0.3, 40
+"""What a tree is grown from: a share of the features, and about so many of them at most."""
+
 MANY_ITEMS = 50_000
 """From so many items on, trees have more leaves."""
 
@@ -330,12 +333,13 @@ def _trees(loss: Any) -> Search:
 
     def search(trial: Trial) -> list[SettingsPath]:
         leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
+        share = min(FEATURE_SHARE, FEATURES_OF_TREE / trial.features("raw_ranked").shape[1])
         ranker = BoostedRanker(
             loss,
             n_trees=N_TREES,
             learning_rate=0.1,
             max_leaf_nodes=leaves,
-            feature_share=0.3,
+            feature_share=share,
             max_bins=63,
             early_stopping=False,
             measure=trial.measure,
