@@ -322,3 +322,52 @@ def test_refusals_of_hold_outs():
         ConditionalRankRLSCV(new="users").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="`cv` must be a whole number above 0"):
         ConditionalRankRLSCV(cv=0.5).fit(U, V, Y)
+
+
+# Laws
+
+
+@pytest.mark.parametrize("y", [Y, SOME], ids=["full", "partial"])
+def test_the_order_of_objects_does_not_matter(y):
+    rows, columns = RNG.permutation(len(U)), RNG.permutation(len(V))
+    expected = ConditionalRankRLS(0.5, **KERNELS).fit(U, V, y).predict(NEW_U, NEW_V)
+    turned = ConditionalRankRLS(0.5, **KERNELS).fit(U[rows], V[columns], y[np.ix_(rows, columns)])
+    close(turned.predict(NEW_U, NEW_V), expected)
+
+
+@pytest.mark.parametrize("y", [Y, SOME], ids=["full", "partial"])
+def test_a_constant_of_a_condition_changes_nothing(y):
+    expected = ConditionalRankRLS(0.5, **KERNELS).fit(U, V, y)
+    moved = ConditionalRankRLS(0.5, **KERNELS).fit(U, V, y + np.arange(len(U))[:, None])
+    close(moved.dual_coef_, expected.dual_coef_)
+
+
+# On a device
+
+
+@pytest.mark.parametrize("relation", ["any", *SIGNS])
+@pytest.mark.parametrize("y", ["full", "partial", "comparisons"])
+def test_a_device_finds_the_same(relation, y):
+    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+    known = Y if relation == "any" else Q
+    if y == "partial":
+        known = np.where(np.random.default_rng(1).random(known.shape) < 0.6, known, np.nan)
+    given = {"comparisons": COMPARISONS} if y == "comparisons" else {"y": known}
+    options = {**KERNELS, "relation": relation, "solver": "auto" if y == "full" else EXACT}
+    items = V if relation == "any" else None
+    expected = ConditionalRankRLS(0.5, **options).fit(U, items, **given)
+    found = ConditionalRankRLS(0.5, device="cpu", **options).fit(U, items, **given)
+    close(found.dual_coef_, expected.dual_coef_)
+
+
+@pytest.mark.parametrize("relation", ["any", *SIGNS])
+@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+def test_hold_outs_on_a_device(relation, new):
+    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+    options = {**KERNELS, "relation": relation, "new": new, "cv": 3, "random_state": 0}
+    given = (U, V, Y) if relation == "any" else (U, None, Q)
+    expected = ConditionalRankRLSCV([0.1, 1.0, 10.0], **options).fit(*given)
+    found = ConditionalRankRLSCV([0.1, 1.0, 10.0], device="cpu", **options).fit(*given)
+    assert found.alpha_ == expected.alpha_
+    close(found.path_.values, expected.path_.values)
+    close(found.dual_coef_, expected.dual_coef_)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.solve.spectra import refuse_indefinite
 
 Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
@@ -23,17 +24,29 @@ EPS = float(np.finfo(float).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class KernelSpectrum:
-    """The eigenvalues and eigenvectors of a kernel matrix."""
+    """The eigenvalues and eigenvectors of a kernel matrix, the latter where they were found."""
 
     values: FloatArray
-    vectors: FloatArray
+    vectors: DeviceArray
+    device: Device | None = None
 
     @classmethod
-    def of(cls, K: FloatArray) -> Self:
-        """Decompose; refuse a matrix that is not positive semidefinite."""
-        values, vectors = eigh(K)
-        refuse_indefinite(values[0], values[-1])
-        return cls(np.maximum(values, 0.0), vectors)
+    def of(cls, K: FloatArray, device: Device | None = None) -> Self:
+        """Decompose, on a device if wanted; refuse a matrix that is not positive semidefinite."""
+        values, vectors = eigh(K) if device is None else device.eigh(device.array(K))
+        known = brought_here(values, device)
+        refuse_indefinite(known[0], known[-1])
+        return cls(np.maximum(known, 0.0), vectors, device)
+
+    def there(self, values: FloatArray) -> DeviceArray:
+        """Bring an array to where the eigenvectors are."""
+        return values if self.device is None else self.device.array(values)
+
+
+def brought_here(values: DeviceArray, device: Device | None) -> FloatArray:
+    """Return an array of a device, or one that is here already."""
+    here: FloatArray = values if device is None else device.host(values)
+    return here
 
 
 def centred(targets: FloatArray) -> FloatArray:
@@ -50,6 +63,10 @@ class PairSpectrum(ABC):
     @abstractmethod
     def weights(self, alpha: float) -> FloatArray:
         """Return the dual weights A, (n_conditions, n_items)."""
+
+    @abstractmethod
+    def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return ``left @ A @ right`` without bringing A here."""
 
     @abstractmethod
     def rounding(self, alpha: float) -> float:
@@ -74,34 +91,45 @@ class ProductSpectrum(PairSpectrum):
 
     rows: KernelSpectrum
     columns: KernelSpectrum
-    targets: FloatArray
+    targets: DeviceArray
 
     @classmethod
     def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
         """Build from the spectrum of K, the kernel of the items, and centred targets."""
-        columns = KernelSpectrum.of(centred(centred(G).T))
-        return cls(rows, columns, rows.vectors.T @ Y @ columns.vectors)
+        columns = KernelSpectrum.of(centred(centred(G).T), rows.device)
+        return cls(rows, columns, rows.vectors.T @ rows.there(Y) @ columns.vectors)
 
-    def _inverse(self, alpha: float) -> FloatArray:
-        return 1.0 / (np.outer(self.rows.values, self.columns.values) + alpha)
+    def _inverse(self, alpha: float) -> DeviceArray:
+        k, g = self.rows.there(self.rows.values), self.rows.there(self.columns.values)
+        return 1.0 / (k[:, None] * g + alpha)
 
-    def weights(self, alpha: float) -> FloatArray:
-        """Return the dual weights."""
+    def _weights(self, alpha: float) -> DeviceArray:
         inner = self.targets * self._inverse(alpha)
         return self.rows.vectors @ inner @ self.columns.vectors.T
 
-    def weights_without_row(self, alpha: float) -> FloatArray:
-        r"""Return for each condition the weights of the items, learned without this condition.
+    def weights(self, alpha: float) -> FloatArray:
+        """Return the dual weights."""
+        return brought_here(self._weights(alpha), self.rows.device)
 
-        Row i is :math:`K_{i,-i} A^{(-i)}`, so that its product with the kernel of items gives the
-        scores of condition i by a model that has not seen it: eq. pair-row-out. O(n q (n + q)).
+    def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return ``left @ A @ right``."""
+        there = self.rows.there
+        return brought_here(there(left) @ self._weights(alpha) @ there(right), self.rows.device)
+
+    def scores_without_row(self, alpha: float, right: FloatArray) -> FloatArray:
+        r"""Return for each condition the scores of items, learned without this condition.
+
+        Row i of P is :math:`K_{i,-i} A^{(-i)}`, so that its product with the kernel of items gives
+        the scores of condition i by a model that has not seen it: eq. pair-row-out.
+        O(n q (n + q)).
         """
-        U, k, inverse = self.rows.vectors, self.rows.values, self._inverse(alpha)
-        inner = self.targets * inverse
-        A = U @ inner
-        share = A / (np.square(U) @ inverse)  # what the condition itself adds
-        P = U @ (k[:, None] * inner) - (np.square(U) @ (k[:, None] * inverse)) * share
-        return P @ self.columns.vectors.T
+        U, inverse = self.rows.vectors, self._inverse(alpha)
+        k = self.rows.there(self.rows.values)[:, None]
+        squares, inner = U * U, self.targets * inverse
+        share = (U @ inner) / (squares @ inverse)  # what the condition itself adds
+        P = U @ (k * inner) - (squares @ (k * inverse)) * share
+        scores = P @ self.columns.vectors.T @ self.rows.there(right)
+        return brought_here(scores, self.rows.device)
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
@@ -135,12 +163,12 @@ class SwapSpectrum(PairSpectrum):
     sign: int
 
     @classmethod
-    def of(cls, K: FloatArray, Y: FloatArray, sign: int) -> Self:
+    def of(cls, K: FloatArray, Y: FloatArray, sign: int, device: Device | None = None) -> Self:
         """Build from the kernel of the objects and centred targets."""
-        objects = KernelSpectrum.of(K)
-        U = objects.vectors
-        targets = U.T @ Y @ U
-        ones = U.sum(axis=0) / np.sqrt(len(K))
+        found = KernelSpectrum.of(K, device)
+        targets = brought_here(found.vectors.T @ found.there(Y) @ found.vectors, device)
+        objects = KernelSpectrum(found.values, brought_here(found.vectors, device))
+        ones = objects.vectors.sum(axis=0) / np.sqrt(len(K))
         return cls(objects, (targets + sign * targets.T) / 2, ones, sign)
 
     def weights(self, alpha: float) -> FloatArray:
@@ -153,7 +181,12 @@ class SwapSpectrum(PairSpectrum):
         z = np.linalg.solve(equations, k * ((self.targets * inverse) @ pull))
         correction = np.outer(z, u) + s * np.outer(u, z)
         inner = (self.targets + 0.5 * correction) * inverse
-        return self.objects.vectors @ inner @ self.objects.vectors.T
+        found: FloatArray = self.objects.vectors @ inner @ self.objects.vectors.T
+        return found
+
+    def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return ``left @ A @ right``."""
+        return left @ self.weights(alpha) @ right
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
@@ -179,6 +212,8 @@ class FullRelation:
         Turns scores into centred targets of the differences.
     factor : function
         Gives what multiplies the loss of a row of so many items.
+    device : Device, optional
+        Where kernels are decomposed, and of any relation all products made.
     """
 
     K: FloatArray
@@ -187,15 +222,16 @@ class FullRelation:
     sign: int
     targets: Callable[[FloatArray], FloatArray]
     factor: Callable[[int], float]
+    device: Device | None = None
 
     def spectrum(self) -> PairSpectrum:
         """Return what answers every alpha."""
         if self.sign:
-            return SwapSpectrum.of(self.K, self.targets(self.Y), self.sign)
+            return SwapSpectrum.of(self.K, self.targets(self.Y), self.sign, self.device)
         return ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
 
     def _rows(self) -> KernelSpectrum:
-        return KernelSpectrum.of(self.K)
+        return KernelSpectrum.of(self.K, self.device)
 
     def hold_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         """Return the scores of every cell by a model that has not seen what is to be new.
@@ -219,7 +255,7 @@ class FullRelation:
     def _conditions_out(self, alphas: FloatArray) -> "PairsOut":
         spectrum = ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
         at = alphas / self.factor(self.Y.shape[1])
-        scores = np.stack([spectrum.weights_without_row(alpha) @ self.G for alpha in at])
+        scores = np.stack([spectrum.scores_without_row(alpha, self.G) for alpha in at])
         return PairsOut(scores, self._conditions(), _rounding([spectrum], at))
 
     def _items_out(self, fold: IntArray, alphas: FloatArray, *, both: bool) -> "PairsOut":
@@ -231,12 +267,12 @@ class FullRelation:
             spectrum = ProductSpectrum.of(rows, inner, self.targets(self.Y[:, kept]))
             spectra.append(spectrum)
             for place, alpha in enumerate(alphas / self.factor(len(kept))):
-                W = (
-                    spectrum.weights_without_row(alpha)
+                right = self.G[np.ix_(kept, out)]
+                scores[place][:, out] = (
+                    spectrum.scores_without_row(alpha, right)
                     if both
-                    else self.K @ spectrum.weights(alpha)
+                    else spectrum.scores(alpha, self.K, right)
                 )
-                scores[place][:, out] = W @ self.G[np.ix_(kept, out)]
         group = self._conditions() * (int(fold.max()) + 1) + fold
         return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
 
@@ -247,12 +283,12 @@ class FullRelation:
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             inner = np.ix_(kept, kept)
             K = self.K[inner]
-            spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign)
+            spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign, self.device)
             spectra.append(spectrum)
             left, right = kept if new == "items" else out, kept if new == "conditions" else out
             for place, alpha in enumerate(alphas / self.factor(len(kept))):
-                W = self.K[np.ix_(left, kept)] @ spectrum.weights(alpha)
-                scores[place][np.ix_(left, right)] = W @ self.K[np.ix_(kept, right)]
+                first, second = self.K[np.ix_(left, kept)], self.K[np.ix_(kept, right)]
+                scores[place][np.ix_(left, right)] = spectrum.scores(alpha, first, second)
         group = self._conditions() * (int(fold.max()) + 1) + (fold if new == "items" else 0)
         return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
 

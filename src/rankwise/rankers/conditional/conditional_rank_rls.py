@@ -58,6 +58,9 @@ class ConditionalRankRLS(ConditionalRanker):
     solver : {"auto", "iterations"} or ConjugateGradients
         "auto" takes the closed form where there is one, and conjugate gradients otherwise. Their
         preconditioner knows 200 eigenfunctions of the kernel unless `n_basis` says otherwise.
+    device : str, optional
+        Where kernels are decomposed and multiplied: a device of PyTorch such as "cuda", in double
+        precision; the extra "gpu". Conjugate gradients make their products there.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class ConditionalRankRLS(ConditionalRanker):
         ties: Ties = "keep",
         query_weight: Literal["items", "pairs", "equal"] = "items",
         solver: Literal["auto", "iterations"] | ConjugateGradients = "auto",
+        device: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.condition_kernel = condition_kernel
@@ -119,6 +123,7 @@ class ConditionalRankRLS(ConditionalRanker):
         self.ties = ties
         self.query_weight = query_weight
         self.solver = solver
+        self.device = device
 
     def fit(
         self,

@@ -52,6 +52,8 @@ class ConditionalRankRLSCV(ConditionalRanker):
         As in `ConditionalRankRLS`.
     cost : {"magnitude", "unit"}
         As in `ConditionalRankRLS`; the relative cost has no closed form.
+    device : str, optional
+        As in `ConditionalRankRLS`.
     random_state : int, RandomState or None
         Deals the items into folds.
 
@@ -102,6 +104,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         cost: Literal["magnitude", "unit"] = "magnitude",
         ties: Ties = "keep",
         query_weight: Literal["items", "pairs", "equal"] = "items",
+        device: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.alphas = alphas
@@ -115,6 +118,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         self.cost = cost
         self.ties = ties
         self.query_weight = query_weight
+        self.device = device
         self.random_state = random_state
 
     def fit(self, conditions: Any, items: Any = None, y: Any = None) -> Self:

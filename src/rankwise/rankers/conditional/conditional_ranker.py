@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Literal, Self, final, get_args
 
@@ -22,6 +22,7 @@ from rankwise.core.checks import (
     refuse_huge_rows,
     refuse_unusable_rows,
 )
+from rankwise.core.devices import Device, DeviceArray, as_device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -29,7 +30,14 @@ from rankwise.features.kernels import Kernel, as_kernel, finite_kernel, refuse_s
 from rankwise.features.maps import Expansion
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
-from rankwise.rankers.conditional.closed_form import SIGNS, FullRelation, Relation, centred
+from rankwise.rankers.conditional.closed_form import (
+    SIGNS,
+    FullRelation,
+    KernelSpectrum,
+    Relation,
+    brought_here,
+    centred,
+)
 from rankwise.rankers.storage import save
 
 TRUSTED = 1e-3
@@ -102,6 +110,7 @@ class RelationProblem:
     K: FloatArray
     G: FloatArray
     sign: int
+    device: Device | None = None
 
     def graph(self, **options: Any) -> PreferenceGraph:
         """Return the preferences between cells."""
@@ -123,7 +132,7 @@ class RelationProblem:
                 "Check `y`; its rows are conditions, its columns items."
             )
         factor = PAIR_FACTOR[query_weight]
-        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor)
+        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor, self.device)
 
     def product(self, V: FloatArray) -> FloatArray:
         """Return the kernel of pairs times V, (n_cells, k), without forming it."""
@@ -131,7 +140,17 @@ class RelationProblem:
         return np.column_stack([F[self.cells.row, self.cells.column] for F in images])
 
     def _image(self, A: FloatArray) -> FloatArray:
-        return self.K @ self.mirrored(A) @ self.G
+        K, G = self._kernels
+        if self.device is None:
+            return K @ self.mirrored(A) @ G
+        return self.device.host(K @ self.device.array(self.mirrored(A)) @ G)
+
+    @cached_property
+    def _kernels(self) -> tuple[DeviceArray, DeviceArray]:
+        """Both kernels, where products are made."""
+        if self.device is None:
+            return self.K, self.G
+        return self.device.array(self.K), self.device.array(self.G)
 
     def mirrored(self, A: FloatArray) -> FloatArray:
         """Return the part of dual weights that the relation allows."""
@@ -139,9 +158,10 @@ class RelationProblem:
 
     def features(self, n_features: int) -> FloatArray:
         """Return the largest eigenfunctions of the kernel of pairs at the known cells."""
-        k, U = np.linalg.eigh(self.K)
-        g, V = np.linalg.eigh(self.G)
-        products = np.outer(np.maximum(k, 0.0), np.maximum(g, 0.0)).ravel()
+        first = KernelSpectrum.of(self.K, self.device)
+        second = KernelSpectrum.of(self.G, self.device)
+        U, V = (brought_here(one.vectors, self.device) for one in (first, second))
+        products = np.outer(first.values, second.values).ravel()
         n_kept = min(n_features, len(products))
         largest = np.argpartition(-products, n_kept - 1)[:n_kept]
         i, j = np.unravel_index(largest, self.cells.shape)
@@ -185,6 +205,7 @@ class ConditionalRanker(BaseEstimator, ABC):
     cost: Cost
     ties: Ties
     query_weight: Literal["items", "pairs", "equal"]
+    device: str | None
     condition_predictor_: Expansion
     item_predictor_: Expansion
     dual_coef_: FloatArray
@@ -223,7 +244,8 @@ class ConditionalRanker(BaseEstimator, ABC):
             else _from_comparisons(comparisons, shape, pair_margin, pair_weight)
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
-        return RelationProblem(cells, data, K, G, SIGNS.get(self.relation, 0))
+        sign, device = SIGNS.get(self.relation, 0), as_device(self.device)
+        return RelationProblem(cells, data, K, G, sign, device)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
         """Store the solution of a full matrix; refuse one that rounding has spoilt."""
