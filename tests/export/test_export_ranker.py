@@ -15,6 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from problems import problem
 from rankwise import (
     DORM,
+    ConditionalRankRLS,
     Gaussian,
     InvalidInputError,
     KPCRank,
@@ -361,3 +362,39 @@ def test_random_problems(tmp_path):
     given = problem(3)
     check = export_ranker(RankRLS().fit(given.X, given.y, qid=given.qid), tmp_path / "m.onnx")
     assert check.relative_error < 1e-9
+
+
+# Pairs of objects
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize(
+    "kernels", [("linear", "linear"), ("gaussian", "polynomial"), ("laplacian", "linear")]
+)
+def test_pairs_of_objects_as_onnx(kernels, precision, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    drugs, targets, y = rng.normal(size=(9, 2)), rng.normal(size=(7, 3)), rng.normal(size=(9, 7))
+    options = {"condition_kernel": kernels[0], "item_kernel": kernels[1]}
+    ranker = ConditionalRankRLS(**options).fit(drugs, targets, y)
+    check = export_ranker(ranker, tmp_path / "pairs.onnx", precision=precision)
+    assert check.relative_error < (1e-9 if precision == "double" else 1e-4)
+    new = rng.normal(size=(4, 2)), rng.normal(size=(5, 3))
+    kind = np.float64 if precision == "double" else np.float32
+    session = onnxruntime.InferenceSession(tmp_path / "pairs.onnx")
+    feed = {"conditions": new[0].astype(kind), "items": new[1].astype(kind)}
+    (scores,) = session.run(["scores"], feed)
+    share = 1e-9 if precision == "double" else 1e-4
+    np.testing.assert_allclose(scores, ranker.predict(*new), atol=share)
+
+
+def test_refusals_of_pairs_of_objects(tmp_path):
+    y = np.random.default_rng(0).normal(size=(4, 4))
+    ranker = ConditionalRankRLS().fit(y, y, y)
+    with pytest.raises(InvalidInputError, match="one formula of the features of an item"):
+        export_ranker(ranker, tmp_path / "pairs.pmml")
+    known = ConditionalRankRLS(condition_kernel="precomputed", item_kernel="precomputed").fit(
+        np.eye(4), np.eye(4), y
+    )
+    with pytest.raises(InvalidInputError, match="ONNX can express the kernels"):
+        export_ranker(known, tmp_path / "pairs.onnx")

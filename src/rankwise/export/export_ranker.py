@@ -16,14 +16,22 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray, raw_rows
+from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
 from rankwise.core.checks import check_choice, check_finite
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
-from rankwise.export.onnx_graph import Precision, import_onnxruntime, run_onnx, write_onnx
+from rankwise.export.onnx_graph import (
+    Precision,
+    import_onnxruntime,
+    run_onnx,
+    run_pairs_onnx,
+    write_onnx,
+    write_pairs_onnx,
+)
 from rankwise.export.onnx_steps import example_queries, first_steps, write_steps_onnx
 from rankwise.export.pmml import score_pmml, write_pmml
 from rankwise.io.files import open_write
+from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.process import ProcessRanker
 from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
@@ -297,7 +305,8 @@ def export_ranker(
     `RankerPipeline`, `SearchRanker` and `AutoRanker` become ONNX as a whole: what happens inside
     queries, kernels, trees and sums. The file takes one query at a time, since the rows of its
     input are compared with each other; it is checked query by query. Features that hold text are
-    an input of their own, ``categories``.
+    an input of their own, ``categories``. `ConditionalRankRLS` becomes ONNX with the inputs
+    ``conditions`` and ``items``, whose scores are a matrix.
 
     Parameters
     ----------
@@ -342,6 +351,8 @@ def export_ranker(
     """
     chosen = _format_of(path, format)
     check_choice("precision", precision, get_args(Precision))
+    if _of_pairs(ranker) is not None:
+        return _export_pairs(ranker, path, chosen, name, precision)
     if first_steps(ranker) is not None:
         return _export_steps(ranker, path, chosen, feature_names, name, precision, X, qid)
     function = scoring_function(ranker)
@@ -397,6 +408,48 @@ def _export_steps(
     index = queries.index[order]
     expected = predicted(ranker, rows[order], index)
     check = _checked(expected, outputs, None, fspath(path), format, checked_by)
+    with open_write(path) as stream:
+        stream.write(content)
+    return check
+
+
+@singledispatch
+def _of_pairs(ranker: Any) -> ConditionalRanker | None:  # noqa: ARG001
+    """Return a ranker of pairs of objects, None for other rankers."""
+    return None
+
+
+@_of_pairs.register
+def _itself(ranker: ConditionalRanker) -> ConditionalRanker:
+    return ranker
+
+
+def _export_pairs(
+    ranker: ConditionalRanker,
+    path: str | PathLike[str],
+    format: ExportFormat,
+    name: str,
+    precision: Precision,
+) -> ExportCheck:
+    """Write a ranker of pairs of objects as ONNX with two inputs, and check it on drawn objects."""
+    check_is_fitted(ranker)
+    if format != "onnx":
+        raise InvalidInputError(
+            f"A model for {format} must be one formula of the features of an item: a "
+            f"{type(ranker).__name__} has features of conditions, too. Export it to ONNX, which "
+            "takes both."
+        )
+    first, second = ranker.condition_predictor_, ranker.item_predictor_
+    content = write_pairs_onnx(first, second, ranker.dual_coef_, name=name, precision=precision)
+    rng = np.random.default_rng(0)
+    drawn = []
+    for rows in (dense_rows(first.rows), dense_rows(second.rows)):
+        near = rows[rng.integers(len(rows), size=N_QUERIES)]
+        drawn.append(near + rng.normal(size=near.shape) * rows.std(axis=0))
+    scores = run_pairs_onnx(content, *drawn).ravel()
+    expected = ranker.predict(*drawn).ravel()
+    checked_by = f"onnxruntime {import_onnxruntime().__version__}"
+    check = _checked(expected, {"scores": scores}, None, fspath(path), format, checked_by)
     with open_write(path) as stream:
         stream.write(content)
     return check

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from rankwise import __version__
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, dense_rows
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
 from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from rankwise.features.maps import Expansion
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 
@@ -84,6 +85,39 @@ def write_onnx(
     return onnx_file(graph, [OnnxInput("X", tuple(names))], outputs, shape, name=name)
 
 
+def write_pairs_onnx(
+    conditions: Expansion, items: Expansion, weights: FloatArray, *, name: str, precision: Precision
+) -> bytes:
+    """Return an ONNX file with the inputs ``conditions`` and ``items`` and their ``scores``.
+
+    Parameters
+    ----------
+    conditions, items : Expansion
+        The kernels with the objects learned from.
+    weights : (n_known_conditions, n_known_items)
+        The dual weights.
+    name : str
+        Of the graph.
+    precision : {"double", "single"}
+        Of the inputs, the arrays and the output.
+    """
+    graph, inputs = GraphWriter.of(precision), []
+    kernels = []
+    for given, objects in (("conditions", conditions), ("items", items)):
+        rows = dense_rows(objects.rows)
+        columns = tuple(f"x{at}" for at in range(1, rows.shape[1] + 1))
+        inputs.append(OnnxInput(given, columns, n_rows=f"n_{given}"))
+        kernels.append(
+            graph.node("MatMul", [given, graph.array(rows.T)])
+            if objects.kernel.is_linear
+            else graph.kernel(objects.kernel, given, rows)
+        )
+    left = graph.node("MatMul", [kernels[0], graph.array(weights)])
+    right = graph.node("Transpose", [kernels[1]], perm=[1, 0])
+    graph.node("MatMul", [left, right], "scores")
+    return onnx_file(graph, inputs, ["scores"], ["n_conditions", "n_items"], name=name)
+
+
 @final
 @dataclass(frozen=True)
 class OnnxInput:
@@ -92,6 +126,7 @@ class OnnxInput:
     name: str
     columns: tuple[str, ...]
     is_text: bool = False
+    n_rows: str = "n_items"
 
 
 def onnx_file(
@@ -108,7 +143,7 @@ def onnx_file(
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
     values = [
         helper.make_tensor_value_info(
-            given.name, TEXT if given.is_text else kind, ["n_items", len(given.columns)]
+            given.name, TEXT if given.is_text else kind, [given.n_rows, len(given.columns)]
         )
         for given in inputs
     ]
@@ -142,10 +177,7 @@ def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
 
     Rows of objects hold text: they are split into the numbers and the categories of the file.
     """
-    onnxruntime = import_onnxruntime()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session = _session(content)
     given = {entry.name: entry.type for entry in session.get_inputs()}
     dtype = np.float64 if given["X"] == "tensor(double)" else np.float32
     names = [output.name for output in session.get_outputs()]
@@ -160,6 +192,23 @@ def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
         found.append(session.run(names, feed))
     parts = zip(*found, strict=True)
     return {key: np.concatenate(part).astype(float) for key, part in zip(names, parts, strict=True)}
+
+
+def run_pairs_onnx(content: bytes, conditions: FloatArray, items: FloatArray) -> FloatArray:
+    """Return the scores of an ONNX file of pairs of objects by onnxruntime."""
+    session = _session(content)
+    is_double = session.get_inputs()[0].type == "tensor(double)"
+    dtype = np.float64 if is_double else np.float32
+    feed = {"conditions": conditions.astype(dtype), "items": items.astype(dtype)}
+    scores: FloatArray = session.run(["scores"], feed)[0].astype(float)
+    return scores
+
+
+def _session(content: bytes) -> Any:
+    onnxruntime = import_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def _holds_text(rows: NDArray[Any]) -> list[bool]:
