@@ -24,6 +24,7 @@ from rankwise.cli.commands import (
     ExportCommand,
     Fit,
     FitAuto,
+    FitConditional,
     FitDORM,
     FitFactorization,
     FitKPCRank,
@@ -66,6 +67,7 @@ FAMILIES: dict[type, str] = {
     FitKPCRank: "kpcrank",
     FitDORM: "dorm",
     FitFactorization: "factorization",
+    FitConditional: "conditional",
 }
 JOBS: dict[type, str] = {
     Fit: "fits.fit",

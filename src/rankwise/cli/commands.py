@@ -413,6 +413,86 @@ class FitFactorization:
     json: Json = False
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitConditional:
+    """Train ConditionalRankRLS: rank items for each condition, new ones of both kinds included.
+
+    SCORES has a row per known pair, a condition, an item and a number, or a
+    condition, a winner and a loser; --conditions and --items have the features.
+
+    For example: rankwise fit conditional scores.csv --conditions drugs.csv --items targets.csv -o m
+    """
+
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCORES", help="A table (CSV, TSV, Parquet, Excel).", show_default=False
+        ),
+    ]
+    output: ModelOption
+    conditions: Annotated[
+        Path, typer.Option(metavar="TABLE", help="Names and features of the conditions.")
+    ]
+    items: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Names and features of the items.")
+    ] = None
+    condition: Annotated[
+        str,
+        typer.Option(metavar="COLUMN", help="Column of the conditions.", rich_help_panel=TABLES),
+    ] = "condition"
+    item: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the items.", rich_help_panel=TABLES)
+    ] = "item"
+    score: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the scores.", rich_help_panel=TABLES)
+    ] = "score"
+    alpha: AlphaOption = None
+    alphas: AlphasOption = None
+    new: Annotated[
+        Literal["conditions", "items", "both"] | None,
+        typer.Option(
+            help="What will be new in use, and is left out to choose among --alphas.",
+            show_default="conditions",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None
+    measure: MeasureOption = None
+    relation: Annotated[
+        Literal["any", "symmetric", "antisymmetric"],
+        typer.Option(help="What exchanging the objects of a pair does, if they are of one kind."),
+    ] = "any"
+    condition_kernel: KernelOption = "linear"
+    item_kernel: KernelOption = "linear"
+    cost: CostOption = "magnitude"
+    ties: TiesOption = "keep"
+    query_weight: QueryWeightOption = "items"
+    rankings: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Write the best items of each condition to a table."),
+    ] = None
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n", min=1, metavar="NUMBER", help="How many in --rankings.", show_default="10"
+        ),
+    ] = None
+    new_conditions: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Conditions of --rankings in place of those known."),
+    ] = None
+    new_items: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Items of --rankings in place of those known."),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compute on a device of PyTorch, such as cuda."),
+    ] = None
+    random_state: RandomStateOption = 0
+    json: Json = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class SmallSampleCommand(ItemsCommand, ABC):
     """A question about few items, which RankRLS answers by exact hold-outs."""

@@ -156,10 +156,10 @@ def _with_known_columns(
     return replace(layout, **found)  # type: ignore[arg-type]
 
 
-def load_ranker(path: Path) -> Ranker:
-    """Load a model that scores items by their features."""
+def load_ranker(path: Path, *others: type) -> Any:
+    """Load a model that scores items by their features, or one of other kinds."""
     ranker = load(path)
-    if not isinstance(ranker, Ranker):
+    if not isinstance(ranker, (Ranker, *others)):
         raise ModelFileError(
             f"{path} must hold a ranker of items with features: it holds a "
             f"{type(ranker).__name__}. Use its methods in Python."
