@@ -108,6 +108,34 @@ def test_leave_query_out(cost, ties, kernel):
     close(weights(found), weights(expected))
 
 
+@pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_leave_query_out_of_explicit_features(cost, ties, n_outputs):
+    """Of items in no pair, too."""
+    p = problem(seed=1, sizes=SIZES * 2, grades=3, n_features=4)
+    X = p.X + 10.0
+    weight = np.ones(len(p.y))
+    weight[[0, 8]] = 0.0
+    Y = p.y if n_outputs == 1 else np.column_stack([p.y, p.X[:, 0].round(1)])
+    for alpha in (1e-2, 1.0, 1e3):
+        options = {"alphas": [alpha], "cost": cost, "ties": ties}
+        expected = RankRLSCV(**options).fit(X, Y, qid=p.qid, sample_weight=weight)
+        found = RankRLSCV(device="cpu", **options).fit(X, Y, qid=p.qid, sample_weight=weight)
+        close(found.held_out_scores_, expected.held_out_scores_)
+        close(weights(found), weights(expected))
+
+
+def test_folds_that_lose_digits_are_refitted_here():
+    """A query that alone knows a direction, with a small alpha; and a feature that is constant."""
+    p = problem(seed=1, sizes=SIZES * 2, grades=3, n_features=4)
+    X = p.X.copy()
+    X[:, 3] = np.where(p.qid == p.qid[0], p.X[:, 3], 0.0)
+    for given in (X, np.column_stack([p.X, np.ones(len(X))])):
+        expected = RankRLSCV(alphas=[1e-8]).fit(given, p.y, qid=p.qid)
+        found = RankRLSCV(alphas=[1e-8], device="cpu").fit(given, p.y, qid=p.qid)
+        close(found.held_out_scores_, expected.held_out_scores_)
+
+
 def test_basis_rows_of_a_choice():
     p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
     options = {"kernel": "gaussian", "basis": 6, "random_state": 0}

@@ -130,7 +130,8 @@ def leave_query_out(
     elsewhere : Elsewhere, optional
         What other data say, of which nothing is left out; for explicit features.
     device : Device, optional
-        Where the kernel matrix is formed, reduced and decomposed.
+        Where the kernel matrix is formed, reduced and decomposed, or explicit features are
+        multiplied and all queries of a size left out together.
     n_stored : int
         Up to so many entries, explicit features in coordinates are kept; more are formed as needed.
 
@@ -155,7 +156,8 @@ def leave_query_out(
     if elsewhere is None:
         elsewhere = Elsewhere.nothing(Z.shape[1], as_columns(graph.rhs).shape[1])
     problem = _FoldedProblem(graph, Z, root, order, starts, elsewhere, n_stored)
-    return leave_out(problem, folds, alphas)
+    found = None if device is None else _update_folds_on(problem, folds, alphas, device)
+    return leave_out(problem, folds, alphas) if found is None else found
 
 
 @final
@@ -423,6 +425,115 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
 
     scores = _by_alpha(out[:, : len(alphas) * n_outputs], len(alphas))
     return HeldOut(_spread(scores, rows, len(Z)), error[: len(alphas)], solve)
+
+
+def _update_folds_on(
+    problem: _FoldedProblem, folds: Folds, alphas: FloatArray, device: Device
+) -> HeldOut | None:
+    """Do the same on a device; None where a fold must be refitted to keep its digits."""
+    features = _FeaturesThere.of(problem, device)
+    if not problem.varied(features.squares).all():
+        return None
+    rows, item_starts = folds.items
+    C0, order, starts = problem.targets, problem.order, problem.starts
+    scores = np.full((len(alphas), len(problem.Z), C0.shape[1]), np.nan)
+    pivots = np.ones((folds.n_folds, len(alphas)))
+    sizes = np.column_stack([np.diff(starts), np.diff(item_starts)])
+    for size in np.unique(sizes, axis=0).tolist():
+        same = np.flatnonzero((sizes == size).all(axis=1))
+        step = max(1, DEVICE_ENTRIES // (max(1, sum(size)) * problem.Z.shape[1]))
+        for first in range(0, len(same), step):
+            some = same[first : first + step]
+            U = starts[some][:, None] + np.arange(size[0])  # the targets are sorted by fold
+            members = rows[item_starts[some][:, None] + np.arange(size[1])]
+            found, pivots[some] = features.leave_out(order[U], C0[U], members, alphas)
+            scores[:, members] = found
+    if (pivots < SAFE_PIVOT).any():
+        return None
+    error = _error(np.minimum(features.rcond(alphas), pivots.min(axis=0, initial=1.0)))
+    return HeldOut(scores, error, features.solve)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _FeaturesThere:
+    """Features on a device, turned into the eigenvectors of their normal equations.
+
+    ``T`` are those of the coordinates, ``rows`` those of the items, ``projected`` the turned
+    right-hand side.
+    """
+
+    device: Device
+    values: FloatArray
+    vectors: DeviceArray
+    T: DeviceArray
+    rows: DeviceArray
+    projected: DeviceArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, problem: _FoldedProblem, device: Device) -> Self:
+        """Bring the features to the device and decompose their normal equations."""
+        Z = device.array(problem.Z)
+        mean = Z.mean(0)
+        centred = Z - mean
+        H = problem.root.coordinates_on(centred, device)
+        there = device.array(problem.root.solve(as_columns(problem.graph.rhs)))
+        b = H.T @ there + device.array(problem.elsewhere.moment)
+        G = device.gram(H)
+        squares = device.host(G.diagonal())
+        values, vectors = device.eigh(G + device.array(problem.elsewhere.gram))
+        known = np.maximum(device.host(values), 0.0)
+        rows = centred @ vectors + mean @ vectors
+        return cls(device, known, vectors, H @ vectors, rows, vectors.T @ b, squares)
+
+    def rcond(self, alphas: FloatArray) -> FloatArray:
+        """Return the reciprocal condition number for every alpha."""
+        return (self.values[0] + alphas) / (self.values[-1] + alphas)
+
+    def solve(self, alpha: float) -> FloatArray:
+        """Return the weights of the features for an alpha."""
+        scaled = self.projected / self.device.array(self.values + alpha)[:, None]
+        return self.device.host(self.vectors @ scaled)
+
+    def leave_out(
+        self, U: IntArray, targets: FloatArray, members: IntArray, alphas: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of folds of one size, and their smallest pivots.
+
+        Parameters
+        ----------
+        U, members : (n_folds, size)
+            The coordinates and the items of each fold.
+        targets : (n_folds, size, n_outputs)
+            Of the coordinates.
+        alphas : (n_alphas,)
+            The grid.
+
+        Returns
+        -------
+        scores : (n_alphas, n_folds, n_items, n_outputs)
+        pivots : (n_folds, n_alphas)
+        """
+        device = self.device
+        T, X = (
+            device.take(all_rows, some.ravel()).reshape(*some.shape, len(self.values))
+            for all_rows, some in ((self.T, U), (self.rows, members))
+        )
+        across, there = T.swapaxes(1, 2), device.array(targets)
+        identity = device.array(np.eye(U.shape[1]))
+        scores = np.empty((len(alphas), *members.shape, targets.shape[2]))
+        pivots = np.ones((len(U), len(alphas)))
+        for a, alpha in enumerate(alphas.tolist()):
+            inverse = device.array(1.0 / (self.values + alpha))
+            W = inverse[:, None] * self.projected
+            if U.shape[1]:
+                N = identity - (T * inverse) @ across
+                r, pivot = device.solve_blocks(N, there - T @ W)  # eq. hold-update
+                pivots[:, a] = device.host(pivot)
+                W = W - inverse[:, None] * (across @ r)
+            scores[a] = device.host(X @ W)
+        return scores, pivots
 
 
 def _turn(
