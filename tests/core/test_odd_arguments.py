@@ -110,7 +110,8 @@ GRADES = np.digitize(P.y, [-1.0, 0.0, 1.0])
         ({"decay": 10**400}, "`decay` must be an exponent above 0"),
         ({"n_diverse": np.arange(3)}, "`n_diverse` must be"),
         ({"n_functions": np.arange(3)}, "`n_functions` must be a whole number"),
-        ({"n_functions": 10**30}, r"`n_functions` must be below 2\*\*63: got 1e\+30"),
+        ({"max_iter": 10**400}, r"`max_iter` must be below 2\*\*63: got one of 401 digits"),
+        ({"n_functions": 10**30}, r"`n_functions` must be below 2\*\*63: got one of 31 digits"),
         ({"basis": np.zeros((0, 3))}, "`basis` must be .* at least one row"),
         ({"basis": [[1, 2], [3]]}, "`basis` must be a table of numbers"),
         ({"basis": [["a", "b", "c"]]}, "`basis` must hold numbers"),
@@ -121,9 +122,33 @@ def test_options_of_dorm_are_checked(options, message):
         rankwise.DORM(**options).fit(P.X, GRADES, P.qid)
 
 
+@pytest.mark.parametrize("Cs", [2**31, 10**400, [[1, 2], [3]], 0, True, np.ones((2, 2))], ids=repr)
+def test_the_grid_of_dorm_is_of_a_size_that_can_be_tried(Cs):
+    with pytest.raises(InvalidInputError, match="`Cs` must be a number of values up to 10,000, or"):
+        rankwise.DORMCV(Cs=Cs).fit(P.X, GRADES, P.qid)
+
+
 def test_a_basis_that_spans_nothing_gives_dorm_no_features():
     ranker = rankwise.DORM(basis=np.full((3, 3), 1e-320), max_iter=5)
-    assert np.ptp(ranker.fit(P.X, GRADES, P.qid).predict(P.X)) == 0.0
+    with pytest.warns(rankwise.ConvergenceWarning, match="Nothing was learned"):
+        ranker.fit(P.X, GRADES, P.qid)
+    assert np.ptp(ranker.predict(P.X)) == 0.0
+
+
+@pytest.mark.parametrize("cv", [b"bytes", np.array(3.0), 2.5], ids=repr)
+def test_folds_are_a_number_a_splitter_or_lists(cv):
+    with pytest.raises(InvalidInputError, match="`cv` must be 'auto', 'leave_query_out'"):
+        RankRLSCV([0.1, 1.0], cv=cv).fit(P.X, P.y, P.qid)
+
+
+@pytest.mark.filterwarnings("ignore::rankwise.ConvergenceWarning")
+def test_a_c_beyond_all_reason_still_ends():
+    assert np.isfinite(rankwise.RankSVM(C=10.0**30, max_iter=50).fit(P.X, P.y, P.qid).coef_).all()
+
+
+def test_alpha_of_components_fits_a_float():
+    with pytest.raises(InvalidInputError, match="`alpha` must be a finite number of at least 0"):
+        rankwise.KPCRank(alpha=10**400).fit(P.X, P.y, P.qid)
 
 
 def test_a_degree_beyond_all_floats_is_refused():

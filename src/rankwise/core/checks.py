@@ -202,5 +202,6 @@ def check_count(name: str, value: object) -> int:
     if not whole or int(value) < 1:  # type: ignore[call-overload]
         raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")
     if int(value) >= 2**63:  # type: ignore[call-overload]
-        raise InvalidInputError(f"`{name}` must be below 2**63: got {value:.3g}.")
+        n_digits = len(str(value))
+        raise InvalidInputError(f"`{name}` must be below 2**63: got one of {n_digits} digits.")
     return int(value)  # type: ignore[call-overload]

@@ -289,10 +289,11 @@ def resolve_folds(
             return Folds.by_query(data.queries)
         n_folds = min(n_item_folds, data.n_items)
         return Folds(np.arange(data.n_items) % n_folds, n_folds)
-    if callable(getattr(cv, "split", None)):
+    is_list = isinstance(cv, Iterable) and not isinstance(cv, bytes) and getattr(cv, "ndim", 1) > 0
+    if callable(getattr(cv, "split", None)) and not isinstance(cv, bytes):
         y = as_columns(data.scores)[:, 0] if data.is_scored else np.zeros(data.n_items)
         cv = cv.split(X, y, None if by_item else groups)
-    elif not isinstance(cv, Iterable):
+    elif not is_list:
         raise InvalidInputError(
             "`cv` must be 'auto', 'leave_query_out', a number of folds, a splitter or a list of "
             f"folds: got {cv!r}."

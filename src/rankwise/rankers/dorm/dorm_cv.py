@@ -53,6 +53,9 @@ from rankwise.selection.path import (
 )
 from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
 
+MOST_CS = 10_000
+"""The largest number of values of a grid that is given by that number."""
+
 WIDEST = 100.0
 """The largest C of a grid of which only the number of values is given, in units of the smallest."""
 
@@ -422,15 +425,17 @@ class DORMCV(DirectRanker):
 
 def resolve_grid(Cs: Any, problem: RankingProblem) -> FloatArray:
     """Return an ascending grid: the values given, or so many from the unit of C up."""
-    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and Cs > 0:
+    if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and 0 < Cs <= MOST_CS:
         return problem.unit_of_c * np.geomspace(1.0, WIDEST, int(Cs))
     try:
-        grid = np.unique(np.asarray(Cs, dtype=np.float64))
-    except (TypeError, ValueError):
-        grid = np.zeros(0)
-    if np.ndim(Cs) != 1 or len(grid) == 0 or not (np.isfinite(grid).all() and (grid > 0).all()):
+        given = np.asarray(Cs, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros(0)
+    grid = np.unique(given)
+    if given.ndim != 1 or len(grid) == 0 or not (np.isfinite(grid).all() and (grid > 0).all()):
         raise InvalidInputError(
-            f"`Cs` must be a number of values, or a list of finite numbers above 0: got {Cs!r}."
+            f"`Cs` must be a number of values up to {MOST_CS:,}, or a list of finite numbers above "
+            f"0: got {Cs!r}."
         )
     return grid
 

@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.checks import real_number
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads, serial_blas
@@ -346,10 +347,10 @@ class ComponentFit:
 
 def check_alpha(value: object) -> float:
     """Return a finite number of at least 0."""
-    number = value if isinstance(value, int | float | np.number) else float("nan")
+    number = real_number(value)
     if isinstance(value, bool) or not np.isfinite(number) or number < 0:
         raise InvalidInputError(
             f"`alpha` must be a finite number of at least 0: got {value!r}. "
             "0 leaves all regularisation to the number of components."
         )
-    return float(number)
+    return number

@@ -145,7 +145,8 @@ def line_search(
         else:
             low, low_slope, high_slope = step, slope, high_slope / (1.0 if was_high else 2.0)
         was_high = slope > 0.0
-        share = low_slope / (low_slope - high_slope)
+        is_flat = high_slope <= low_slope  # rounding has taken over
+        share = 0.5 if is_flat else low_slope / (low_slope - high_slope)
         step = 2.0 * step if np.isinf(high) else low + max(share, 0.01) * (high - low)
     return None
 
