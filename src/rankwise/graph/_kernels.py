@@ -1,4 +1,8 @@
-"""Compiled loops over groups and pairs of items: one pass each, float64 results for any floats."""
+"""Compiled loops over groups and pairs of items: one pass each, float64 results for any floats.
+
+What every fit needs gets its arrays from the caller: to make them in a kernel takes as long to
+compile as the rest of it.
+"""
 
 import numpy as np
 
@@ -7,14 +11,20 @@ from rankwise.core.compile import njit
 
 
 @njit(cache=True)
-def group_means(V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return the weighted mean of each group of rows; rows of group -1 take no part.
+def group_means(
+    V: FloatArray,
+    group: IntArray,
+    weight: FloatArray,
+    mass: FloatArray,
+    first: IntArray,
+    out: FloatArray,
+) -> None:
+    """Add the weighted mean of each group of rows to ``out``; rows of group -1 take no part.
 
     The first row of a group is subtracted before summing, so that an offset costs no digits.
+    ``first`` must be -1 everywhere, and becomes the number of that row.
     """
     n_items, n_columns = V.shape
-    first = np.full(len(mass), -1)
-    out = np.zeros((len(mass), n_columns))
     for i in range(n_items):
         g = group[i]
         if g < 0:
@@ -31,7 +41,6 @@ def group_means(V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatA
         if f >= 0:
             for j in range(n_columns):
                 out[g, j] = V[f, j] + out[g, j] / mass[g]
-    return out
 
 
 @njit(cache=True)
@@ -60,6 +69,7 @@ def reflect_rows(
     scale: FloatArray,
     groups: IntArray,
     begins: IntArray,
+    projection: FloatArray,
     out: FloatArray,
 ) -> None:
     """Reflect groups of rows so that the mean of each falls on its first one, which is left out.
@@ -67,9 +77,9 @@ def reflect_rows(
     The rows of group g are ``rows[starts[g]:starts[g + 1]]``; what becomes of those of group
     ``groups[k]`` goes to ``out`` from row ``begins[k]``. The first of them is subtracted from
     the others before anything is summed, which is exact for columns that are nearly constant.
+    ``projection`` is room for one row.
     """
     n_columns = np.uint64(V.shape[1])
-    projection = np.empty(n_columns)
     for k in range(len(groups)):
         g = groups[k]
         begin, end = starts[g], starts[g + 1]
@@ -89,15 +99,14 @@ def reflect_rows(
 
 
 @njit(cache=True)
-def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArray:
-    """Return ``(Z - Z[anchor]).T @ R`` in one pass.
+def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray, out: FloatArray) -> None:
+    """Add ``R.T @ (Z - Z[anchor])`` to ``out`` in one pass.
 
-    This is ``Z.T @ R`` when R sums to zero over the items of each anchor, without the rounding
+    This is ``R.T @ Z`` when R sums to zero over the items of each anchor, without the rounding
     errors of offsets, and exactly zero for columns that are constant over them.
     """
     n_items, n_columns = Z.shape
     n_outputs = R.shape[1]
-    out = np.zeros((n_outputs, n_columns))
     for i in range(n_items):
         for k in range(n_outputs):
             r = R[i, k]
@@ -105,7 +114,6 @@ def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArr
                 a = anchor[i]
                 for j in range(n_columns):
                     out[k, j] += r * (np.float64(Z[i, j]) - Z[a, j])
-    return out.T.copy()
 
 
 @njit(cache=True)

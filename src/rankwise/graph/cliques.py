@@ -112,7 +112,10 @@ class CliqueLaplacian(GraphLaplacian):
         """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
         if sparse.issparse(V):
             return self._collect(self.share) @ V
-        return group_means(freeze(V), self.group, self.weight, self.mass)
+        n_groups = len(self.mass)
+        first, means = np.full(n_groups, -1), np.zeros((n_groups, V.shape[1]))
+        group_means(freeze(V), self.group, self.weight, self.mass, first, means)
+        return means
 
     def totals(self, V: FloatArray) -> FloatArray:
         """Return the plain sum over each group, shape (n_groups, k)."""
@@ -253,7 +256,7 @@ class CliqueRoot(Root):
 
         def reflect(k: int) -> None:
             part = slice(cuts[k], cuts[k + 1])
-            reflect_rows(*arrays, groups[part], begins[part], out)
+            reflect_rows(*arrays, groups[part], begins[part], np.empty(V.shape[1]), out)
 
         in_threads(reflect, n_tasks)
 

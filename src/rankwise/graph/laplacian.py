@@ -191,4 +191,6 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
     """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
     if sparse.issparse(Z):
         return Z.T @ R
-    return anchored_product(Z, R, anchor)
+    product = np.zeros((R.shape[1], Z.shape[1]))
+    anchored_product(Z, R, anchor, product)
+    return np.ascontiguousarray(product.T)
