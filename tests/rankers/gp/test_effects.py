@@ -106,6 +106,28 @@ def test_effects_are_learnt():
     )
 
 
+@pytest.mark.parametrize("likelihood", ["probit", "logistic"])
+def test_effects_of_many_answers_have_no_bias(likelihood):
+    """Single estimates from 900 answers scatter by a tenth; their mean is the truth."""
+    estimates = []
+    for seed in range(8):
+        rng = np.random.default_rng(1000 + seed)
+        f = np.sin(2.0 * X).sum(axis=1)
+        first = rng.integers(N_ITEMS, size=900)
+        second = (first + 1 + rng.integers(N_ITEMS - 1, size=900)) % N_ITEMS
+        home = rng.integers(-1, 2, size=900).astype(float)
+        noise = rng.logistic(size=900) if likelihood == "logistic" else rng.normal(size=900)
+        outcome = np.sign(f[first] - f[second] + 0.8 * home + noise).astype(int)
+        table = ComparisonTable.of(
+            first, second, outcome, covariates={"home": home}, names=np.arange(N_ITEMS)
+        )
+        gp = PreferenceGP(KERNEL, likelihood=likelihood).fit(X, pairs=table)
+        estimates.append(gp.effects_[0].value)
+    error = np.std(estimates, ddof=1) / np.sqrt(8)
+    assert error < 0.06
+    assert np.mean(estimates) == pytest.approx(0.8, abs=3.0 * error)
+
+
 def test_the_order_of_items_in_a_record_does_not_matter():
     table = games(40, width=0.3)
     turned = ComparisonTable.of(
