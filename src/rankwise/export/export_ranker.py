@@ -578,8 +578,8 @@ def _posterior(ranker: Any) -> Posterior | None:  # noqa: ARG001
 
 
 @_posterior.register
-def _posterior_of_process(ranker: ProcessRanker) -> Posterior:
-    return ranker.posterior_
+def _posterior_of_process(ranker: ProcessRanker) -> Posterior | None:
+    return None if ranker.drift_ is not None else ranker.posterior_  # of rows without dates
 
 
 @_posterior.register

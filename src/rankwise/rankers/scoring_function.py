@@ -105,8 +105,7 @@ def _of_points(ranker: PointRanker) -> ScoringFunction:
 @scoring_function.register
 def _of_process(ranker: ProcessRanker) -> ScoringFunction:
     check_is_fitted(ranker)
-    weights = ranker.posterior_.dual_coef
-    return _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, weights)
+    return _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, ranker.weights_of_basis_rows)
 
 
 @scoring_function.register

@@ -125,6 +125,9 @@ def test_forms_of_dates_agree(tmp_path):
     one.save(tmp_path / "gp.rankwise")
     np.testing.assert_array_equal(load(tmp_path / "gp.rankwise").predict(X), one.predict(X))
     assert one.leaderboard().answers.sum() == 60
+    np.testing.assert_allclose(
+        one.kernel_(X, one.basis_rows_) @ one.weights_of_basis_rows, one.predict(X), atol=1e-8
+    )
     assert one.suggest().shape == (1, 2)
 
 

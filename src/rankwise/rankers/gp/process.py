@@ -82,6 +82,9 @@ MAX_LIVE = 4000
 FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_marks_")
 """Attributes that follow from the posterior; after a quick update they are computed when read."""
 
+MAY_BE_ABSENT = ("drift_", "last_date_", "judge_names_", "judges_")
+"""Attributes that models saved by earlier versions do not have; None then."""
+
 
 def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
     """Refuse to return standard deviations and covariances together."""
@@ -137,6 +140,8 @@ class ProcessRanker(Ranker, ABC):
     def __getattr__(self, name: str) -> Any:
         """Compute the posterior of all answers where quick updates have left it out."""
         live = self._live
+        if name in MAY_BE_ABSENT and "X_train_" in vars(self):
+            return None
         if name not in FOLLOWING or live is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._condition(self._inference(live.comparisons), (live.tau, live.nu))
@@ -896,6 +901,18 @@ class ProcessRanker(Ranker, ABC):
         if self.basis_marks_ is None:
             return self.basis_rows_
         return np.column_stack([self.basis_rows_, self.basis_marks_])
+
+    @property
+    def weights_of_basis_rows(self) -> FloatArray:
+        """What every basis row weighs, times the kernel, in a score at the last date."""
+        weights = self.posterior_.dual_coef
+        if self.drift_ is None:
+            return weights
+        (drift, time, _), marks = self.drift_, self.basis_marks_
+        assert marks is not None
+        assert self.last_date_ is not None
+        decay = np.exp(-np.abs(marks[:, -1 - len(self.effect_names_)] - self.last_date_) / time)
+        return np.asarray(weights * (1.0 + drift * decay) / (1.0 + drift))
 
     def _numbered(self, X: FloatArray) -> FloatArray:
         """Add the column of `copies_` to rows, if there is one, and covariates of 0.
