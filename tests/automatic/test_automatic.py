@@ -4,6 +4,7 @@ import os
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -123,6 +124,22 @@ def test_the_honest_value_is_that_of_all_queries_and_holds_on_new_ones(searched)
     scores = searched.predict(fresh[0], qid=fresh[2])
     value = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
     assert abs(value - honest.value) < 0.1
+
+
+def test_the_best_feature_by_itself_is_named():
+    X, y, qid = drawn(n_queries=20)
+    X = X.copy()
+    X[:, 1] = -y - 0.3 * X[:, 0]
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
+    ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(frame, y, qid=qid)
+    columns = {f"f{j}": X[:, j] for j in range(X.shape[1])}
+    alone = columns | {f"{name}, lowest first": -x for name, x in columns.items()}
+    values = {name: evaluate(y, x, qid, MEASURE).mean[0] for name, x in alone.items()}
+    best = ranker.best_feature_
+    assert best.name == max(values, key=values.get) == "f1, lowest first"
+    assert best.value == pytest.approx(values[best.name])
+    assert 0.0 <= best.pvalue <= 1.0
+    assert "The best feature by itself, f1, lowest first" in ranker.report()
 
 
 def test_measures_that_are_better_when_small_are_shown_as_they_are():
@@ -264,7 +281,7 @@ def test_the_honest_value_of_settings_chosen_among_noise_is_chance():
     qid = np.repeat(np.arange(60), 5)
     y = rng.normal(size=300)
     board = board_of(y, qid, [rng.normal(size=(60, 300)) for _ in range(3)])
-    honest = board.honest_value()
+    honest = board.honest_value(board.unseen_values())
     flattered = board.leaderboard(board.choice()).entries[1].value
     assert honest.n_queries == 60
     assert honest.low < 0.5 < honest.high

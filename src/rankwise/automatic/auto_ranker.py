@@ -123,6 +123,9 @@ class AutoRanker(SumOfRankers):
         What was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
+    best_feature_ : RankerEntry
+        The feature that ranks best by itself, up or down, on the same queries, and a paired test
+        against the ranker on queries that no choice of the ranker has seen.
     members_, member_weights_ : list of RankerPipeline, (n_members,)
         The rankers whose scores are added, and what each is multiplied by.
     preparation_ : list of transformers
@@ -202,10 +205,20 @@ class AutoRanker(SumOfRankers):
             board = self._search(trial)
             choice = board.choice()
             self.leaderboard_ = board.leaderboard(choice)
-            self.honest_value_ = board.honest_value()
+            unseen = board.unseen_values()
+            self.honest_value_ = board.honest_value(unseen)
+            self.best_feature_ = board.best_feature(self._prepared_names(), unseen)
             self.members_, self.member_weights_ = board.fitted(choice)
         self._remember(data)
         return self
+
+    def _prepared_names(self) -> list[str]:
+        """Return the names of the features that the preparation makes."""
+        given = vars(self).get("feature_names_in_")
+        names = given if given is not None else [f"feature {j}" for j in range(self.n_features_in_)]
+        for step in self.preparation_:
+            names = step.get_feature_names_out(names)
+        return [str(name) for name in names]
 
     def _trial(self, X: FloatArray, data: TrainingData, deadline: float) -> Trial:
         """Draw the folds: of queries, or of the items of one global ranking."""
@@ -279,9 +292,13 @@ class AutoRanker(SumOfRankers):
             "interrupted": "Ctrl-C ended the search.",
             "callback": "A callback ended the search.",
         }
+        alone = self.best_feature_
+        test = "" if np.isnan(alone.pvalue) else f", p = {alone.pvalue:.2g} for no difference"
         return "\n".join(
             [
                 str(self.honest_value_),
+                f"The best feature by itself, {alone.name}: {alone.value:.4f} on the same "
+                f"{self.honest_value_.unit}{test}.",
                 "",
                 str(self.leaderboard_),
                 "",
@@ -399,21 +416,45 @@ class _Board:
         judged = self.trial.judged
         return float((scores - judged.spread(judged.mean(scores))).std()) or 1.0
 
-    def honest_value(self) -> HonestValue:
-        """Choose by all folds but one, measure on this one; put the folds together."""
-        trial, name = self.trial, str(self.trial.measure)
-        unit = "queries" if trial.data.has_qid else "parts of the items"
+    def unseen_values(self) -> FloatArray:
+        """Choose by all folds but one, measure on this one; put the folds together.
+
+        All are NaN where there are too few queries.
+        """
+        trial = self.trial
         groups = trial.judged.n_queries if trial.data.has_qid else trial.data.n_items
+        values = np.full(trial.judged.n_queries, np.nan)
         if groups < LEAST_QUERIES:
-            return HonestValue(name, float("nan"), float("nan"), float("nan"), 0, unit)
+            return values
         fold = np.empty(trial.judged.n_queries, dtype=np.intp)
         fold[trial.judged.index] = trial.folds.fold
-        values = np.full(len(fold), np.nan)
         for k in range(trial.folds.n_folds):
             choice = self.choice((fold != k).astype(float))
             values[fold == k] = trial.values(choice.scores[None])[0, fold == k]
-        n_known = int(np.count_nonzero(~np.isnan(values)))
-        return HonestValue(name, *self._mean_and_interval(values), n_known, unit)
+        return values
+
+    def honest_value(self, unseen: FloatArray) -> HonestValue:
+        """Return the mean of unseen values, with its interval."""
+        unit = "queries" if self.trial.data.has_qid else "parts of the items"
+        n_known = int(np.count_nonzero(~np.isnan(unseen)))
+        found = self._mean_and_interval(unseen) if n_known else (float("nan"),) * 3
+        return HonestValue(str(self.trial.measure), *found, n_known, unit)
+
+    def best_feature(self, names: list[str], unseen: FloatArray) -> RankerEntry:
+        """Return the feature that ranks best by itself, compared with unseen values."""
+        weight, best, found = self.trial.query_weight, -np.inf, (names[0], unseen)
+        for name, column in zip(names, self.trial.X.T, strict=True):
+            for label, values in zip(
+                (name, f"{name}, lowest first"),
+                self.trial.values(np.stack([column, -column])),
+                strict=True,
+            ):
+                value = float(weighted_mean(values, weight))
+                if value > best:
+                    best, found = value, (label, values)
+        known = ~np.isnan(unseen)
+        pvalue = paired_test(unseen, found[1]).pvalue if known.any() else float("nan")
+        return RankerEntry(found[0], *self._mean_and_interval(found[1]), pvalue, 0.0, 0.0)
 
     def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
         """Return the mean over queries that have a value, and its 95 % interval."""
