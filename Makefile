@@ -7,7 +7,7 @@ WORKERS ?= auto
 CASES ?= 1000000
 SEED ?= 0
 
-.PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench experiments experiment clean
+.PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -87,6 +87,9 @@ docs: $(VENV)/.dev  ## build the documentation into docs/_build
 
 bench: $(VENV)/.experiments  ## run the speed tables and rewrite benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+bench-quick: $(VENV)/.experiments  ## run every speed table for a minute at most; record nothing
+	$(BIN)/python -m benchmarks --quick
 
 experiments: $(VENV)/.experiments  ## rerun all experiments and rewrite experiments/RESULTS.md
 	$(BIN)/python -m experiments

@@ -1,6 +1,8 @@
-"""Run speed tables and write them to RESULTS.md: ``python -m benchmarks [name ...]``.
+"""Run speed tables and write them to RESULTS.md: ``python -m benchmarks [--quick] [name ...]``.
 
-Without names all tables are run. Tables that are not run keep what was recorded before. After each
+Without names all tables are run. Tables that are not run keep what was recorded before. With
+``--quick`` every job runs once, large data are a fiftieth, a table is cut after a minute, and
+nothing is recorded: all of it ends in about twenty minutes. After each
 table the jobs whose ratio got worse than the one recorded before are named; the exit status stays
 0, since a busy machine is no mistake. A module
 has a function ``table()``, which returns rows of ratios, or, where it is listed in ``SECTIONS``, a
@@ -10,9 +12,12 @@ function ``section()``, which returns its part of the results as it stands.
 import datetime
 import importlib
 import importlib.util
+import os
 import pathlib
 import re
+import subprocess
 import sys
+import threading
 
 from benchmarks.harness import machine_facts, markdown, regressions
 
@@ -44,17 +49,31 @@ PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
 
-Every ratio compares two jobs that ran in turn on one machine; medians of several runs. "ours" and
-"other" are seconds unless the job says otherwise. Regenerate with `make bench`, or one table with
-`.venv/bin/python -m benchmarks NAME`.
+Every ratio compares two jobs that ran in turn on one machine; medians of several runs, with the
+lowest and highest ratio of single runs in the note. "ours" and "other" are seconds unless the job
+says otherwise. Regenerate with `make bench`, or one table with
+`.venv/bin/python -m benchmarks NAME`; `make bench-quick` tries every table for a minute and records
+nothing.
 """
 
 
-def main(names: list[str]) -> None:
+QUICK_SECONDS = 60
+"""What a table may take with ``--quick``."""
+
+QUICK_SIZE = "0.02"
+"""The share of large data that is used with ``--quick``."""
+
+
+def main(arguments: list[str]) -> None:
+    quick = "--quick" in arguments
+    names = [name for name in arguments if name != "--quick"]
     unknown = sorted(set(names) - set(TABLES))
     if unknown:
         sys.exit(f"unknown tables {unknown}; there are {sorted(TABLES)}")
     for name in names or [name for name in TABLES if _can_run(name)]:
+        if quick:
+            _run_quickly(name)
+            continue
         section, before = _run(name), _recorded()
         sections = {**before, TABLES[name]: section}
         ordered = [sections[title] for title in TABLES.values() if title in sections]
@@ -62,6 +81,32 @@ def main(names: list[str]) -> None:
         print(section)
         for line in regressions(before.get(TABLES[name], ""), section):
             print(line)
+
+
+def _run_quickly(name: str) -> None:
+    """Print a table, as far as it comes in a minute, and what got slower; record nothing."""
+    code = f"import benchmarks.__main__ as m; print(m._run({name!r}))"
+    environment = os.environ | {"RANKWISE_BENCH_QUICK": "1", "RANKWISE_BENCH_SIZE": QUICK_SIZE}
+    print(f"## {TABLES[name]}", flush=True)
+    lines: list[str] = []
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    timer = threading.Timer(QUICK_SECONDS, process.kill)
+    timer.start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("## "):
+            break  # the same rows again, as one table
+        lines.append(line)
+        print(line, end="", flush=True)
+    process.stdout.read()
+    process.wait()
+    if not timer.is_alive():
+        print(f"cut after {QUICK_SECONDS} s")
+    timer.cancel()
+    for line in regressions(_recorded().get(TABLES[name], ""), "".join(lines)):
+        print(line)
 
 
 def _can_run(name: str) -> bool:

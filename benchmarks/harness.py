@@ -6,9 +6,15 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+
+from threadpoolctl import threadpool_limits
+
+QUICK = bool(os.environ.get("RANKWISE_BENCH_QUICK"))
+"""Whether every job runs once after its warm-up, and rows are printed as they come."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,15 @@ class Row:
     other_seconds: float
     ratio: float
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if QUICK:
+            print(self.line, flush=True)
+
+    @property
+    def line(self) -> str:
+        """The row in Markdown."""
+        return "| " + " | ".join(self.cells) + " |"
 
     @property
     def cells(self) -> list[str]:
@@ -44,18 +59,27 @@ def _number(value: float, form: str, unit: str = "") -> str:
 HEADER = ["job", "against", "ours (s)", "other (s)", "ratio", "bar", "note"]
 
 
-def medians(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[float]:
-    """Run the jobs in turn, several times, and return the median time of each."""
+def timings(
+    jobs: Sequence[Callable[[], object]],
+    repeats: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Run the jobs in turn, several times, and return the times of each."""
     times: list[list[float]] = [[] for _ in jobs]
     for job in jobs:
         job()  # warm-up: compilation, page faults
-    for _ in range(repeats):
+    for _ in range(1 if QUICK else repeats):
         for job, record in zip(jobs, times, strict=True):
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             job()
-            record.append(time.perf_counter() - start)
-    return [statistics.median(record) for record in times]
+            record.append(clock() - start)
+    return times
+
+
+def medians(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[float]:
+    """Run the jobs in turn, several times, and return the median time of each."""
+    return [statistics.median(record) for record in timings(jobs, repeats)]
 
 
 def cpu_minima(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[float]:
@@ -63,38 +87,74 @@ def cpu_minima(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[f
 
     It counts the time of all threads, and hardly changes on a busy machine.
     """
-    least = [math.inf] * len(jobs)
-    for job in jobs:
-        job()  # warm-up: compilation, page faults
-    for _ in range(repeats):
-        for k, job in enumerate(jobs):
-            gc.collect()
-            start = time.process_time()
-            job()
-            least[k] = min(least[k], time.process_time() - start)
-    return least
+    return [min(record) for record in timings(jobs, repeats, time.process_time)]
+
+
+def spread(ratios: Sequence[float]) -> str:
+    """Return the lowest and highest of the ratios of single runs; nothing for one run."""
+    if len(ratios) < 2:
+        return ""
+    return f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} runs"
+
+
+def joined(*notes: str) -> str:
+    """Return the notes that say something, as one."""
+    return "; ".join(filter(None, notes))
+
+
+def cpu_ratio(
+    job: str, ours: Callable, against: str, other: Callable, bar: str, note: str = "",
+    repeats: int = 3,
+) -> Row:  # fmt: skip
+    """Compare least CPU times: the ratio is ours over the other, with that of each run."""
+    a, b = timings([ours, other], repeats, time.process_time)
+    note = joined(note, spread([x / y for x, y in zip(a, b, strict=True)]))
+    return Row(job, against, bar, min(a), min(b), min(a) / min(b), note)
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Let both sides use one thread; rows that are cut into parts must be made inside."""
+    before = os.environ.get("NUMBA_NUM_THREADS")
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        if before is None:
+            del os.environ["NUMBA_NUM_THREADS"]
+        else:
+            os.environ["NUMBA_NUM_THREADS"] = before
 
 
 def faster(
-    job: str, ours: Callable, against: str, theirs: Callable, bar: float, repeats: int = 5
-) -> Row:
+    job: str, ours: Callable, against: str, theirs: Callable, bar: float, repeats: int = 5,
+    note: str = "",
+) -> Row:  # fmt: skip
     """Compare with a peer: the ratio says how many times faster we are."""
-    a, b = medians([ours, theirs], repeats)
-    return Row(job, against, f"at least {bar:g}x faster", a, b, b / a)
+    a, b = timings([ours, theirs], repeats)
+    ratio = statistics.median(b) / statistics.median(a)
+    note = joined(note, spread([y / x for x, y in zip(a, b, strict=True)]))
+    times = statistics.median(a), statistics.median(b)
+    return Row(job, against, f"at least {bar:g}x faster", *times, ratio, note)
 
 
 def within(
-    job: str, ours: Callable, against: str, limit: Callable, bar: float, repeats: int = 5
-) -> Row:
+    job: str, ours: Callable, against: str, limit: Callable, bar: float, repeats: int = 5,
+    note: str = "",
+) -> Row:  # fmt: skip
     """Compare with a limit: the ratio says how many times the limit we take."""
-    a, b = medians([ours, limit], repeats)
-    return Row(job, against, f"at most {bar:g}x", a, b, a / b)
+    a, b = timings([ours, limit], repeats)
+    ratio = statistics.median(a) / statistics.median(b)
+    note = joined(note, spread([x / y for x, y in zip(a, b, strict=True)]))
+    times = statistics.median(a), statistics.median(b)
+    return Row(job, against, f"at most {bar:g}x", *times, ratio, note)
 
 
 def markdown(title: str, rows: Sequence[Row]) -> str:
     """Return a table as Markdown."""
     lines = [f"## {title}", "", "| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    lines += ["| " + " | ".join(row.cells) + " |" for row in rows]
+    lines += [row.line for row in rows]
     return "\n".join(lines) + "\n"
 
 

@@ -6,12 +6,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.linear_model import Ridge
 
-from benchmarks.harness import Row, faster, markdown, medians, peak_megabytes
+from benchmarks.harness import Row, faster, markdown, medians, one_core, peak_megabytes
 from rankwise.core.threads import even_parts, run_parts, serial_blas
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.svmlight.writer import write_svmlight
@@ -38,6 +40,16 @@ def rows_like_rcv1(n_items: int, n_features: int = 47_152, n_entries: int = 76) 
         ),
         shape=(n_items, n_features),
     )
+    X.sum_duplicates()
+    return X
+
+
+def rows_alike(n_items: int, n_features: int = 47_152, n_entries: int = 76) -> csr_array:
+    """Draw sparse rows whose columns are used equally often."""
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, n_features, n_items * n_entries, dtype=np.int32)
+    starts = n_entries * np.arange(n_items + 1, dtype=np.int32)
+    X = csr_array((rng.random(len(indices)), indices, starts), shape=(n_items, n_features))
     X.sum_duplicates()
     return X
 
@@ -77,11 +89,14 @@ def operator_rows() -> list[Row]:
             graph = PreferenceGraph.from_scores(y, ids, ties="keep")
             operator = normal_operator(rows, graph)
             table += compare_operator(X, w, operator, f"{name}, {dtype}", bar, bandwidth)
+            with one_core():
+                alone = normal_operator(as_rows(X, stored), graph)
+                table.append(scipy_row(X, w, alone, f"{name}, {dtype}, per core", 1.4))
         (seconds,) = medians([lambda stored=stored: as_rows(X, stored)])
         table.append(
             Row(f"reordering the columns, once for a fit, {dtype}",
-                "one operator application, 1,000 queries", "report", seconds, table[-2].seconds,
-                seconds / table[-2].seconds)
+                "one operator application, 1,000 queries", "report", seconds, table[-3].seconds,
+                seconds / table[-3].seconds)
         )  # fmt: skip
     return table
 
@@ -94,13 +109,7 @@ def compare_operator(
     bar: float,
     bandwidth: float,
 ) -> list[Row]:
-    row = faster(
-        f"one operator application, {X.shape[0]:,} x {X.shape[1]:,}, {name}",
-        lambda: operator.apply(w),
-        "the two scipy products X @ w, X.T @ v",
-        lambda: X.T @ (X @ w),
-        bar,
-    )
+    row = scipy_row(X, w, operator, name, bar)
     rows = operator.rows
     assert isinstance(rows, SparseRows)
     limit = (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes) / bandwidth
@@ -113,6 +122,41 @@ def compare_operator(
         row,
         Row("the same", against, "report", row.seconds, limit, row.seconds / limit, note),
     ]
+
+
+def scipy_row(X: csr_array, w: np.ndarray, operator: NormalOperator, name: str, bar: float) -> Row:
+    """Compare an operator with scipy's products, which use one core."""
+    return faster(
+        f"one operator application, {X.shape[0]:,} x {X.shape[1]:,}, {name}",
+        lambda: operator.apply(w),
+        "the two scipy products X @ w, X.T @ v",
+        lambda: X.T @ (X @ w),
+        bar,
+    )
+
+
+def whole_rows() -> list[Row]:
+    """Compare whole fits with scikit-learn's ridge regression, the same problem for one query."""
+    n_items, table = int(200_000 * SIZE), []
+    kinds = {"columns as frequent as words": rows_like_rcv1, "columns alike": rows_alike}
+    for name, draw in kinds.items():
+        X = draw(n_items)
+        y = scores_of(X)
+        job = f"LinearRankRLS, {n_items:,} x 47,152, {name}, fit to fitted"
+        peer = "scikit-learn's Ridge(solver='sparse_cg')"
+
+        def ours(X=X, y=y):
+            return LinearRankRLS(1.0, ties="keep", tol=1e-6).fit(X, y)
+
+        def theirs(X=X, y=y):
+            return Ridge(1.0, solver="sparse_cg", tol=1e-6).fit(X, y)
+
+        difference = np.abs(ours().coef_ - theirs().coef_).max() / np.abs(ours().coef_).max()
+        for where, context in (("all cores", nullcontext()), ("per core", one_core())):
+            with context:
+                note = f"largest difference of weights {difference:.0e}"
+                table.append(faster(f"{job}, {where}", ours, peer, theirs, 1.0, 3, note))
+    return table
 
 
 def pair_rows() -> list[Row]:
@@ -139,17 +183,28 @@ def pair_rows() -> list[Row]:
             p = r + (r @ r) / before * p
         return w
 
-    ours = StoppingRule(tol=0.0, max_iter=20)
-    return [
-        faster(
-            f"20 iterations on {len(pairs):,} pairs of {X.shape[0]:,} items",
-            lambda: multishift_cg(ShiftedSystems.of(operator, np.ones(1)), ours),
-            "the same with scipy products, X.T @ (M.T @ (M @ (X @ w)))",
-            lambda: scipy_steps(lambda w: X.T @ (M.T @ (M @ (X @ w))), X.T @ (M.T @ rhs)),
-            1.5,
-            repeats=3,
-        )
+    L, ours = (M.T @ M).tocsr(), StoppingRule(tol=0.0, max_iter=20)
+    job = f"20 iterations on {len(pairs):,} pairs of {X.shape[0]:,} items"
+    pairwise = "the same with scipy products, X.T @ (M.T @ (M @ (X @ w)))"
+    prebuilt = "the same with scipy products, X.T @ (L @ (X @ w)), L = M.T @ M made before"
+
+    def run() -> object:
+        return multishift_cg(ShiftedSystems.of(operator, np.ones(1)), ours)
+
+    def by_pairs() -> object:
+        return scipy_steps(lambda w: X.T @ (M.T @ (M @ (X @ w))), X.T @ (M.T @ rhs))
+
+    def by_laplacian() -> object:
+        return scipy_steps(lambda w: X.T @ (L @ (X @ w)), X.T @ (M.T @ rhs))
+
+    table = [
+        faster(job, run, pairwise, by_pairs, 1.5, repeats=3),
+        faster(job, run, prebuilt, by_laplacian, 1.0, repeats=3),
     ]
+    with one_core():
+        operator = normal_operator(as_rows(X), graph)
+        table.append(faster(f"{job}, per core", run, prebuilt, by_laplacian, 1.0, repeats=3))
+    return table
 
 
 def streaming_rows() -> list[Row]:
@@ -214,7 +269,7 @@ def fit_and_report(kind: str, path: str, out: str) -> None:
 def table() -> list[Row]:
     with serial_blas():  # as in every fit
         operators = operator_rows()
-    return [*operators, *pair_rows(), *streaming_rows()]
+    return [*operators, *whole_rows(), *pair_rows(), *streaming_rows()]
 
 
 if __name__ == "__main__":

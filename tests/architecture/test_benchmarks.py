@@ -1,8 +1,9 @@
 """The speed tables name what got slower."""
 
 import math
+import os
 
-from benchmarks.harness import Row, markdown, regressions
+from benchmarks.harness import Row, joined, markdown, one_core, regressions, spread, timings
 
 
 def table(**seconds):
@@ -28,3 +29,28 @@ def test_the_same_job_is_known_by_the_one_above_it():
 def test_new_jobs_and_missing_tables_are_passed_over():
     assert regressions("", table(slow=1.0)) == []
     assert regressions(table(slow=1.0), table(slow=1.0, another=9.0)) == []
+
+
+def test_the_spread_of_several_runs_is_told():
+    assert spread([1.25, 1.0, 1.5]) == "1.00 to 1.50 in 3 runs"
+    assert joined("a note", spread([2.0])) == "a note"
+
+
+def test_jobs_run_in_turn_after_a_warm_up():
+    calls = []
+    ticks = iter(range(100))
+    jobs = [lambda: calls.append("a"), lambda: calls.append("b")]
+    times = timings(jobs, repeats=2, clock=lambda: float(next(ticks)))
+    assert calls == ["a", "b", "a", "b", "a", "b"]
+    assert times == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_one_core_ends_with_its_block(monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "7")
+    with one_core():
+        assert os.environ["NUMBA_NUM_THREADS"] == "1"
+    assert os.environ["NUMBA_NUM_THREADS"] == "7"
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    with one_core():
+        assert os.environ["NUMBA_NUM_THREADS"] == "1"
+    assert "NUMBA_NUM_THREADS" not in os.environ
