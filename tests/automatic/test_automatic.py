@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -213,7 +215,7 @@ def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
 
 def test_families_that_need_too_much_memory_are_named():
     X, y, qid = drawn()
-    ranker = AutoRanker(MEASURE, memory=400_000, time_budget=None).fit(X, y, qid=qid)
+    ranker = AutoRanker(MEASURE, memory=1_000_000, time_budget=None).fit(X, y, qid=qid)
     notes = [entry for entry in ranker.leaderboard_.entries if entry.note]
     assert notes
     assert all("needs" in entry.note for entry in notes)
@@ -301,3 +303,28 @@ def test_the_choice_for_a_fold_does_not_depend_on_its_queries():
     before, after = board.choice(weight), changed.choice(weight)
     assert before.settings == after.settings
     np.testing.assert_array_equal(before.shares, after.shares)
+
+
+MEMORY = """
+import resource
+import numpy as np
+from rankwise import AutoRanker
+from rankwise.automatic.families import FAMILIES
+
+def most_memory(n_items):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_items, 20))
+    y = np.digitize(X[:, :3].sum(axis=1) + rng.normal(size=n_items), [1.0, 2.0])
+    AutoRanker(time_budget=None).fit(X, y, qid=np.arange(n_items) // 20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+before = most_memory(400)  # with libraries and compiled code
+taken = most_memory(10_000) - before
+print(taken, max(10_000 * family.bytes_per_item(20) for family in FAMILIES))
+"""
+
+
+def test_no_more_memory_is_taken_than_stated():
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, check=True)
+    taken, stated = map(int, done.stdout.split())
+    assert 0 < taken < stated

@@ -361,11 +361,11 @@ def _trees(loss: Any) -> Search:
 
 
 def _row_bytes(n_features: int) -> int:
-    return 8 * (12 * n_features + 120)
+    return 8 * (16 * n_features + 240)
 
 
 def _kernel_bytes(n_features: int) -> int:
-    return _row_bytes(n_features) + 8 * 5 * N_BASIS
+    return _row_bytes(n_features) + 8 * 8 * N_BASIS
 
 
 FAMILIES = (
