@@ -18,9 +18,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 import numpy as np
 
-from distributed import Client, LocalCluster
 from rankwise import LinearRankRLS
 from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS
+from rankwise.distributed.engine import client_of
 from rankwise.io import write_table
 
 PEERS = ["dask", "distributed", "pyarrow"]
@@ -63,10 +63,8 @@ def loopback_bytes():
 
 
 def cluster(n_workers, memory_limit=None):
-    return LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
-        memory_limit=memory_limit,
-    )  # fmt: skip
+    """Start workers as ``rankwise fit --workers`` does."""
+    return client_of(None, n_workers, memory_limit=memory_limit)
 
 
 def measured(client, task, repeat=3):
@@ -93,7 +91,7 @@ def here(task, repeat=3):
 
 def on_workers(n_workers, paths):
     """Return seconds of statistics, of an iteration, and bytes per iteration."""
-    with cluster(n_workers) as local, Client(local) as client:
+    with cluster(n_workers) as client:
         fit = DaskRankRLS(client=client).fit_files
         fit(paths[:1], **COLUMNS)  # start and compile
         wall, cpu_s, ranker = measured(client, lambda: fit(paths, **COLUMNS))
@@ -112,7 +110,7 @@ def memory_rows(folder):
     """Yield the peak memory of a worker as files of one size grow in number."""
     for n_parts in (2, 8):
         paths = write_parts(folder, 50_000 * n_parts, n_parts, f"grow{n_parts}")
-        with cluster(1) as local, Client(local) as client:
+        with cluster(1) as client:
             DaskRankRLS(client=client).fit_files(paths, **COLUMNS)
             peak = max(client.run(peak_bytes).values()) / 2**20
         yield f"peak memory of a worker, {n_parts} files of 50,000 rows", f"{peak:.0f} MiB"
@@ -122,7 +120,7 @@ def big_rows(folder):
     """Yield what 10 million rows cost a worker whose memory is far smaller."""
     paths = write_parts(folder, BIG_ROWS, BIG_PARTS, "big")
     size = sum(path.stat().st_size for path in paths)
-    with cluster(1, memory_limit=size // 8) as local, Client(local) as client:
+    with cluster(1, memory_limit=size // 8) as client:
         wall, cpu_s, _ = measured(
             client, lambda: DaskRankRLS(client=client).fit_files(paths, **COLUMNS), repeat=1
         )

@@ -35,7 +35,7 @@ def address():
     """The address of a scheduler with one worker."""
     from distributed import LocalCluster
 
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(processes=False, protocol="tcp", **options) as cluster:
         yield cluster.scheduler_address
 

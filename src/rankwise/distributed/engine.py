@@ -25,6 +25,50 @@ def dask_module() -> Any:
     return dask
 
 
+KEPT_MEMORY = 1 << 28
+"""Bytes that workers of this machine keep when they are freed, for the next part of a file."""
+
+
+@contextmanager
+def client_of(address: str | None, n_workers: int | None = None, **options: Any) -> Iterator[Any]:
+    """Connect to the cluster of a scheduler, or start one on this machine and end it.
+
+    Workers of this machine are processes with one thread. They keep freed memory for the next part
+    of a file, which Dask has them give back otherwise, and do without its sampling profiler, which
+    takes time from a pass over files.
+
+    Parameters
+    ----------
+    address : str or None
+        Of the scheduler.
+    n_workers : int, optional
+        Number of processes to start where there is no address.
+    **options
+        Of `distributed.LocalCluster`.
+    """
+    dask = dask_module()
+    try:
+        import distributed  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Learning on a cluster", "distributed", "distributed") from error
+    if address is not None:
+        with distributed.Client(address) as client:
+            yield client
+        return
+    settings = {
+        "distributed.worker.profile.enabled": False,
+        "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
+    }
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", **options}
+    environment = {"MALLOC_TRIM_THRESHOLD_": str(KEPT_MEMORY)}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(n_workers=n_workers, env=environment, **options) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Engine:

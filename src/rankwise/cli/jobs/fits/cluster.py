@@ -1,14 +1,13 @@
 """Fit on a Dask cluster, to files that its workers read themselves."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from rankwise.cli.commands import ClusterCommand
 from rankwise.cli.jobs.files import check_target, reading_options
 from rankwise.cli.jobs.fits.training import Fitted, fit_and_save, refuse_both, refuse_if
-from rankwise.core.errors import MissingExtraError
 from rankwise.distributed.base import DaskRanker
+from rankwise.distributed.engine import client_of
 
 
 def fit_on_cluster(
@@ -43,28 +42,8 @@ def fit_on_cluster(
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
     options = reading_options(command.train, command.layout)
-    with _client(command) as client:
+    with client_of(command.cluster, command.workers) as client:
         return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
-
-
-@contextmanager
-def _client(command: ClusterCommand) -> Iterator[Any]:
-    """Connect to a cluster, or start one on this machine and end it."""
-    try:
-        import distributed  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Learning on a cluster", "distributed", "distributed") from error
-    if command.cluster is not None:
-        with distributed.Client(command.cluster) as client:
-            yield client
-        return
-    with (
-        distributed.LocalCluster(
-            n_workers=command.workers, threads_per_worker=1, dashboard_address=None
-        ) as local,
-        distributed.Client(local) as client,
-    ):
-        yield client
 
 
 def describe(ranker: Any) -> dict[str, Any]:
