@@ -192,3 +192,10 @@ def test_comparisons_that_cannot_be_read_are_named(tmp_path):
     path.write_text("who,whom\na,b\n")
     with pytest.raises(rankwise.DataFileError, match=r"matches\.csv: Comparisons must"):
         read_comparisons(path)
+
+
+def test_a_margin_without_end_is_named_with_its_file(tmp_path):
+    path = tmp_path / "matches.csv"
+    path.write_text("winner,loser,margin\na,b,1\nb,a,inf\n")
+    with pytest.raises(rankwise.DataFileError, match=r"matches\.csv: `margin` must be finite"):
+        read_comparisons(path)

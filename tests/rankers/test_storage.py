@@ -413,6 +413,7 @@ WITHOUT_STATE = {"class": "RankRLS", "params": {"dict": []}, "state": {"dict": [
         (array_of_step(1, "fallback_", np.ones(2)), r"fits .* \[1\].state.fallback_"),
         (array_of_step(1, "indicated_", np.array([3])), r"fits .* \[1\].state.indicated_"),
         (array_of_step(1, "indicated_", np.array([-1])), r"\[1\].state.indicated_"),
+        (array_of_step(1, "indicated_", np.array([9], np.uint64)), r"\[1\].state.indicated_"),
     ],
 )
 def test_steps_inside_a_pipeline_are_checked_like_rankers(change, message, tmp_path):

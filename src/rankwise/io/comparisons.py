@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
-from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.core.errors import DataFileError, InvalidInputError, NothingToLearnError
 from rankwise.io.files import is_stream
 from rankwise.io.tables.reading import open_table
 
@@ -147,7 +147,9 @@ def read_comparisons(
     found = _Columns(_columns_of(source), columns or ComparisonColumns())
     try:
         return found.table(names)
-    except DataFileError as error:
+    except NothingToLearnError:
+        raise
+    except (DataFileError, InvalidInputError) as error:
         if isinstance(source, str | os.PathLike):
             raise DataFileError(f"{os.fspath(source)}: {error}") from None
         raise

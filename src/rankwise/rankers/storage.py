@@ -540,7 +540,8 @@ def _misfits_of_transformers(state: dict[str, Any], n_features: int) -> Iterator
     """Yield what transformers learned that does not fit: rows of a probe need not use all of it."""
     if "fallback_" in state and state["fallback_"].shape != (n_features,):
         yield "fallback_"
-    if "indicated_" in state and state["indicated_"].max(initial=-1) >= n_features:
+    indicated = state.get("indicated_", np.empty(0))
+    if indicated.size and not 0 <= indicated.min() <= indicated.max() < n_features:
         yield "indicated_"
     if "columns_" in state:
         if max(state["columns_"], default=-1) >= n_features:
