@@ -313,8 +313,9 @@ def six_times(x):
     return 2 * _triple(x)
 
 
-def test_a_kernel_with_a_private_name_serves_other_kernels():
+def test_a_kernel_with_a_private_name_serves_kernels_and_python():
     assert six_times(7) == 42
+    assert _triple(7) == 21
 
 
 @pytest.mark.parametrize("is_on", [True, False])

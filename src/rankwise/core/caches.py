@@ -25,14 +25,8 @@ _WATCHED = threading.Event()
 
 
 def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept: bool) -> Any:
-    """Return numba's function, with a cache if wanted.
-
-    A kernel whose name begins with ``_`` is called by kernels only, and cannot be called from
-    Python: that saves the code that would take its arguments apart.
-    """
-    is_inner = function.__name__.startswith("_")
-    flags = {"no_cfunc_wrapper": True, "no_cpython_wrapper": is_inner}
-    compiled = numba.njit(**options, **flags)(function)
+    """Return numba's function, with a cache if wanted."""
+    compiled = numba.njit(**options, no_cfunc_wrapper=True)(function)
     _compile_constants_as_values(compiled)
     _watch_once()
     if not is_kept:
