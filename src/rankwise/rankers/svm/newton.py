@@ -28,14 +28,17 @@ MAX_TRIALS = 40
 EASY = 100.0
 """Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
 
-RISE = 3.0
-"""By how much C rises from one stage to the next."""
+RISE, RISE_IF_FORMED = 3.0, 10.0
+"""By how much C rises from one stage to the next; the second where Hessians can be formed."""
 
-STAGE_TOL = 0.1
+STAGE_TOL, STAGE_TOL_IF_FORMED = 0.1, 0.5
 """The gap at which a smaller C has served its purpose."""
 
-FLAT = 0.1
-"""A line search ends where the derivative is this share of what it was at its beginning."""
+FLAT, FLAT_ENOUGH = 0.1, 0.5
+"""A line search ends where the derivative is this share of what it was at its beginning.
+
+The second is for directions that were solved for exactly, which are best followed in full.
+"""
 
 TINY = 1e-300
 
@@ -93,9 +96,10 @@ def minimize_hinge(
     w = np.zeros(objective.rows.n_features) if start is None else columns.to_stored(start)
     width = _first_width(pairs, loss)
     descent = NewtonDescent(objective, rule, objective.iterate(w, width), width)
+    stage_tol = STAGE_TOL if objective.dense is None else STAGE_TOL_IF_FORMED
     with serial_blas(), deferred_interrupts() as interrupts:
         for stage in _stages(descent) if start is None else [C]:
-            rough = replace(rule, tol=max(rule.tol, STAGE_TOL))
+            rough = replace(rule, tol=max(rule.tol, stage_tol))
             descent.move_to(stage, rule if stage == C else rough)
             reason = descent.run(interrupts, on_step)
             if reason not in ("converged", "precision"):
@@ -133,12 +137,13 @@ def line_search(
     highest = iterate.smooth_objective + C * iterate.loss.rounding_error
     low, low_slope, high, high_slope = 0.0, start_slope, np.inf, np.inf
     step, was_high = 1.0, False
+    flat = FLAT if objective.dense is None else FLAT_ENOUGH
     for _ in range(MAX_TRIALS):
         w, scores = iterate.w + step * direction, iterate.scores + step * lead
         loss = objective.loss(scores, width)
         slope = along + step * square + C * float(loss.slope @ lead)
         value = float(w @ w) / 2.0 + C * loss.smooth
-        if abs(slope) <= -FLAT * start_slope and (slope <= 0 or value <= highest):
+        if abs(slope) <= -flat * start_slope and (slope <= 0 or value <= highest):
             return objective.complete(w, scores, loss)
         if slope > 0.0:
             high, high_slope, low_slope = step, slope, low_slope / (2.0 if was_high else 1.0)
@@ -163,8 +168,9 @@ def _stages(descent: "NewtonDescent") -> list[float]:
     g = here.gradient
     square = float(g @ g)
     curved = float(g @ (descent.objective.hessian(here.loss) @ g)) if square > 0.0 else 0.0
-    n_stages = int(np.log(max(1.0, curved / (EASY * max(square, TINY)))) / np.log(RISE))
-    return [*(C * RISE**-k for k in range(n_stages, 0, -1)), C]
+    rise = RISE if descent.objective.dense is None else RISE_IF_FORMED
+    n_stages = int(np.log(max(1.0, curved / (EASY * max(square, TINY)))) / np.log(rise))
+    return [*(C * rise**-k for k in range(n_stages, 0, -1)), C]
 
 
 @final
