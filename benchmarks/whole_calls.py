@@ -5,8 +5,7 @@ Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and NUMBA_NUM_THREADS to 1 to compare 
 
 import lightgbm
 import numpy as np
-from implicit.als import AlternatingLeastSquares
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array
 from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, markdown
@@ -15,14 +14,13 @@ from rankwise import (
     NDCG,
     Gaussian,
     LinearRankRLS,
-    RankingFactorization,
     RankRLS,
     RankRLSCV,
     RankSVM,
     evaluate,
 )
 
-PEERS = ["lightgbm", "implicit"]
+PEERS = ["lightgbm"]
 GRID = 2.0 ** np.arange(-10, 11)
 
 
@@ -173,52 +171,8 @@ def margin_rows(T, topic) -> list[Row]:
     return [*squared, compare("hinge", 1.0, "none")]
 
 
-def stars(n_users, n_items, n_ratings):
-    """Return ratings from 1 to 5 of popular items, and as many held out by the same users."""
-    rng = np.random.default_rng(0)
-    popular, busy = np.arange(1, n_items + 1) ** -0.7, rng.lognormal(size=n_users)
-    users = rng.choice(n_users, 6 * n_ratings, p=busy / busy.sum())
-    items = rng.choice(n_items, 6 * n_ratings, p=popular / popular.sum())
-    drawn = rng.permutation(np.unique(users * n_items + items))[: 2 * n_ratings]
-    users, items = np.divmod(drawn, n_items)
-    U, V, quality = (
-        rng.normal(size=(n_users, 8)),
-        rng.normal(size=(n_items, 8)),
-        rng.normal(size=n_items),
-    )
-    liked = 0.35 * (U[users] * V[items]).sum(axis=1) + 0.7 * quality[items]
-    values = np.clip(np.round(3.5 + liked + 0.5 * rng.normal(size=len(drawn))), 1, 5)
-    return [
-        csr_array((values[part], (users[part], items[part])), shape=(n_users, n_items))
-        for part in (slice(n_ratings), slice(n_ratings, None))
-    ]
-
-
-def recommendation_row() -> Row:
-    """Factorise ratings; the values are of the order of each user's ratings that were held out."""
-    R, held_out = stars(943, 1682, 100_000)
-    single = csr_matrix(R, dtype=np.float32)
-
-    def ours():
-        return RankingFactorization(10, random_state=0).fit(R)
-
-    def peer():
-        model = AlternatingLeastSquares(10, random_state=0, num_threads=1)
-        model.fit(single, show_progress=False)
-        return model
-
-    found, users = peer(), np.repeat(np.arange(943), np.diff(held_out.indptr))
-    scores = (found.user_factors[users] * found.item_factors[held_out.indices]).sum(axis=1)
-    value = evaluate(held_out.data, scores, users, NDCG @ 10)["NDCG @ 10"]
-    note = f"NDCG @ 10 of what was held out: {ours().score(held_out):.3f} and {value:.3f}"
-    return row(
-        "RankingFactorization, 10 factors, 100,000 ratings, fit to fitted", ours,
-        "implicit's AlternatingLeastSquares, 15 sweeps", peer, "none", note, repeats=1,
-    )  # fmt: skip
-
-
 def table() -> list[Row]:
-    return [evaluation_row(), *selection_rows(), *word_rows(), recommendation_row()]
+    return [evaluation_row(), *selection_rows(), *word_rows()]
 
 
 if __name__ == "__main__":
