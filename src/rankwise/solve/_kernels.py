@@ -127,14 +127,16 @@ def row_products_of_many(
     data: NDArray, indices: NDArray, indptr: NDArray, W: FloatArray, first: int, last: int,
     out: FloatArray,
 ) -> None:  # fmt: skip
-    """Put ``X @ W`` into the rows first to last of ``out``; the rows of W lie together."""
+    """Put ``X @ W`` into the columns first to last of ``out``, a row for each column of W."""
     n_vectors = W.shape[1]
+    sums = np.empty(n_vectors)
     for i in range(first, last):
-        out[i] = 0.0
+        sums[:] = 0.0
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             value, column = data[k], np.uint64(indices[k])
             for j in range(n_vectors):
-                out[i, j] += value * W[column, j]
+                sums[j] += value * W[column, j]
+        out[:, i] = sums
 
 
 @njit(cache=True, nogil=True)
@@ -142,13 +144,15 @@ def add_rows_of_many(
     data: NDArray, indices: NDArray, indptr: NDArray, V: FloatArray, first: int, last: int,
     out: FloatArray,
 ) -> None:  # fmt: skip
-    """Add ``X.T @ V`` over the rows first to last to ``out``."""
-    n_vectors = V.shape[1]
+    """Add ``X.T @ V.T`` over the rows first to last to ``out``."""
+    n_vectors = V.shape[0]
+    factors = np.empty(n_vectors)
     for i in range(first, last):
+        factors[:] = V[:, i]
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             value, column = data[k], np.uint64(indices[k])
             for j in range(n_vectors):
-                out[column, j] += value * V[i, j]
+                out[column, j] += value * factors[j]
 
 
 @njit(cache=True, nogil=True)

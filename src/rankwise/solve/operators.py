@@ -18,6 +18,9 @@ MEANS_PER_ENTRY = 0.125
 LARGEST_BLOCK = 1 << 18
 """Entries of a block, 3 MB, up to which rows are visited block by block; beyond, in two passes."""
 
+FEW = 4
+"""Vectors for which a pass each is quicker than a pass for all."""
+
 ABREAST = 8
 """Runs that share passes over the rows; each keeps two vectors of features for every alpha."""
 
@@ -140,24 +143,23 @@ def joint_operator(
 ) -> tuple[list[GraphOperator], JointProduct]:
     """Return the operators of several graphs over the same rows, and what applies some at once.
 
-    A pass for eight vectors takes about three times as long as a pass for one, so that two passes
-    are soon quicker than a single one for each graph. Graphs may share a Laplacian.
+    A pass for eight vectors takes about three times as long as a pass for one; for few of them each
+    is quicker alone.
     """
     if len(graphs) == 1:
         alone = normal_operator(rows, graphs[0])
         return [alone], alone_product(alone)
-    laplacians = [graph.laplacian for graph in graphs]
+    operators: list[GraphOperator] = [TwoPasses(rows, graph) for graph in graphs]
 
     def product(W: FloatArray, which: Sequence[int]) -> FloatArray:
+        if len(which) < FEW:
+            return np.stack([operators[k].apply(w) for k, w in zip(which, W, strict=True)])
         P = rows.products(W)
-        V, sharing = np.empty_like(P), dict[int, list[int]]()
-        for column, k in enumerate(which):
-            sharing.setdefault(id(laplacians[k]), []).append(column)
-        for columns in sharing.values():
-            V[:, columns] = laplacians[which[columns[0]]] @ P[:, columns]
-        return rows.transposed_products(V)
+        for number, k in enumerate(which):
+            P[number] = graphs[k] @ P[number]
+        return rows.transposed_products(P)
 
-    return [TwoPasses(rows, graph) for graph in graphs], product
+    return operators, product
 
 
 def alone_product(operator: NormalOperator) -> JointProduct:

@@ -286,11 +286,11 @@ class StoredRows(ItemRows, ABC):
 
     @abstractmethod
     def products(self, W: FloatArray) -> FloatArray:
-        """Return ``X @ W.T`` for vectors W of shape (k, n_features), in one pass."""
+        """Return ``W @ X.T``, (k, n_items), for vectors W of shape (k, n_features), in one pass."""
 
     @abstractmethod
     def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V.T @ X``, (k, n_features), for V (n_items, k) whose columns sum to zero."""
+        """Return ``V @ X``, (k, n_features), for V (k, n_items) whose rows sum to zero."""
 
     @abstractmethod
     def in_stored_order(self) -> "tuple[ColumnOrder, StoredRows]":
@@ -373,8 +373,8 @@ class SparseRows(StoredRows):
         return self._sum(add_rows, v)
 
     def products(self, W: FloatArray) -> FloatArray:
-        """Return ``X @ W.T``."""
-        inner, out = self.columns.rows_to_stored(W), np.empty((self.n_items, len(W)))
+        """Return ``W @ X.T``."""
+        inner, out = self.columns.rows_to_stored(W), np.empty((len(W), self.n_items))
 
         def task(_: int, first: int, last: int) -> None:
             row_products_of_many(*self._arrays, inner, first, last, out)
@@ -383,8 +383,8 @@ class SparseRows(StoredRows):
         return out
 
     def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V.T @ X``."""
-        shape = (self.n_features, V.shape[1])
+        """Return ``V @ X``."""
+        shape = (self.n_features, len(V))
         given = np.ascontiguousarray(V)
 
         def task(first: int, last: int, out: FloatArray) -> None:
@@ -513,24 +513,24 @@ class DenseRows(StoredRows):
         return sum_parts(task, self._parts, self.n_features)
 
     def products(self, W: FloatArray) -> FloatArray:
-        """Return ``(X - offset) @ W.T``."""
-        out = np.empty((self.n_items, len(W)))
+        """Return ``W @ (X - offset).T``."""
+        out = np.empty((len(W), self.n_items))
 
         def task(_: int, first: int, last: int) -> None:
             for rows, Z in self._blocks(first, last):
-                out[rows] = Z @ W.T
+                out[:, rows] = W @ Z.T
 
         run_parts(task, self._parts)
         return out
 
     def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V.T @ (X - offset)``."""
-        shape = (V.shape[1], self.n_features)
+        """Return ``V @ (X - offset)``."""
+        shape = (len(V), self.n_features)
 
         def task(first: int, last: int, out: FloatArray) -> None:
             total = out.reshape(shape)
             for rows, Z in self._blocks(first, last):
-                total += V[rows].T @ Z
+                total += V[:, rows] @ Z
 
         return sum_parts(task, self._parts, shape[0] * shape[1]).reshape(shape)
 
@@ -610,14 +610,14 @@ class RowsOnDevice(StoredRows, ABC):
         return GIVEN_ORDER, self
 
     def products(self, W: FloatArray) -> FloatArray:
-        """Return ``Z @ W.T``."""
+        """Return ``W @ Z.T``."""
         device = self.kept.device
-        return device.host(self.forward(device.array(W).T))
+        return device.host(self.forward(device.array(W).T)).T
 
     def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V.T @ Z``."""
+        """Return ``V @ Z``."""
         device = self.kept.device
-        return device.host(self.backward(device.array(V))).T
+        return device.host(self.backward(device.array(V).T)).T
 
     def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
         """Return ``Z.T @ mapping(Z @ w)``; only w and the result travel."""

@@ -251,7 +251,7 @@ class LinearRankRLS(PointRanker):
             The items. Rows of a query may stand anywhere; together they are visited faster.
         y : (n_items,) or (n_items, n_outputs)
             Scores of the items, higher is better. Outputs are learned independently, each with an
-            alpha and held-out items of its own, in far less time than one after the other.
+            alpha and held-out items of its own; passes over X serve several of them.
         qid : (n_items,), optional
             The query of each item, of any type and in any order; one query when left out.
         sample_weight : (n_items,), optional
