@@ -14,7 +14,7 @@ from problems import problem
 from rankwise import InvalidInputError, Kernel, RankRLS
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features import kernels as home
-from rankwise.features.covariances import CopiesApart, WithDrift, WithEffects
+from rankwise.features.covariances import CopiesApart, WithCycles, WithDrift, WithEffects
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.rankers.storage import StateReader, StateWriter
@@ -32,6 +32,7 @@ every_kernel = pytest.mark.parametrize("case", CASES, ids=named)
 def test_every_kernel_is_asked():
     adapters = {
         CopiesApart,
+        WithCycles,
         WithDrift,
         WithEffects,
     }  # rows with more columns; tested with the process

@@ -579,7 +579,7 @@ def _posterior(ranker: Any) -> Posterior | None:  # noqa: ARG001
 
 @_posterior.register
 def _posterior_of_process(ranker: ProcessRanker) -> Posterior | None:
-    return None if ranker.drift_ is not None else ranker.posterior_  # of rows without dates
+    return None if ranker.drift_ is not None else ranker.posterior_  # a row has no date
 
 
 @_posterior.register

@@ -40,6 +40,9 @@ DRIFT_VARIANCES = (1.0, 1.0)
 """Bounds of the two parameters of a drift as multiples of their medians, and the variances of
 their logarithms in the hyperprior."""
 
+CYCLE_SHARE = 0.5
+"""Usual deviation of what goes in circles, as a share of that of the scores."""
+
 ROWS_AT_ONCE = 64
 """Rows per block where only the diagonal of a kernel block is needed."""
 
@@ -832,6 +835,143 @@ class WithEffects(ParametricKernel):
     def _covariates(self, A: FloatArray) -> FloatArray:
         """Return the covariates in units of their effects."""
         return np.asarray(A[:, -len(self.deviations) :] * np.array(self.deviations))
+
+
+@final
+@dataclass(frozen=True)
+class WithCycles(ParametricKernel):
+    r"""The kernel of comparisons that no two scores explain: what a makes of b, g(a, b) = -g(b, a).
+
+    .. math:: \operatorname{cov}\bigl(f(a) - f(b),\, f(c) - f(d)\bigr)
+        + k_2(a, c)\, k_2(b, d) - k_2(a, d)\, k_2(b, c)
+
+    A row holds two items side by side, and in its last two columns which of them are there: both
+    for a comparison, the first alone for its score, none for 0. The second part can go in circles
+    and is no part of a score.
+
+    Parameters
+    ----------
+    kernel : ParametricKernel
+        Of the scores f.
+    cyclic : ParametricKernel
+        :math:`k_2`, on the first columns of every item.
+    n_columns : int
+        How many these are.
+    """
+
+    kernel: ParametricKernel
+    cyclic: ParametricKernel
+    n_columns: int
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        K = np.zeros((len(A), len(B)))
+        for a, b, mask in self._sides(A, B):
+            K += mask * self.kernel(a, b)
+        ac, bd, ad, bc = self._products(A, B)
+        return K + self._both(A, B) * (ac * bd - ad * bc)
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        return row_by_row(self, A, A)
+
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
+        """Return this kernel with the inner ones fitted to the first items."""
+        first = self._items(X)[0]
+        kernel = self.kernel.fitted_to(first, sample_weight)
+        cyclic = self.cyclic.fitted_to(first[:, : self.n_columns], sample_weight)
+        return replace(self, kernel=kernel, cyclic=cyclic)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Those of both kernels."""
+        return np.append(self.kernel.theta, self.cyclic.theta)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of both kernels."""
+        return (*self.kernel.names, *(f"cyclic_{name}" for name in self.cyclic.names))
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:
+        """Return those of both kernels."""
+        first = self._items(X)[0]
+        own = self.cyclic.bounds_on(first[:, : self.n_columns])
+        return np.vstack([self.kernel.bounds_on(first), own])
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return those of both; the amplitude of the second counts squared."""
+        first, usual = self._items(X)[0], np.sqrt(CYCLE_SHARE * deviation)
+        own = self.cyclic.hyperprior_on(first[:, : self.n_columns], usual)
+        return self.kernel.hyperprior_on(first, deviation).joined_with(own)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return this kernel with other parameters."""
+        n_kernel = len(self.kernel.theta)
+        kernel = self.kernel.with_theta(theta[:n_kernel])
+        return replace(self, kernel=kernel, cyclic=self.cyclic.with_theta(theta[n_kernel:]))
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``."""
+        by_scores = np.zeros(len(self.kernel.theta))
+        for a, b, mask in self._sides(A, B):
+            by_scores = by_scores + self.kernel.weighted_gradient(a, b, M * mask)
+        (a, b), (c, d) = self._cyclic_items(A), self._cyclic_items(B)
+        P, (ac, bd, ad, bc) = M * self._both(A, B), self._products(A, B)
+        parts = ((a, c, P * bd), (b, d, P * ac), (a, d, -P * bc), (b, c, -P * ad))
+        by_cycles = sum(self.cyclic.weighted_gradient(*part) for part in parts)
+        return np.append(by_scores, by_cycles)
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of the difference of two rows."""
+        return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        total = np.zeros(len(self.theta))
+        for start in range(0, len(A), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            a, b, G = A[rows], B[rows], np.diag(g[rows])
+            for one, other, factor in ((a, a, 1.0), (b, b, 1.0), (a, b, -2.0)):
+                total = total + factor * self.weighted_gradient(one, other, G)
+        return total
+
+    @property
+    def own_variance(self) -> float:
+        """That of the scores."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the scores."""
+        return np.append(self.kernel.own_variance_gradient(), np.zeros(len(self.cyclic.theta)))
+
+    def _items(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the first and of the second items."""
+        width = (A.shape[1] - 2) // 2
+        return A[:, :width], A[:, width : 2 * width]
+
+    def _cyclic_items(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first, second = self._items(A)
+        return first[:, : self.n_columns], second[:, : self.n_columns]
+
+    def _sides(
+        self, A: FloatArray, B: FloatArray
+    ) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Return every item of A with every one of B, and the sign of their covariance."""
+        return [
+            (a, b, sign * np.outer(A[:, -2 + i], B[:, -2 + j]))
+            for i, a in enumerate(self._items(A))
+            for j, b in enumerate(self._items(B))
+            for sign in [1.0 if i == j else -1.0]
+        ]
+
+    def _both(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return which rows are both comparisons."""
+        return np.outer(A[:, -2] * A[:, -1], B[:, -2] * B[:, -1])
+
+    def _products(self, A: FloatArray, B: FloatArray) -> list[FloatArray]:
+        """Return the second kernel between first and first, second and second, and across."""
+        (a, b), (c, d) = self._cyclic_items(A), self._cyclic_items(B)
+        return [self.cyclic(*ends) for ends in ((a, c), (b, d), (a, d), (b, c))]
 
 
 def row_by_row(kernel: Kernel, A: FloatArray, B: FloatArray) -> FloatArray:

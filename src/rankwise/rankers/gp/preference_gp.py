@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeAlias, cast, final, get_args
+from typing import Any, Literal, Self, TypeAlias, cast, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +63,9 @@ EFFECT_SHARE = 1.0 / 3.0
 JUDGE_ROUNDS, JUDGE_STEPS, JUDGE_TOL = 6, 20, 0.02
 """How often judges and other parameters are learnt in turn at most, steps of the search for the
 latter, and the change of judges' logarithms below which they are settled."""
+
+CYCLE_EVIDENCE = 2.0
+"""By how much the logarithm of the evidence must rise for cycles to be believed in."""
 
 MAX_DATED = 600
 """Items, each counted at every date, up to which dates are kept apart."""
@@ -152,6 +155,12 @@ class PreferenceGP(ProcessRanker):
         and another is forgotten; how large it is and how fast it goes is learnt. Predictions are
         for the last date, or any other. Dates are rounded until items at different dates are at
         most 600.
+    intransitive : bool or "auto"
+        Whether answers can go in circles, as with rock, paper and scissors: a comparison of a and b
+        is then f(a) - f(b) + g(a, b) with a Gaussian process g(a, b) = -g(b, a) of the features of
+        both, and its kernel is learnt too. "auto" decides by the evidence. `predict_pair` knows g;
+        scores, ranks and `suggest` are about f, the part that is an order. A sweep costs the cube
+        of the number of pairs that were compared.
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -178,6 +187,8 @@ class PreferenceGP(ProcessRanker):
         The rows that prediction needs.
     effects_ : tuple of Effect
         What covariates of the comparisons are worth, with 90 % intervals; empty without any.
+    cyclic_ : Kernel or None
+        The kernel of g, where answers go in circles.
     drift_ : (float, float, float) or None
         With ``drift``: the variance of what is forgotten over that of what lasts, the days in which
         it is, and the days between the first and the last answer.
@@ -253,6 +264,7 @@ class PreferenceGP(ProcessRanker):
         equal_rows: EqualRows | None = None,
         basis: int | ArrayLike | None = None,
         drift: bool = False,
+        intransitive: Literal["auto"] | bool = False,
         device: str | None = None,
         random_state: Any = None,
     ) -> None:
@@ -271,6 +283,7 @@ class PreferenceGP(ProcessRanker):
         self.equal_rows = equal_rows
         self.basis = basis
         self.drift = drift
+        self.intransitive = intransitive
         self.device = device
         self.random_state = random_state
 
@@ -370,13 +383,24 @@ class PreferenceGP(ProcessRanker):
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
         self.judge_names_ = context.judges
-        learnt = self._fit(rows, y, qid, sample_weight, answers, context, has_features=has_features)
-        self._condition(*learnt)
+        data = (rows, y, qid, sample_weight, answers, context)
+        self._fit_best(*data, has_features=has_features)
         self.judges_ = None
         if self.judge_names_ is not None:
             judges = cast(ByJudge, self.likelihood_)
             self.judges_ = judges.report(self.judge_names_, Cavities.of(self.posterior_))
         return self
+
+    def _fit_best(self, *given: Any, has_features: bool) -> None:
+        """Fit with or without cycles, or both, and keep what the answers speak for."""
+        tried = {"auto": (False, True), True: (True,), False: (False,)}[self.intransitive]
+        states = []
+        for with_cycles in tried:
+            self._condition(*self._fit(*given, has_features=has_features, cycles=with_cycles))
+            states.append(dict(vars(self)))
+        evidence = [state["log_marginal_likelihood_"] for state in states]
+        if len(states) > 1 and evidence[1] < evidence[0] + CYCLE_EVIDENCE:
+            self.__dict__.update(states[0])
 
     def _known_names(self, names: NDArray[Any] | None, X: Any) -> NDArray[Any] | None:
         """Return the names of the rows of X, or their numbers; None without X."""
@@ -394,6 +418,7 @@ class PreferenceGP(ProcessRanker):
         context: AnswerContext,
         *,
         has_features: bool,
+        cycles: bool = False,
     ) -> tuple[Inference, SiteParameters | None]:
         """Find the parameters from checked rows; what is left is the posterior."""
         given = dict(answers.arguments)
@@ -428,7 +453,8 @@ class PreferenceGP(ProcessRanker):
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
         self._remember(data)
         self._set_effects(answers, comparisons)
-        return self._learn(comparisons, items.rows(data.weight), basis, rng)
+        self.duels_ = None
+        return self._learn(comparisons, items.rows(data.weight), basis, rng, cycles=cycles)
 
     def _set_drift(
         self, data: TrainingData, tied: ArrayLike | None, context: AnswerContext
@@ -492,11 +518,14 @@ class PreferenceGP(ProcessRanker):
         rows: FloatArray,
         basis: FloatArray | None,
         rng: np.random.Generator,
+        *,
+        cycles: bool,
     ) -> tuple[Inference, SiteParameters | None]:
         """Find the parameters; the scale of the features is that of ``rows``."""
         amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
         kernel = self.kernel if self.has_features_ or self.kernel is not None else "linear"
         self.kernel_ = choose_kernel(kernel, amplitude).fitted_to(rows)
+        self.cyclic_ = choose_kernel(kernel, amplitude).fitted_to(rows) if cycles else None
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )
@@ -507,7 +536,7 @@ class PreferenceGP(ProcessRanker):
                 searched,
                 self._covariance,
                 self.likelihood_,
-                self._numbered(rows),
+                self._alone(self._numbered(rows)),
                 rng,
                 bounds=self.bounds,
                 n_starts=self.n_starts,
@@ -515,7 +544,7 @@ class PreferenceGP(ProcessRanker):
             )
             self._keep_parameters(kernel.theta)
         if self.judge_names_ is not None:
-            sites = self._learn_judges(searched, self._numbered(rows), rng, sites)
+            sites = self._learn_judges(searched, self._alone(self._numbered(rows)), rng, sites)
         has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
         self.basis_ = None if basis is None or has_own else basis
         return self._inference(comparisons), sites
@@ -525,8 +554,10 @@ class PreferenceGP(ProcessRanker):
         n_kernel = len(self.kernel_.theta)
         self.kernel_ = self.kernel_.with_theta(theta[:n_kernel])
         if self.drift_ is not None:
-            drift, time = np.exp(theta[n_kernel:]).tolist()
+            drift, time = np.exp(theta[n_kernel : n_kernel + 2]).tolist()
             self.drift_ = (drift, time, self.drift_[2])
+        if self.cyclic_ is not None:
+            self.cyclic_ = self.cyclic_.with_theta(theta[-len(self.cyclic_.theta) :])
 
     def _learn_judges(
         self,
@@ -564,7 +595,7 @@ class PreferenceGP(ProcessRanker):
         depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
         items = comparisons.items
         too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None
-        if too_few or not depends_on_distance or not self.optimize:
+        if too_few or self.cyclic_ is not None or not depends_on_distance or not self.optimize:
             return None
         if self.shown_ is not None:
             items = np.unique(self.shown_.item[items])
@@ -580,9 +611,14 @@ class PreferenceGP(ProcessRanker):
         if self.hyperprior is not None:
             check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
         check_count("n_starts", self.n_starts)
-        if self.drift and self.basis is not None:
+        if self.intransitive not in ("auto", True, False):
             raise InvalidInputError(
-                "`drift` must be used without `basis`, whose rows have no dates: got both."
+                f"`intransitive` must be True, False or 'auto': got {self.intransitive!r}."
+            )
+        if (self.drift or self.intransitive) and self.basis is not None:
+            raise InvalidInputError(
+                "`drift` and `intransitive` must be used without `basis`, whose rows are single "
+                "items without dates: got both."
             )
         if self.max_pairs is not None:
             check_count("max_pairs", self.max_pairs)

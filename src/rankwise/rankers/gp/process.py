@@ -25,6 +25,7 @@ from rankwise.features.covariances import (
     CopiesApart,
     Hyperprior,
     ParametricKernel,
+    WithCycles,
     WithDrift,
     WithEffects,
 )
@@ -82,7 +83,7 @@ MAX_LIVE = 4000
 FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_marks_")
 """Attributes that follow from the posterior; after a quick update they are computed when read."""
 
-MAY_BE_ABSENT = ("drift_", "last_date_", "judge_names_", "judges_")
+MAY_BE_ABSENT = ("drift_", "last_date_", "judge_names_", "judges_", "cyclic_", "duels_")
 """Attributes that models saved by earlier versions do not have; None then."""
 
 
@@ -131,6 +132,8 @@ class ProcessRanker(Ranker, ABC):
     effect_names_: tuple[str, ...]
     effect_deviations_: tuple[float, ...]
     shown_: ShownItems | None
+    cyclic_: ParametricKernel | None
+    duels_: IntArray | None
     drift_: tuple[float, float, float] | None
     last_date_: float | None
     judge_names_: NDArray[Any] | None
@@ -218,6 +221,7 @@ class ProcessRanker(Ranker, ABC):
             return scores, self.posterior_.covariance_at(*self._kernel_blocks(X))
         if not return_std:
             return scores
+        X = self._alone(X)
         K_cross = self._covariance(self._basis, X)
         variance = self.posterior_.variance_at(K_cross, self._covariance.diagonal(X))
         return scores, np.sqrt(variance)
@@ -334,7 +338,7 @@ class ProcessRanker(Ranker, ABC):
         check_is_fitted(self)
         if n is not None:
             check_count("n", n)
-        known, names = self.posterior_.prior.comparisons, self._labels(None, len(self.X_train_))
+        known, names = self._recorded, self._labels(None, len(self.X_train_))
         careless = None if self.judges_ is None else self.judges_.careless
         found = Cavities.of(self.posterior_).flipped(self.likelihood_, careless)
         rows = np.flatnonzero(~known.tied)
@@ -385,6 +389,9 @@ class ProcessRanker(Ranker, ABC):
 
     def _difference(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the difference of numbered rows, pair by pair."""
+        if self.cyclic_ is not None:
+            first = self._against(first, second)
+            second = np.zeros_like(first)
         K_first, K_second = (self._covariance(self._basis, rows) for rows in (first, second))
         prior_variance = self._covariance.difference_variance(first, second)
         return self.posterior_.difference_at(K_first, K_second, prior_variance)
@@ -660,7 +667,10 @@ class ProcessRanker(Ranker, ABC):
     @property
     def _recorded(self) -> Comparisons:
         """All answers so far."""
-        return self.posterior_.prior.comparisons if self._live is None else self._live.comparisons
+        if self._live is not None:
+            return self._live.comparisons
+        known = self.posterior_.prior.comparisons
+        return known if self.duels_ is None else known.from_duels(self.duels_)
 
     def _asked(self, X: Any) -> FloatArray | None:
         """Return how many answers each item has; None where X are not items of `fit`."""
@@ -746,7 +756,7 @@ class ProcessRanker(Ranker, ABC):
         live = self._live_scores()
         live = None if live is None else live.extended(new)
         if live is None:
-            comparisons = self.posterior_.prior.comparisons.extend(new)
+            comparisons = self._recorded.extend(new)
             return self._condition(self._inference(comparisons), self._extended_sites(comparisons))
         self._live = live
         for name in FOLLOWING:
@@ -848,6 +858,7 @@ class ProcessRanker(Ranker, ABC):
     def _live_scores(self) -> LiveScores | None:
         """Return the joint distribution of all scores of `fit`; None where it is not kept."""
         suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE and self.shown_ is None
+        suits = suits and self.cyclic_ is None
         suits = suits and (self.method == "ep" or self.likelihood_.is_gaussian)
         if self._live is None and suits:
             posterior, rows = self.posterior_, self._rows_to_predict(None)
@@ -883,17 +894,34 @@ class ProcessRanker(Ranker, ABC):
         """Return a copy conditioned on the same answers under another kernel."""
         other = copy(self)
         other.kernel_ = self.kernel_.with_theta(theta)
-        comparisons = self.posterior_.prior.comparisons
+        comparisons = self._recorded
         sites = self.posterior_.tau, self.posterior_.nu
         return other._condition(self._inference(comparisons), sites)
 
     @property
     def _covariance(self) -> ParametricKernel:
         """The kernel of rows that `_numbered` returned."""
-        kernel = self.kernel_ if self.copies_ is None else CopiesApart(self.kernel_)
+        kernel, cyclic = self.kernel_, self.cyclic_
+        n_columns = self.X_train_.shape[1]
+        if self.copies_ is not None:
+            kernel, n_columns = CopiesApart(kernel), n_columns + 1
+            cyclic = None if cyclic is None else CopiesApart(cyclic)
         if self.drift_ is not None:
             kernel = WithDrift(kernel, *self.drift_)
-        return WithEffects(kernel, self.effect_deviations_) if self.effect_names_ else kernel
+        if self.effect_names_:
+            kernel = WithEffects(kernel, self.effect_deviations_)
+        return kernel if cyclic is None else WithCycles(kernel, cyclic, n_columns)
+
+    def _against(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return numbered rows of comparisons for `WithCycles`."""
+        return np.column_stack([first, second, np.ones((len(first), 2))])
+
+    def _alone(self, rows: FloatArray) -> FloatArray:
+        """Return numbered rows of single items as the kernel takes them."""
+        if self.cyclic_ is None:
+            return rows
+        n_rows = len(rows)
+        return np.column_stack([rows, np.zeros_like(rows), np.ones(n_rows), np.zeros(n_rows)])
 
     @property
     def _basis(self) -> FloatArray:
@@ -905,6 +933,11 @@ class ProcessRanker(Ranker, ABC):
     @property
     def weights_of_basis_rows(self) -> FloatArray:
         """What every basis row weighs, times the kernel, in a score at the last date."""
+        if self.cyclic_ is not None:
+            raise InvalidInputError(
+                "Answers that go in circles have no function of one item behind them: fit with "
+                "intransitive=False to explain or export scores."
+            )
         weights = self.posterior_.dual_coef
         if self.drift_ is None:
             return weights
@@ -948,11 +981,21 @@ class ProcessRanker(Ranker, ABC):
         return np.hstack(columns) if len(columns) > 1 else columns[0]
 
     def _inference(self, comparisons: Comparisons) -> Inference:
+        if self.cyclic_ is not None:
+            return self._inference_of_duels(comparisons)
         rows = self._training_rows(comparisons.items)
         basis = None if self.basis_ is None else self._numbered(self.basis_)
         if self.effect_names_:
             basis = self._basis_with_effects(comparisons, basis)
         return Inference(rows, comparisons, basis, self.method, as_device(self.device))
+
+    def _inference_of_duels(self, comparisons: Comparisons) -> Inference:
+        """Compare duels, each a row of two items, with 0: the same answers in the same order."""
+        self.duels_, answers = comparisons.as_duels()
+        first, second = (self._training_rows(ends) for ends in self.duels_.T)
+        rows = self._against(first, second)
+        rows = np.vstack([np.zeros((1, rows.shape[1])), rows])
+        return Inference(rows, answers, None, self.method, as_device(self.device))
 
     def _basis_with_effects(self, comparisons: Comparisons, basis: FloatArray | None) -> FloatArray:
         """Return rows from which items follow in every way they were shown.
@@ -974,7 +1017,10 @@ class ProcessRanker(Ranker, ABC):
         posterior = inference.posterior(self._covariance, self.likelihood_, start=sites)
         posterior.ending.warn()
         rows = inference.basis
-        kept = self._training_rows(posterior.items) if rows is None else rows[posterior.items]
+        if self.cyclic_ is not None:
+            kept = inference.rows[posterior.items]
+        else:
+            kept = self._training_rows(posterior.items) if rows is None else rows[posterior.items]
         n_features = self.X_train_.shape[1]
         self.posterior_ = posterior
         self.basis_rows_ = np.ascontiguousarray(kept[:, :n_features])
@@ -987,7 +1033,7 @@ class ProcessRanker(Ranker, ABC):
         posterior = self.posterior_
         n_old = posterior.prior.comparisons.n_pairs
         n_new = comparisons.n_pairs - n_old
-        if n_new > MAX_SEQUENTIAL or posterior.likelihood.is_gaussian:
+        if n_new > MAX_SEQUENTIAL or self.cyclic_ is not None or posterior.likelihood.is_gaussian:
             return None
         if n_new == 0:
             return posterior.tau, posterior.nu
@@ -1012,10 +1058,12 @@ class ProcessRanker(Ranker, ABC):
 
     def _mean(self, X: FloatArray) -> FloatArray:
         """Return the scores of numbered rows."""
+        X = self._alone(X)
         return Expansion(self._covariance, self._basis).product(X, self.posterior_.dual_coef)
 
     def _kernel_blocks(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the kernel between the basis and X, and that of X."""
+        X = self._alone(X)
         return self._covariance(self._basis, X), self._covariance(X, X)
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:

@@ -162,6 +162,30 @@ class Comparisons:
         extra = np.zeros(self.n_pairs) if extra_noise is None else extra_noise
         return Outcomes(self.tied, self.margin, extra, self.judges)
 
+    def as_duels(self) -> tuple[IntArray, Self]:
+        """Return the pairs that met, and the same answers as comparisons of duels with 0.
+
+        Returns
+        -------
+        duels : (n_duels, 2)
+            The smaller number first.
+        answers : Comparisons
+            Duel k is number k + 1; it wins against number 0 where its first item did.
+        """
+        ends = np.sort(np.stack([self.winner, self.loser], axis=1), axis=1)
+        duels, number = np.unique(ends, axis=0, return_inverse=True)
+        number = number.ravel() + 1
+        won = (self.winner < self.loser) | self.tied
+        winner, loser = np.where(won, number, 0), np.where(won, 0, number)
+        return duels, replace(self, winner=freeze(winner), loser=freeze(loser))
+
+    def from_duels(self, duels: IntArray) -> Self:
+        """Return the comparisons of items that `as_duels` turned into these."""
+        won = self.loser == 0
+        first, second = duels[np.maximum(self.winner, self.loser) - 1].T
+        winner, loser = np.where(won, first, second), np.where(won, second, first)
+        return replace(self, winner=freeze(winner), loser=freeze(loser))
+
     @property
     def n_pairs(self) -> int:
         """Number of distinct comparisons."""
