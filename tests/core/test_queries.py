@@ -87,7 +87,7 @@ def test_ids_must_be_one_dimensional():
         np.float32("nan"),
         Decimal("NaN"),
         Decimal("sNaN"),
-        np.datetime64("NaT"),
+        np.datetime64("NaT", "D"),
         None,
     ],
     ids=repr,
