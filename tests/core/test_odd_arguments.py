@@ -68,7 +68,9 @@ def test_an_array_is_no_name(ranker, message):
         ranker.fit(P.X, P.y, P.qid)
 
 
-@pytest.mark.parametrize("value", [np.zeros(3), 3, True, [], "", b"a", lambda x: x], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [np.zeros(3), 3, True, [], "", b"a", lambda x: x], ids=lambda v: type(v).__name__
+)
 def test_a_checkpoint_is_a_path(value):
     with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file, or None"):
         rankwise.LinearRankRLS(checkpoint=value).fit(P.X, P.y, P.qid)

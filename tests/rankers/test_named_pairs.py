@@ -123,7 +123,7 @@ def test_the_process_and_frames_of_row_numbers_stay_as_they_were():
     assert set(ranked["item"]) == {"wine 3", "wine 1"}
     plain = RankRLS().fit(X, pairs=PAIRS)
     np.testing.assert_allclose(RankRLS().fit(X, pairs=pd.DataFrame(PAIRS)).coef_, plain.coef_)
-    assert plain.rank(X, k=3, as_frame=True)["item"].tolist() == plain.rank(X, k=3).tolist()
+    assert plain.rank(X, k=3, as_frame=True)["row"].tolist() == plain.rank(X, k=3).tolist()
 
 
 @pytest.mark.parametrize(

@@ -113,16 +113,16 @@ def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> Com
     others : names of columns
         Columns of X that do not hold the names.
     """
-    return read_comparisons(pairs, names=_names_of(X, others))
+    names = _names_of(X, others)
+    n_rows = len(frame_table(X)) if is_frame(X) else np.shape(X)[0]
+    return read_comparisons(pairs, names=np.arange(n_rows) if names is None else names)
 
 
 def _names_of(X: Any, others: Collection[str] = ()) -> Any:
-    """Return the names of rows: those of a frame, the rows themselves, or their numbers."""
-    if not is_frame(X):
-        return np.asarray(X) if np.ndim(X) == 1 else np.arange(np.shape(X)[0])
-    table = frame_table(X)
-    names = read_items(table.to_native(), others)[0]
-    return np.arange(len(table)) if names is None else names
+    """Return the names of rows, those of a frame or the rows themselves; None if there are none."""
+    if is_frame(X):
+        return read_items(frame_table(X).to_native(), others)[0]
+    return np.asarray(X) if np.ndim(X) == 1 else None
 
 
 def _name_items(ranker: Any, given: dict[str, Any]) -> None:

@@ -182,6 +182,7 @@ messy = st.one_of(
 )
 @example([('"1"2', "1", "2")], None, ",")
 @example([('"x', "1", "2")], None, ",")
+@example([("0.0", '"', "0.0"), ("0.0", '"0', "0.0")], None, ",")
 def test_pyarrow_and_the_parser_here_read_the_same(tmp_path, rows, quoting, delimiter):
     path = tmp_path / "a.csv"
     with path.open("w", newline="") as stream:
@@ -414,7 +415,7 @@ def test_interrupted_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     write_table(path, {"a": [1.0]})
 
-    def fail(table, where):
+    def fail(table, where, **options):
         raise OSError(28, "no room")
 
     monkeypatch.setattr(parquet, "write_table", fail)

@@ -226,9 +226,9 @@ def test_the_path_is_drawn():
     [
         ({"cv": 1}, "`cv` as a number must be at least 2: got 1"),
         ({"cv": [[0, 1], [2]]}, "A fold must hold out whole queries"),
-        ({"Cs": [0.1, -1]}, "`Cs` must be a number of values, or a list"),
-        ({"Cs": 0}, "`Cs` must be a number of values, or a list"),
-        ({"Cs": "many"}, "`Cs` must be a number of values, or a list"),
+        ({"Cs": [0.1, -1]}, "`Cs` must be a number of values up to 10,000, or a list"),
+        ({"Cs": 0}, "`Cs` must be a number of values up to 10,000, or a list"),
+        ({"Cs": "many"}, "`Cs` must be a number of values up to 10,000, or a list"),
         ({"rule": "worst"}, "`rule` must be one of"),
         ({"measure": "AP(relevant=9)"}, "At least one held-out query must define AP"),
         ({"objective": "MAP"}, "`objective` must add up gains times discounts"),
