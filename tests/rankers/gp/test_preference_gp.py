@@ -727,6 +727,12 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
             lambda: fixed(n_starts=0).fit(X, pairs=PAIRS),
             "`n_starts` must be a whole",
         ),
+        (lambda: fixed(n_starts=2**31).fit(X, pairs=PAIRS), "`n_starts` must be at most 10,000"),
+        (lambda: fixed(tie_width="a").fit(X, pairs=PAIRS), "`tie_width` must be a finite number"),
+        (
+            lambda: fixed(likelihood="robust", flip_rate="a").fit(X, pairs=PAIRS),
+            "`flip_rate` must lie between",
+        ),
         (
             lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS),
             "`max_pairs` must be a whole",

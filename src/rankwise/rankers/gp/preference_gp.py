@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnBase
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice, check_count
+from rankwise.core.checks import check_choice, check_count, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.covariances import (
@@ -53,6 +53,9 @@ from rankwise.rankers.gp.process import ProcessRanker
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
+
+MAX_STARTS = 10_000
+"""Starting points of the search for parameters, at most."""
 
 N_SEARCH_ROWS = 150
 """Rows through which the kernel is approximated in the search where there are more."""
@@ -610,7 +613,12 @@ class PreferenceGP(ProcessRanker):
             check_choice("equal_rows", self.equal_rows, get_args(EqualRows))
         if self.hyperprior is not None:
             check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
-        check_count("n_starts", self.n_starts)
+        check_positive("tie_width", self.tie_width, "Items closer than this tie; 0.5 is usual.")
+        if check_count("n_starts", self.n_starts) > MAX_STARTS:
+            raise InvalidInputError(
+                f"`n_starts` must be at most {MAX_STARTS:,}: got {self.n_starts}. Each start is a "
+                "search for parameters; five are many."
+            )
         if self.intransitive not in ("auto", True, False):
             raise InvalidInputError(
                 f"`intransitive` must be True, False or 'auto': got {self.intransitive!r}."

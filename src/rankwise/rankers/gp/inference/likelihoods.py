@@ -11,7 +11,7 @@ from scipy.special import erfcx, log_ndtr, logsumexp
 from scipy.stats import kstwobign
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_positive
+from rankwise.core.checks import check_positive, real_number
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
 from rankwise.rankers.gp.inference.likelihood import (
@@ -425,7 +425,7 @@ class WithFlips(Likelihood):
     flip_rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if np.ndim(self.flip_rate) or not 0.0 < self.flip_rate < 0.5:
+        if not 0.0 < real_number(self.flip_rate) < 0.5:
             raise InvalidInputError(
                 f"`flip_rate` must lie between 0 and 1 / 2 (excluded): got {self.flip_rate}. Use "
                 "the likelihood without flips for a rate of 0."
