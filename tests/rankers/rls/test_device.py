@@ -260,8 +260,8 @@ def test_a_singular_kernel_is_not_judged():
 
 def test_alphas_without_a_factor_are_decomposed(monkeypatch):
     """A kernel of rank one, whose sum with the smallest alpha is not definite."""
-    X, y, qid = np.ones((12, 1)), np.arange(12.0), np.arange(12) // 4
-    X[::4] = 1e4
+    X = 1e4 * np.random.default_rng(0).normal(size=(12, 1))
+    y, qid = np.arange(12.0), np.arange(12) // 4
     options = {"kernel": rankwise.Polynomial(degree=1), "alphas": [1e-12, 1.0, 1e9]}
     decomposed = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
     monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
