@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.fingerprints import QueryFingerprints
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, QueryFingerprints
 
 IDS = {
     "integers": np.array([1, 1, 2, 2, 3]),

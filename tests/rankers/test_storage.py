@@ -26,8 +26,7 @@ from rankwise import (
     WithinQueryEncoder,
     WithinQueryImputer,
 )
-from rankwise.core.fingerprints import QueryFingerprints
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features.maps import Expansion, Identity
 from rankwise.graph.edges import Incidence

@@ -30,8 +30,7 @@ from rankwise.core.errors import (
     SeenQueriesWarning,
     warn_caller,
 )
-from rankwise.core.fingerprints import QueryFingerprints
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
 from rankwise.io.rankings import RankedItems

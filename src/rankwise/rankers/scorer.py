@@ -11,8 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from rankwise.core.checks import check_choice, check_scores
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.fingerprints import QueryFingerprints
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.options import hint, listed
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure

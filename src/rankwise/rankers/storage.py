@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 import rankwise
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError, ModelFileError
-from rankwise.core.fingerprints import QueryFingerprints
+from rankwise.core.queries import QueryFingerprints
 from rankwise.core.storable import STORABLE
 from rankwise.features.kernels import Kernel
 from rankwise.features.maps import FeatureMap
