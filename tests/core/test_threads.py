@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from rankwise.core import threads
-from rankwise.core.threads import in_threads
+from rankwise.core.compile import in_threads
 
 
 @pytest.fixture(params=[1, 2, 4])

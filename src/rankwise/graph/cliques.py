@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
+from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.threads import in_threads, n_threads
 from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
 from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
 

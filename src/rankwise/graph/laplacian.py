@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.compile import in_threads
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.threads import in_threads
 from rankwise.graph._kernels import anchored_product
 
 BLOCK = 32

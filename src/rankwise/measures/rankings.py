@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import check_finite, check_weight
+from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.core.threads import in_threads, n_threads
 from rankwise.measures._kernels import differing_pairs, inner_products, midranks, sort_items
 from rankwise.measures.options import TieRule
 

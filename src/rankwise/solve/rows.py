@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.compile import even_parts, run_parts, sum_parts
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.threads import even_parts, run_parts, sum_parts
 from rankwise.solve._kernels import (
     add_group_rows,
     add_rows,

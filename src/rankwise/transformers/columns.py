@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.compile import in_threads
 from rankwise.core.queries import Queries
-from rankwise.core.threads import in_threads
 from rankwise.transformers._kernels import find_quantiles, gather_block, write_ranks
 
 BLOCK = 1 << 15

@@ -8,9 +8,9 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import real_number
+from rankwise.core.compile import in_threads, n_threads, serial_blas
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Components, Solver, find_components
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace

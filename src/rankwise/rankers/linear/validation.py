@@ -7,9 +7,9 @@ from typing import final
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.compile import even_parts, run_parts
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.core.threads import even_parts, run_parts
 from rankwise.core.training_data import TrainingData
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, MeasurePlan, weighted_mean

@@ -12,9 +12,9 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
+from rankwise.core.compile import in_threads, n_threads, serial_blas
 from rankwise.core.devices import Device, DeviceArray, memory_of
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph

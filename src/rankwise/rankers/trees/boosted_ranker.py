@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_positive
+from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.threads import n_threads
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.graph.query_weights import QueryWeight

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.compile import njit
+from rankwise.core.compile import in_threads, n_threads, njit
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.threads import in_threads, n_threads
 from rankwise.rankers.dorm.oracles._first_relevant_kernels import place_first_relevant
 from rankwise.rankers.dorm.oracles._general_kernels import complete, find_thresholds
 from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending, lists_by_grade
