@@ -11,7 +11,7 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.compile import even_parts, sum_parts
 from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.training_data import TrainingData
-from rankwise.graph._pair_kernels import apply_band, find_band_start, find_joined, sum_partners
+from rankwise.graph._kernels import apply_band, find_band_start, find_joined, sum_partners
 from rankwise.graph.edges import Incidence
 from rankwise.graph.grades import Grades
 from rankwise.graph.preference_graph import pair_targets
