@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise import InvalidInputError
-from rankwise.solve.spectra import (
+from rankwise.solve.normal_equations import (
     Spectrum,
     Tridiagonal,
     refuse_indefinite_matrix,

@@ -26,8 +26,7 @@ from rankwise.solve.iteration import (
     steps_shown,
     wants_to_stop,
 )
-from rankwise.solve.normal_equations import System, rounding_of_scores
-from rankwise.solve.spectra import Spectrum
+from rankwise.solve.normal_equations import Spectrum, System, rounding_of_scores
 
 Product: TypeAlias = Callable[[FloatArray], FloatArray]
 """Gives ``K @ V`` for V of shape (n_items, k)."""

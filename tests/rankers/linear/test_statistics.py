@@ -17,9 +17,9 @@ from rankwise.rankers.linear.statistics import (
     Statistics,
     accumulate,
 )
+from rankwise.solve.normal_equations import solve_once
 from rankwise.solve.operators import KnownMeans, QueryByQuery, TwoPasses
 from rankwise.solve.rows import DenseRows, SparseRows
-from rankwise.solve.spectra import solve_once
 
 SIZES = (5, 1, 17, 2, 4, 1, 1, 9)
 OPTIONS = [

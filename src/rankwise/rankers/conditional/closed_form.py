@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.solve.spectra import refuse_indefinite
+from rankwise.solve.normal_equations import refuse_indefinite
 
 Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
 New: TypeAlias = Literal["conditions", "items", "both"]

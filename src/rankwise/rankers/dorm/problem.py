@@ -36,8 +36,7 @@ from rankwise.rankers.dorm.objective import (
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
 from rankwise.rankers.dorm.plane_spaces import DualPlanes, PlaneSpace, PrimalPlanes
 from rankwise.solve.iteration import CertifiedSolution, StoppingRule
-from rankwise.solve.normal_equations import Primal
-from rankwise.solve.spectra import refuse_indefinite_matrix, solve_once
+from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
 """Alpha of preliminary scores, as a share of the mean eigenvalue of the normal equations."""

@@ -13,7 +13,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.query_weights import standard_query_weight
-from rankwise.solve.spectra import Tridiagonal, solve_once
+from rankwise.solve.normal_equations import Tridiagonal, solve_once
 
 ROWS_AT_ONCE = 4096
 """Rows that are centred and squared together."""

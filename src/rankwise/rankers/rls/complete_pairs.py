@@ -16,7 +16,7 @@ from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.query_weights import standard_query_weight
 from rankwise.rankers.rls._kernels import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
-from rankwise.solve.spectra import Spectrum
+from rankwise.solve.normal_equations import Spectrum
 
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 

@@ -10,8 +10,7 @@ from rankwise.graph.query_weights import QueryWeight
 from rankwise.rankers.closed_form import normal_equations
 from rankwise.rankers.rls.complete_pairs import EPS, TINY
 from rankwise.selection.holdouts import EdgesHeldOut
-from rankwise.solve.normal_equations import Dual
-from rankwise.solve.spectra import Spectrum
+from rankwise.solve.normal_equations import Dual, Spectrum
 
 BLOCK_PAIRS = 4096
 """Comparisons that are projected together."""

@@ -25,8 +25,14 @@ from rankwise.rankers.rls._kernels import (
     weighted_blocks,
 )
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal
-from rankwise.solve.spectra import Spectrum, Tridiagonal, solve_once
+from rankwise.solve.normal_equations import (
+    DeviceSystem,
+    Dual,
+    Primal,
+    Spectrum,
+    Tridiagonal,
+    solve_once,
+)
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
 
