@@ -93,7 +93,7 @@ _HOMES = {
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
-    "rankwise.selection.pair_folds": ["PairKFold"],
+    "rankwise.selection.holdouts": ["PairKFold"],
     "rankwise.transformers.blanks": ["WithinQueryImputer"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
     "rankwise.transformers.scaling": ["WithinQueryRanks", "WithinQueryScaler"],

@@ -107,7 +107,7 @@ from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.report.report import Report as Report
 from rankwise.report.report import leaderboard_report as leaderboard_report
 from rankwise.report.report import make_report as make_report
-from rankwise.selection.pair_folds import PairKFold as PairKFold
+from rankwise.selection.holdouts import PairKFold as PairKFold
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
 from rankwise.serve.server import make_app as make_app

@@ -20,9 +20,8 @@ from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV, Validation, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
-from rankwise.selection.holdouts import resolve_folds
+from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.judging import as_measure, judge_comparisons, refuse_listwise
-from rankwise.selection.pair_folds import PairKFold, resolve_pair_folds
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,

@@ -29,9 +29,14 @@ from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
-from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut, resolve_folds
+from rankwise.selection.holdouts import (
+    EdgesHeldOut,
+    Folds,
+    HeldOut,
+    resolve_folds,
+    resolve_pair_folds,
+)
 from rankwise.selection.judging import judge_comparisons, judge_pairs, refuse_listwise
-from rankwise.selection.pair_folds import resolve_pair_folds
 from rankwise.selection.path import SelectionPath
 
 MOST_UNKNOWNS = 8192
