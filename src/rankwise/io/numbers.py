@@ -7,11 +7,14 @@ with a table of powers of five (Eisel and Lemire). Longer numbers are left to ``
 Numba's cache does not see through imports: after a change here, empty ``__pycache__``.
 """
 
+import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.compile import njit
+from rankwise.core.errors import DataFileError
 
 OK, LONG, MALFORMED = 0, 1, 2  # what `parse_number` found
 
@@ -217,3 +220,58 @@ def parse_integers(text: Any, spans: Any, out: Any) -> Any:
             pos += _U1
         out[row] = -value if negative else value
     return True
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs write it before UTF-8
+
+_SHOWN = 40  # characters of a bad piece that an error quotes
+
+
+def bad_line(path: str | os.PathLike[str], line: int, expected: str, got: str) -> DataFileError:
+    """Build the error for a bad line: its place, what was expected and what was found."""
+    return DataFileError(f"{os.fspath(path)}, line {line}: expected {expected}, got {quoted(got)}.")
+
+
+def quoted(piece: str) -> str:
+    """Show the beginning of a bad piece."""
+    if not piece:
+        return "nothing"
+    return repr(piece if len(piece) <= _SHOWN else piece[:_SHOWN] + "...")
+
+
+def decode(piece: bytes) -> str:
+    """Decode UTF-8; invalid bytes become escapes, which keeps different ids apart."""
+    return piece.decode("utf-8", errors="backslashreplace")
+
+
+def texts_at(text: bytes, spans: NDArray[np.int64]) -> list[str]:
+    """Cut the spans (n, 2) out of the text."""
+    return [decode(text[start:stop]) for start, stop in spans.tolist()]
+
+
+def ids_at(text: bytes, spans: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the ids at the spans: 64-bit integers when all are written as such, else strings."""
+    numbers = np.empty(len(spans), dtype=np.int64)
+    if parse_integers(np.frombuffer(text, dtype=np.uint8), spans, numbers):
+        return numbers
+    return np.array(texts_at(text, spans))
+
+
+def integers_or_texts(words: list[str]) -> NDArray[Any]:
+    """Return ids as `ids_at` does: integers when all words are what Python prints for them."""
+    try:
+        numbers = [int(word) for word in words]
+    except ValueError:
+        return np.array(words)
+    written = all(
+        str(number) == word and len(word.lstrip("-")) <= MAX_INTEGER_DIGITS
+        for number, word in zip(numbers, words, strict=True)
+    )
+    return np.array(numbers, dtype=np.int64) if written else np.array(words)
+
+
+def join_ids(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Join what `ids_at` made of several texts, as strings when one of them holds strings."""
+    if any(part.dtype != np.int64 for part in parts):
+        parts = [part.astype(str) for part in parts]
+    return np.concatenate(parts)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
+from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
-from rankwise.io.tokens import join_ids
 
 
 @final

@@ -15,8 +15,8 @@ from rankwise.core.display import data_frame
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.files import format_suffix, open_read, open_write
+from rankwise.io.numbers import bad_line, decode, integers_or_texts
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column, write_table
-from rankwise.io.tokens import bad_line, decode, integers_or_texts
 
 JSON_SUFFIXES = {".jsonl", ".ndjson"}
 RUN_SUFFIXES = {".run", ".trec"}

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.files import open_read, open_write
-from rankwise.io.tokens import bad_line, decode
+from rankwise.io.numbers import bad_line, decode
 
 
 def write_scores(target: str | os.PathLike[str] | TextIO, scores: ArrayLike) -> None:

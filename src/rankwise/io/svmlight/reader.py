@@ -18,6 +18,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import RankingData
 from rankwise.io.files import open_read, refuse_stream
+from rankwise.io.numbers import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, texts_at
 from rankwise.io.svmlight._kernels import (
     BAD_FEATURE,
     BAD_QID,
@@ -28,7 +29,6 @@ from rankwise.io.svmlight._kernels import (
     parse_lines,
     scatter_rows,
 )
-from rankwise.io.tokens import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, texts_at
 
 CHUNK_BYTES = 1 << 24
 """Bytes of text parsed at a time: 16 MB take a tenth of a second, and about as much memory."""

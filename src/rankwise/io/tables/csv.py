@@ -20,10 +20,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.columns import hint_for
 from rankwise.io.files import open_read
-from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
-from rankwise.io.tables.arrow import pyarrow_with
-from rankwise.io.tables.table import CellError, DataTable
-from rankwise.io.tokens import (
+from rankwise.io.numbers import (
     BYTE_ORDER_MARK,
     bad_line,
     decode,
@@ -33,6 +30,9 @@ from rankwise.io.tokens import (
     quoted,
     texts_at,
 )
+from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
+from rankwise.io.tables.arrow import pyarrow_with
+from rankwise.io.tables.table import CellError, DataTable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 """What is usual between cells, by the suffix of the file; the header decides."""
