@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.scores import read_scores, write_scores
+from rankwise.io.rankings import read_scores, write_scores
 
 
 @settings(

@@ -6,8 +6,7 @@ from rankwise.io.dispatch import read
 from rankwise.io.frames import from_frame
 from rankwise.io.model_file import read_model, write_model
 from rankwise.io.pairs import PairData, read_pairs
-from rankwise.io.rankings import RankedItems, read_ranked
-from rankwise.io.scores import read_scores, write_scores
+from rankwise.io.rankings import RankedItems, read_ranked, read_scores, write_scores
 from rankwise.io.svmlight.reader import SvmlightScan, iter_svmlight, read_svmlight, scan_svmlight
 from rankwise.io.svmlight.writer import write_svmlight
 from rankwise.io.tables.reading import read_table, write_table

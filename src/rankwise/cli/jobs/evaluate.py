@@ -9,8 +9,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix
-from rankwise.io.rankings import RANKING_SUFFIXES, read_ranked
-from rankwise.io.scores import read_scores
+from rankwise.io.rankings import RANKING_SUFFIXES, read_ranked, read_scores
 from rankwise.io.tables.reading import write_table
 from rankwise.measures.evaluation import Evaluation, evaluate
 from rankwise.measures.registry import parse_measure

@@ -6,8 +6,7 @@ from rankwise.cli.commands import Predict, RankCommand
 from rankwise.cli.jobs.files import check_target, columns_chosen, load_ranker, read_items_of
 from rankwise.cli.output import counted
 from rankwise.io.files import format_suffix
-from rankwise.io.rankings import RANKING_SUFFIXES, RankedItems
-from rankwise.io.scores import write_scores
+from rankwise.io.rankings import RANKING_SUFFIXES, RankedItems, write_scores
 
 
 def run(command: Predict) -> None:
