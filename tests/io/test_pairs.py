@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rankwise.core.errors import DataFileError
-from rankwise.io.pairs import read_pairs
+from rankwise.io.comparisons import read_pairs
 from rankwise.io.tables.reading import write_table
 
 

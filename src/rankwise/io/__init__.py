@@ -1,11 +1,10 @@
 """Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
 
-from rankwise.io.comparisons import ComparisonColumns, read_comparisons
+from rankwise.io.comparisons import ComparisonColumns, PairData, read_comparisons, read_pairs
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.frames import from_frame
 from rankwise.io.model_file import read_model, write_model
-from rankwise.io.pairs import PairData, read_pairs
 from rankwise.io.rankings import RankedItems, read_ranked, read_scores, write_scores
 from rankwise.io.svmlight.reader import SvmlightScan, iter_svmlight, read_svmlight, scan_svmlight
 from rankwise.io.svmlight.writer import write_svmlight

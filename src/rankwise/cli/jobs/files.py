@@ -16,10 +16,10 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.comparisons import read_comparisons as named_comparisons
+from rankwise.io.comparisons import read_pairs
 from rankwise.io.data import RankingData
 from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix, refuse_unwritable
-from rankwise.io.pairs import read_pairs
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load

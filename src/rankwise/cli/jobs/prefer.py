@@ -11,8 +11,7 @@ from rankwise.cli.commands import Prefer
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons
-from rankwise.io.pairs import read_pairs
+from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons, read_pairs
 from rankwise.io.tables.reading import open_table, require_column
 from rankwise.io.tables.table import CellError
 from rankwise.rankers.gp.preference_gp import PreferenceGP
