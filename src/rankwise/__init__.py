@@ -53,7 +53,7 @@ _HOMES = {
         "feature_importance",
     ],
     "rankwise.rankers.pipeline": ["RankerPipeline"],
-    "rankwise.rankers.query_folds": ["QueryKFold"],
+    "rankwise.rankers.scorer": ["QueryKFold"],
     "rankwise.rankers.regressor": ["RankerRegressor", "as_regressor"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],

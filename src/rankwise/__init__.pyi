@@ -85,7 +85,6 @@ from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
 from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
 from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
-from rankwise.rankers.query_folds import QueryKFold as QueryKFold
 from rankwise.rankers.regressor import RankerRegressor as RankerRegressor
 from rankwise.rankers.regressor import as_regressor as as_regressor
 from rankwise.rankers.rls.any_model import PairDifference as PairDifference
@@ -99,6 +98,7 @@ from rankwise.rankers.rls.small_samples import TournamentROC as TournamentROC
 from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
 from rankwise.rankers.rls.transductive import transductive_scores as transductive_scores
+from rankwise.rankers.scorer import QueryKFold as QueryKFold
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
