@@ -54,7 +54,7 @@ _HOMES = {
     ],
     "rankwise.rankers.pipeline": ["RankerPipeline"],
     "rankwise.rankers.scorer": ["QueryKFold"],
-    "rankwise.rankers.regressor": ["RankerRegressor", "as_regressor"],
+    "rankwise.rankers.scorer": ["RankerRegressor", "as_regressor"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.trees.boosted_ranker": ["BoostedRanker"],

@@ -85,8 +85,6 @@ from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
 from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
 from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
-from rankwise.rankers.regressor import RankerRegressor as RankerRegressor
-from rankwise.rankers.regressor import as_regressor as as_regressor
 from rankwise.rankers.rls.any_model import PairDifference as PairDifference
 from rankwise.rankers.rls.any_model import PairEstimate as PairEstimate
 from rankwise.rankers.rls.any_model import leave_pair_out as leave_pair_out
@@ -99,6 +97,8 @@ from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
 from rankwise.rankers.rls.transductive import transductive_scores as transductive_scores
 from rankwise.rankers.scorer import QueryKFold as QueryKFold
+from rankwise.rankers.scorer import RankerRegressor as RankerRegressor
+from rankwise.rankers.scorer import as_regressor as as_regressor
 from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM

@@ -1,4 +1,4 @@
-"""What scikit-learn's model selection needs: folds of whole queries, and scorers."""
+"""What scikit-learn's tools need: folds of whole queries, scorers, and rankers as regressors."""
 
 from __future__ import annotations
 
@@ -8,18 +8,108 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
+from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import IntArray
-from rankwise.core.checks import check_choice, check_count, check_scores
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import check_choice, check_count, check_length, check_scores
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.options import hint, listed
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
+from rankwise.rankers.scoring_function import predicted
+
+
+@final
+class RankerRegressor(RegressorMixin, BaseEstimator):
+    """Show a fitted ranker to scikit-learn as a regressor whose prediction is the scores.
+
+    Build it with `as_regressor`.
+
+    Parameters
+    ----------
+    ranker : ranker
+        Fitted.
+    qid : (n_items,), optional
+        The query of each row that will be scored.
+
+    Examples
+    --------
+    >>> from rankwise import RankerRegressor, RankRLS
+    >>> RankerRegressor(RankRLS().fit([[0.0], [1.0]], [0, 1])).predict([[2.0]]).shape
+    (1,)
+    """
+
+    def __init__(self, ranker: Any, qid: ArrayLike | None = None) -> None:
+        self.ranker = ranker
+        self.qid = qid
+
+    def __sklearn_is_fitted__(self) -> bool:
+        check_is_fitted(self.ranker)
+        return True
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        return int(self.ranker.n_features_in_)
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Fit the ranker anew.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The items.
+        y : (n_items,)
+            Their scores.
+        """
+        self.ranker.fit(X, y, qid=self.qid)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the scores of rows, which are those of ``qid`` where it is given.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            Rows to score.
+        """
+        if self.qid is not None:
+            check_length("X", X, len(self.qid))  # type: ignore[arg-type]
+        return predicted(self.ranker, X, self.qid)
+
+
+def as_regressor(ranker: Any, qid: ArrayLike | None = None) -> RankerRegressor:
+    """Return a fitted ranker as a regressor, for ``sklearn.inspection`` and tools like it.
+
+    Parameters
+    ----------
+    ranker : ranker
+        Fitted.
+    qid : (n_items,), optional
+        The query of each row that will be scored, for rankers that compare the items of a query.
+
+    Returns
+    -------
+    regressor : RankerRegressor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.inspection import partial_dependence
+    >>> from rankwise import RankRLS, as_regressor
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> ranker = RankRLS().fit(X, X[:, 0])
+    >>> found = partial_dependence(as_regressor(ranker), X, [0], grid_resolution=5)
+    >>> bool((np.diff(found["average"][0]) > 0).all())
+    True
+    """
+    return RankerRegressor(ranker, qid)
 
 
 @final
