@@ -1,6 +1,8 @@
 """Take items from data frames by the names of columns: pandas, polars, Arrow and others."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
 from typing import Any
 
 import narwhals
@@ -9,9 +11,12 @@ from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_finite
+from rankwise.core.checks import check_finite, check_flag
+from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError
-from rankwise.io.columns import ColumnNames, date_hint
+from rankwise.io.columns import USUAL_NAMES, ColumnNames, date_hint
+from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.io.data import RankingData
 
 
@@ -141,3 +146,222 @@ def column_ids(table: Any, name: str) -> Any:
             f"The column {name!r} must hold an id in every row: row {row} is empty."
         )
     return np.asarray(column.to_list())
+
+
+READERS = {
+    "y": column_numbers,
+    "qid": column_ids,
+    "sample_weight": column_numbers,
+    "items": column_ids,
+}
+"""The arguments that may name a column, and how it is read."""
+
+LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "rank", "score")
+
+
+def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method take a data frame, and names of its columns for scores, queries and weights.
+
+    Comparisons (``pairs``) may name the items as the rows of the frame do, in its only column of
+    text or its index. Where it learns, all columns that are not named are features, and those that
+    look like ids are refused. Where it predicts, the features are found by the names they had in
+    ``fit``: their order does not matter, others are ignored.
+    """
+    signature = inspect.signature(method)
+    learns = method.__name__ in LEARNING
+
+    @wraps(method)
+    def with_columns(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if learns:
+            _check_flags(self)
+        X = args[0] if args else kwargs.get("X")
+        any_named = any(isinstance(value, str) for value in (*args[1:3], *kwargs.values()))
+        any_named = any_named or any(is_named(kwargs.get(name)) for name in PAIRS)
+        any_named = any_named or kwargs.get("as_frame") is True
+        if not (any_named or is_frame(X) or is_frame(kwargs.get("X_val"))):
+            return method(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        if "tied" not in signature.parameters:  # who takes ties reads all that comparisons tell
+            _name_pairs(bound.arguments, signature)
+        if method.__name__ == "rank":
+            _name_items(self, bound.arguments)
+        _resolve(self, bound.arguments, learns)
+        if bound.arguments.get("X_val") is not None:
+            _resolve_validation(bound.arguments)
+        return method(*bound.args, **bound.kwargs)
+
+    return takes_tensors(with_columns)
+
+
+PAIRS = {"pairs": "X", "pairs_val": "X_val"}
+"""The arguments that hold comparisons, and the rows that they are about."""
+
+
+def is_named(pairs: Any) -> bool:
+    """Tell whether comparisons are given by name: in a frame, a file, a dictionary or tuples."""
+    if pairs is None:
+        return False
+    if is_frame(pairs):  # columns that only have numbers are those of an array
+        return any(isinstance(column, str) for column in frame_table(pairs).columns)
+    return not are_positions(pairs)
+
+
+def _name_pairs(given: dict[str, Any], signature: inspect.Signature) -> None:
+    """Put row numbers in place of the names of compared items, with what their table tells.
+
+    Columns of counts, weights and margins are read; ties are left out, as pairs of equal score are.
+    """
+    others = [given[role] for role in READERS if isinstance(given.get(role), str)]
+    named = {argument: rows for argument, rows in PAIRS.items() if is_named(given.get(argument))}
+    for argument, rows in named.items():
+        ending = argument.removeprefix("pairs")
+        X = given["X"] if given.get(rows) is None else given[rows]
+        table = comparisons_of_rows(X, given[argument], others)
+        told = {"pair_weight": table.weight, "pair_margin": table.margin}
+        for name, values in told.items():
+            if given.get(name + ending) is not None:
+                raise InvalidInputError(
+                    f"Named comparisons must hold everything themselves: got `{name + ending}` "
+                    "beside them. Put weights and margins into columns of their table."
+                )
+            if values is not None and name + ending in signature.parameters:
+                given[name + ending] = values[table.decided]
+        given[argument] = table.pairs
+    for rows in set(named.values()):
+        if is_frame(given.get(rows)):
+            given[rows] = read_items(given[rows], others)[1]
+    if named and is_frame(given["X"]):
+        given["X"] = read_items(given["X"], others)[1]
+
+
+def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> ComparisonTable:
+    """Return comparisons by name as a table whose items are the rows of X.
+
+    Parameters
+    ----------
+    X : frame, array or names
+        Rows that are called as the comparisons do; by their numbers where they have no names.
+    pairs
+        What `read_comparisons` takes.
+    others : names of columns
+        Columns of X that do not hold the names.
+    """
+    names = _names_of(X, others)
+    n_rows = len(frame_table(X)) if is_frame(X) else np.shape(X)[0]
+    return read_comparisons(pairs, names=np.arange(n_rows) if names is None else names)
+
+
+def _names_of(X: Any, others: Collection[str] = ()) -> Any:
+    """Return the names of rows, those of a frame or the rows themselves; None if there are none."""
+    if is_frame(X):
+        return read_items(frame_table(X).to_native(), others)[0]
+    return np.asarray(X) if np.ndim(X) == 1 else None
+
+
+def _name_items(ranker: Any, given: dict[str, Any]) -> None:
+    """Call the items of a ranking by the names of their rows, where these are clear."""
+    if not given.get("as_frame") or given.get("items") is not None:
+        return
+    others = [given["qid"]] if isinstance(given.get("qid"), str) else []
+    others += [str(name) for name in vars(ranker).get("feature_names_in_", ())]
+    try:
+        given["items"] = _names_of(given["X"], others)
+    except InvalidInputError:  # several columns of text: nobody says which one holds names
+        given["items"] = None
+
+
+def _check_flags(ranker: Any) -> None:
+    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
+    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
+        if isinstance(parameter.default, bool):
+            check_flag(name, getattr(ranker, name, None))
+
+
+def read_columns_in(cls: type) -> None:
+    """Let the methods that a class defines itself take data frames and names of columns."""
+    for name in ALL_METHODS:
+        if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
+            setattr(cls, name, reads_columns(vars(cls)[name]))
+
+
+def _resolve(ranker: Any, given: dict[str, Any], learns: bool) -> None:
+    """Put arrays in place of the names of columns, and keep the features of the frame."""
+    named = {role: given[role] for role in READERS if isinstance(given.get(role), str)}
+    table = _table_of(given.get("X"), "X", named)
+    if table is None:
+        return
+    names = ColumnNames.of_frame(table.columns)
+    for role, column in named.items():
+        given[role] = READERS[role](table, names.required(column, role))
+    if learns:
+        has_qid = given.get("qid") is not None
+        features = _features_to_learn(ranker, names, table, named, has_qid=has_qid)
+    else:
+        features = _known_features(ranker, names)
+    given["X"] = table.select(features).to_native()
+
+
+def _resolve_validation(given: dict[str, Any]) -> None:
+    """Read validation data in the same way, with the features that are learned from."""
+    roles = ("y_val", "qid_val")
+    named = {role: given[role] for role in roles if isinstance(given.get(role), str)}
+    table = _table_of(given["X_val"], "X_val", named)
+    if table is None:
+        return
+    names = ColumnNames.of_frame(table.columns)
+    for role, column in named.items():
+        given[role] = READERS[role.removesuffix("_val")](table, names.required(column, role))
+    if is_frame(given["X"]):
+        learned = frame_table(given["X"]).columns
+        given["X_val"] = table.select([names.required(c, "X_val") for c in learned]).to_native()
+
+
+def _table_of(X: Any, name: str, named: dict[str, str]) -> Any:
+    """Return a frame as a table; None where columns have no names, as those of arrays."""
+    if is_frame(X):
+        table = frame_table(X)
+        if named or all(isinstance(column, str) for column in table.columns):
+            return table
+        return None  # columns that only have numbers are told apart by their place
+    for role, column in named.items():
+        raise InvalidInputError(
+            f"`{name}` must be a data frame where `{role}` names a column: got "
+            f"{type(X).__name__} and {column!r}."
+        )
+    return None
+
+
+def _features_to_learn(
+    ranker: Any, names: ColumnNames, table: Any, named: dict[str, str], *, has_qid: bool
+) -> list[str]:
+    """Return all columns but the named ones; where some are named, refuse what is no feature."""
+    features = [name for name in names.names if name not in named.values()]
+    if not named:
+        return features
+    likely = [name for name in features if name.lower() in USUAL_NAMES["qid"]]
+    if not has_qid and likely:
+        raise InvalidInputError(
+            f"`qid` must be given where the frame has a column of queries: {likely[0]!r} looks "
+            f"like it. Pass qid={likely[0]!r}, or leave the column out."
+        )
+    takes_words = ranker.__sklearn_tags__().input_tags.string
+    for name in features:
+        if not takes_words or table.get_column(name).dtype.is_numeric():
+            refuse_doubtful(names, table, name, has_qid=has_qid)
+    return features
+
+
+def _known_features(ranker: Any, names: ColumnNames) -> list[str]:
+    """Return the features that the ranker was fitted with, all columns where it knows no names."""
+    known = vars(ranker).get("feature_names_in_")
+    if known is None:
+        return names.names
+    missing = [str(name) for name in known if name not in names.names]
+    if missing:
+        shown = ", ".join(repr(name) for name in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise InvalidInputError(
+            "`X` must have the features that were learned from: the frame has no column "
+            f"{shown}{more}.{names.did_you_mean(missing[0])}"
+        )
+    return [str(name) for name in known]

@@ -33,9 +33,9 @@ from rankwise.core.errors import (
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import FeatureMap
+from rankwise.io.frames import read_columns_in, reads_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
-from rankwise.rankers.frame_columns import read_columns_in, reads_columns
 from rankwise.rankers.storage import save
 from rankwise.transformers.base import check_rows
 

@@ -13,8 +13,8 @@ from scipy.special import expit, log_expit
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_pairs, check_weight
 from rankwise.core.errors import InvalidInputError
+from rankwise.io.frames import comparisons_of_rows, is_named
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.frame_columns import comparisons_of_rows, is_named
 
 LARGEST_CERTAINTY = 15.0
 """Largest logit of a typical lead: answers without any noise do not make it infinite."""
