@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from rankwise.core import threads
+from rankwise.core import compile as compiled
 from rankwise.core.compile import in_threads
 
 
 @pytest.fixture(params=[1, 2, 4])
 def n_workers(request, monkeypatch):
-    monkeypatch.setattr(threads, "n_threads", lambda: request.param)
+    monkeypatch.setattr(compiled, "n_threads", lambda: request.param)
     return request.param
 
 

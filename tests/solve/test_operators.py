@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise import PreferenceGraph
-from rankwise.core import threads
+from rankwise.core import compile as compiled
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
@@ -30,7 +30,7 @@ OPTIONS = [
 @pytest.fixture(autouse=True)
 def several_threads(monkeypatch):
     """Cut even small passes into parts, so that the parts are tested."""
-    monkeypatch.setattr(threads, "WORK_PER_THREAD", 20)
+    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 20)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
 
 
