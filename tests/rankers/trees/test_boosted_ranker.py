@@ -272,13 +272,15 @@ def test_rank_rls_on_top_is_that_of_the_residual_preferences():
 
 
 def test_nothing_is_added_where_it_does_not_help():
-    X, y, qid = drawn()
-    ranker = BoostedRanker(on_top="linear", measure="NDCG @ 3", **SMALL)
-    ranker.fit(X[:, :1], y, qid)
-    trees = BoostedRanker(measure="NDCG @ 3", **SMALL).fit(X[:, :1], y, qid)
-    if np.isinf(ranker.residual_.alpha):
-        np.testing.assert_array_equal(ranker.predict(X[:, :1]), trees.predict(X[:, :1]))
-    assert ranker.score(X[:, :1], y, qid) > 0.9
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(200, 1)), np.repeat(np.arange(20), 10)
+    far = np.abs(X[:, 0])  # on both sides alike, where no linear function can help
+    y = (far > 1.0).astype(float) + (far > 0.5)
+    ranker = BoostedRanker(on_top="linear", measure="NDCG @ 3", **SMALL).fit(X, y, qid)
+    trees = BoostedRanker(measure="NDCG @ 3", **SMALL).fit(X, y, qid)
+    assert np.isinf(ranker.residual_.alpha)
+    np.testing.assert_array_equal(ranker.predict(X), trees.predict(X))
+    assert ranker.score(X, y, qid) > 0.9
 
 
 @pytest.mark.parametrize("kernel", ["linear", Gaussian(0.05)], ids=repr)
