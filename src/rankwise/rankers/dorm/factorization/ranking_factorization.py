@@ -81,8 +81,7 @@ class RankingFactorization(BaseEstimator):
         its values, the last of which goes on.
     tol : float
         Stop after a sweep that lowers the objective by a smaller share than this. Each half of a
-        sweep is solved up to a duality gap of ten times this share, at most 0.1. Rankings of what
-        was held out gain little from a smaller value: see Notes.
+        sweep is solved up to a duality gap of ten times this share.
     max_iter : int
         Number of sweeps over users and items at most.
     progress : bool or callable
@@ -121,9 +120,6 @@ class RankingFactorization(BaseEstimator):
     cloning and fitted state follow its conventions. Ctrl-C ends a fit with the best factors so far
     and warns.
 
-    After the first few sweeps the objective still falls, but rankings of ratings that were held
-    out hardly change (``benchmarks/RESULTS.md``).
-
     Examples
     --------
     >>> import numpy as np
@@ -150,7 +146,7 @@ class RankingFactorization(BaseEstimator):
         objective: Measure | str = "NDCG @ 10",
         C: float | Literal["scale"] = "scale",
         decay: Decay = 0.25,
-        tol: float = 1e-2,
+        tol: float = 1e-3,
         max_iter: int = 50,
         progress: bool | StepCallback = False,
         random_state: Any = None,
