@@ -142,6 +142,8 @@ def test_the_best_feature_by_itself_is_named():
     assert best.value == pytest.approx(values[best.name])
     assert 0.0 <= best.pvalue <= 1.0
     assert "The best feature by itself, f1, lowest first" in ranker.report()
+    ranker.feature_names_in_ = np.array(["a", "b", *"cdefghij"][: X.shape[1]], dtype=object)
+    assert ranker.best_feature_.name == "b, lowest first"  # named after a file was read
 
 
 def test_measures_that_are_better_when_small_are_shown_as_they_are():

@@ -85,6 +85,8 @@ def test_categories_are_an_input_of_their_own(tmp_path):
     names = ["bm25", "kind", "age", "grade"]
     check = export_ranker(ranker, tmp_path / "r.onnx", feature_names=names, X=rows, qid=QID)
     assert check.relative_error < 1e-9
+    assert check.inputs == {"X": ("bm25", "age", "grade"), "categories": ("kind",)}
+    assert str(check).endswith("input X: bm25, age, grade\ninput categories: kind")
     session = onnxruntime.InferenceSession(tmp_path / "r.onnx")
     assert [given.name for given in session.get_inputs()] == ["X", "categories"]
     known = session.get_modelmeta().custom_metadata_map

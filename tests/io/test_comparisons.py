@@ -162,3 +162,16 @@ def test_matches_that_were_not_played_are_refused():
         read_comparisons({**SEASON, "home_score": [2, np.nan, 0]})
     with pytest.raises(DataFileError, match="neutral places must say 1, yes or true"):
         read_comparisons({**SEASON, "neutral": ["x", "no", "no"]})
+
+
+@pytest.mark.parametrize(
+    "names", [("Model A", "Model B"), ("modelA", "modelB"), ("MODEL-A", "model_b")]
+)
+def test_usual_columns_are_found_in_any_spelling(names):
+    a, b = names
+    table = read_comparisons({a: ["x", "x"], b: ["y", "z"], "Winner": ["model_b", "tie"]})
+    expected = read_comparisons(
+        {"model_a": ["x", "x"], "model_b": ["y", "z"], "winner": ["model_b", "tie"]}
+    )
+    np.testing.assert_array_equal(table.pairs, expected.pairs)
+    np.testing.assert_array_equal(table.outcome, expected.outcome)

@@ -37,6 +37,18 @@ def test_usual_names_are_found_in_any_case(make):
     assert data.qid.tolist() == ["a", "a", "b"]
 
 
+@pytest.mark.parametrize(
+    "query", ["Query ID", "query-id", "queryId", " QUERY.ID", "SearchId", "Qid"]
+)
+@pytest.mark.parametrize("item", ["Product Id", "productId", "Doc-ID", "docID", "ITEM"])
+def test_usual_names_are_found_in_any_spelling(query, item):
+    frame = pd.DataFrame({query: [1, 1, 2], item: [7, 8, 9], "Grade": [0, 1, 1], "f": [1.0, 2, 3]})
+    data = from_frame(frame)
+    assert (data.columns.qid, data.columns.item, data.feature_names) == (query, item, ["f"])
+    again = from_frame(frame, y="GRADE", qid=query.lower(), features=["F"])
+    assert again.feature_names == ["f"]
+
+
 @every_maker
 @pytest.mark.parametrize(
     ("features", "expected"),

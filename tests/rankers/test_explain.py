@@ -246,21 +246,26 @@ def test_importance_can_be_looked_at(data):
 # Rankers that compare the items of a query
 
 
-def naive_in_query(ranker, query, a, base):
-    """Shapley values by all orders; features are replaced in the place of item a."""
+def naive_in_query(ranker, query, a, b):
+    """Shapley values by all orders; half of what a and b exchange takes from the lead of a."""
     n_features = query.shape[1]
     gains = np.zeros(n_features)
     orders = list(permutations(range(n_features)))
     for order in orders:
         rows = query.copy()
-        rows[a] = base
-        score = ranker.predict(rows, qid=np.zeros(len(rows)))[a]
+        rows[[a, b]] = query[[b, a]]
+        lead = half_lead(ranker, rows, a, b)
         for k in order:
-            rows[a, k] = query[a, k]
-            new = ranker.predict(rows, qid=np.zeros(len(rows)))[a]
-            gains[k] += new - score
-            score = new
+            rows[[a, b], k] = query[[a, b], k]
+            new = half_lead(ranker, rows, a, b)
+            gains[k] += new - lead
+            lead = new
     return gains / len(orders)
+
+
+def half_lead(ranker, rows, a, b):
+    scores = ranker.predict(rows, qid=np.zeros(len(rows)))
+    return 0.5 * (scores[a] - scores[b])
 
 
 @pytest.fixture(scope="module")
@@ -276,12 +281,24 @@ def test_a_ranker_that_compares_items_is_explained_in_its_query(within_queries, 
     ranker, X, qid = within_queries
     found = explain(ranker, X, qid, a=9, b=b)
     query = X[qid == 1]
-    bases = [X[b]] if b is not None else [X[row] for row in (6, 7, 8, 10, 11)]
-    expected = np.mean([naive_in_query(ranker, query, 3, base) for base in bases], axis=0)
+    others = [1] if b is not None else [0, 1, 2, 4, 5]
+    expected = np.mean([naive_in_query(ranker, query, 3, other) for other in others], axis=0)
     np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
     np.testing.assert_allclose(found.contributions.sum(), found.lead)
-    assert found.score_a == pytest.approx(ranker.predict(X, qid=qid)[9])
-    assert "in a's place in its query" in found.method
+    scores = ranker.predict(X, qid=qid)[qid == 1]
+    assert found.score_a == pytest.approx(scores[3])
+    assert found.score_b == pytest.approx(scores[others].mean())
+    assert "exchanged between the two items of the query" in found.method
+
+
+def test_exchanged_features_of_a_linear_ranker_contribute_as_its_weights_say():
+    rng = np.random.default_rng(8)
+    X, qid = rng.normal(size=(12, 3)), np.repeat([0, 1], 6)
+    ranker = RankerPipeline([WithinQueryScaler(), RankRLS()]).fit(X, X[:, 0], qid=qid)
+    found = explain(ranker, X, qid, a=2, b=4)
+    scaled = WithinQueryScaler().fit_transform(X, qid=qid)
+    expected = ranker.steps_[-1].coef_ * (scaled[2] - scaled[4])
+    np.testing.assert_allclose(found.contributions, expected, atol=1e-12)
 
 
 def test_orders_are_drawn_where_subsets_are_too_many():

@@ -14,9 +14,11 @@ from rankwise import (
     InvalidInputError,
     MissingExtraError,
     PreferenceGP,
+    RankerPipeline,
     RankRLS,
     RankRLSCV,
     RankSVM,
+    WithinQueryRanks,
     evaluate,
     leave_pair_out_auc,
     make_report,
@@ -124,6 +126,18 @@ def test_the_worst_query_comes_first(data, models):
     worst = values["qid"][np.nanargmin(values["NDCG @ 3"])]
     page = make_report(models["chosen"], X, y, qid, measures="NDCG @ 3", item_names=np.arange(80))
     assert f"Worst 1: query {worst}," in page.html
+
+
+def test_the_item_explained_leads_where_scores_depend_on_the_query():
+    rng = np.random.default_rng(2)
+    X, qid = rng.normal(size=(40, 4)), np.repeat(np.arange(5), 8)
+    for seed in range(4):
+        y = X @ np.random.default_rng(seed).normal(size=4)
+        steps = [WithinQueryRanks("values_and_ranks"), RankRLS(kernel="gaussian")]
+        ranker = RankerPipeline(steps).fit(X, y, qid=qid)
+        page = make_report(ranker, X, y, qid).html
+        first, second = np.sort(ranker.predict(X, qid=qid)[qid == 0])[::-1][:2]
+        assert f"their scores differ by {first - second:.4g} (" in page
 
 
 def test_two_classes_show_the_leave_pair_out_interval():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.families import FAMILIES, Family, SettingsPath, Trial
 from rankwise.automatic.leaderboard import RankerEntry, RankerLeaderboard
@@ -126,6 +127,8 @@ class AutoRanker(SumOfRankers):
     best_feature_ : RankerEntry
         The feature that ranks best by itself, up or down, on the same queries, and a paired test
         against the ranker on queries that no choice of the ranker has seen.
+    best_column_, best_alone_ : int, RankerEntry
+        The column of this feature after preparation, and its values without the name.
     members_, member_weights_ : list of RankerPipeline, (n_members,)
         The rankers whose scores are added, and what each is multiplied by.
     preparation_ : list of transformers
@@ -207,10 +210,17 @@ class AutoRanker(SumOfRankers):
             self.leaderboard_ = board.leaderboard(choice)
             unseen = board.unseen_values()
             self.honest_value_ = board.honest_value(unseen)
-            self.best_feature_ = board.best_feature(self._prepared_names(), unseen)
+            self.best_column_, self.best_alone_ = board.best_column(unseen)
             self.members_, self.member_weights_ = board.fitted(choice)
         self._remember(data)
         return self
+
+    @property
+    def best_feature_(self) -> RankerEntry:
+        """The feature that ranks best by itself, by the name that its column has now."""
+        check_is_fitted(self)
+        name = self._prepared_names()[self.best_column_]
+        return replace(self.best_alone_, name=name + self.best_alone_.name)
 
     def _prepared_names(self) -> list[str]:
         """Return the names of the features that the preparation makes."""
@@ -440,21 +450,23 @@ class _Board:
         found = self._mean_and_interval(unseen) if n_known else (float("nan"),) * 3
         return HonestValue(str(self.trial.measure), *found, n_known, unit)
 
-    def best_feature(self, names: list[str], unseen: FloatArray) -> RankerEntry:
-        """Return the feature that ranks best by itself, compared with unseen values."""
-        weight, best, found = self.trial.query_weight, -np.inf, (names[0], unseen)
-        for name, column in zip(names, self.trial.X.T, strict=True):
-            for label, values in zip(
-                (name, f"{name}, lowest first"),
-                self.trial.values(np.stack([column, -column])),
-                strict=True,
-            ):
+    def best_column(self, unseen: FloatArray) -> tuple[int, RankerEntry]:
+        """Return the feature that ranks best by itself, compared with unseen values.
+
+        The entry is named by what follows the name of the feature: nothing, or the direction.
+        """
+        weight, best, found = self.trial.query_weight, -np.inf, (0, "", unseen)
+        for at, column in enumerate(self.trial.X.T):
+            both = self.trial.values(np.stack([column, -column]))
+            for direction, values in zip(("", ", lowest first"), both, strict=True):
                 value = float(weighted_mean(values, weight))
                 if value > best:
-                    best, found = value, (label, values)
+                    best, found = value, (at, direction, values)
+        at, direction, values = found
         known = ~np.isnan(unseen)
-        pvalue = paired_test(unseen, found[1]).pvalue if known.any() else float("nan")
-        return RankerEntry(found[0], *self._mean_and_interval(found[1]), pvalue, 0.0, 0.0)
+        pvalue = paired_test(unseen, values).pvalue if known.any() else float("nan")
+        entry = RankerEntry(direction, *self._mean_and_interval(values), pvalue, 0.0, 0.0)
+        return at, entry
 
     def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
         """Return the mean over queries that have a value, and its 95 % interval."""

@@ -17,6 +17,12 @@ def decimals(value: float | None, digits: int = 4) -> str:
     return text if abs(value) < 1e5 else f"{value:.{digits}g}"
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return names with commas, the first few where there are many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def brief(value: float) -> str:
     """Return a number of any size with four significant digits, a dash for none."""
     return "-" if value != value else f"{value:.4g}"

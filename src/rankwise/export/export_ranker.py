@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,11 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
 from rankwise.core.checks import check_choice, check_finite
+from rankwise.core.display import listed
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.export.onnx_graph import (
     Precision,
     import_onnxruntime,
+    input_columns,
     run_onnx,
     run_pairs_onnx,
     write_onnx,
@@ -249,6 +251,8 @@ class ExportCheck:
         The largest difference of two variances relative to the largest variance, for a process.
     constant : float
         What the file adds to every score; no order depends on it.
+    inputs : dict of tuples
+        The columns of each input of an ONNX file, in order; empty for other formats.
 
     Examples
     --------
@@ -268,6 +272,7 @@ class ExportCheck:
     relative_error: float
     variance_error: float | None
     constant: float
+    inputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [
@@ -280,6 +285,8 @@ class ExportCheck:
             lines.append(f"largest relative error of a variance {self.variance_error:.2g}")
         if abs(self.constant) > self.max_error:
             lines.append(f"every score has {self.constant:+.4g} added, which changes no order")
+        for name, columns in self.inputs.items():
+            lines.append(f"input {name}: {listed(columns)}")
         return "\n".join(lines)
 
 
@@ -371,9 +378,7 @@ def export_ranker(
         content, outputs = text.encode(), {"scores": read(text, names, rows)}
         checked_by = "the rules of the format (no server was run)"
     check = _compare(ranker, rows, outputs, fspath(path), chosen, checked_by)
-    with open_write(path) as stream:
-        stream.write(content)
-    return check
+    return _written(check, content)
 
 
 def _export_steps(
@@ -408,9 +413,7 @@ def _export_steps(
     index = queries.index[order]
     expected = predicted(ranker, rows[order], index)
     check = _checked(expected, outputs, None, fspath(path), format, checked_by)
-    with open_write(path) as stream:
-        stream.write(content)
-    return check
+    return _written(check, content)
 
 
 @singledispatch
@@ -450,9 +453,7 @@ def _export_pairs(
     expected = ranker.predict(*drawn).ravel()
     checked_by = f"onnxruntime {import_onnxruntime().__version__}"
     check = _checked(expected, {"scores": scores}, None, fspath(path), format, checked_by)
-    with open_write(path) as stream:
-        stream.write(content)
-    return check
+    return _written(check, content)
 
 
 def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
@@ -542,6 +543,13 @@ def _compare(
         wrong = np.max(np.abs(outputs["variance"] - deviation**2))
         variance_error = float(wrong / np.max(deviation**2))
     return _checked(expected, outputs, variance_error, path, format, checked_by)
+
+
+def _written(check: ExportCheck, content: bytes) -> ExportCheck:
+    """Write a file that was checked; say which columns it takes where it names them."""
+    with open_write(check.path) as stream:
+        stream.write(content)
+    return replace(check, inputs=input_columns(content)) if check.format == "onnx" else check
 
 
 def _checked(

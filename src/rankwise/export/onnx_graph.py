@@ -172,6 +172,15 @@ def onnx_file(
     return model.SerializeToString()
 
 
+def input_columns(content: bytes) -> dict[str, tuple[str, ...]]:
+    """Return the names of the columns of each input of an ONNX file, by the name of the input."""
+    session = _session(content)
+    known = session.get_modelmeta().custom_metadata_map
+    first, *others = [entry.name for entry in session.get_inputs()]
+    keys = {first: "feature_names", **{name: f"{name}_names" for name in others}}
+    return {name: tuple(json.loads(known[key])) for name, key in keys.items()}
+
+
 def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
     """Return the outputs of an ONNX file by onnxruntime, for rows that are given in batches.
 

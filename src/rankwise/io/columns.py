@@ -22,7 +22,7 @@ USUAL_NAMES = {
     "qid": ("qid", "query_id", "query", "search_id", "session_id"),
     "item": ("item", "item_id", "id", "doc_id", "docid", "document_id", "product_id", "name"),
 }
-"""The names by which columns of scores, of queries and of items are found, in any case."""
+"""The names by which columns of scores, of queries and of items are found, in any spelling."""
 
 MANY_ROWS = 20
 """Rows from which the values of a column can make it look like one of ids."""
@@ -31,9 +31,20 @@ LEAST_QUERIES, LEAST_ITEMS = 5, 3
 """Blocks of equal whole numbers, and rows in a block, from which a column looks like queries."""
 
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|qid|docid|uid|uuid|key|index)($|[_\W])", re.IGNORECASE)
+_BETWEEN_WORDS = re.compile(r"[\s\-._]+")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})*|\d*),\d+")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
+
+
+def plain_name(name: str) -> str:
+    """Return a name in one spelling: "Query ID", "query_id" and "queryId" are queryid."""
+    return _BETWEEN_WORDS.sub("", name).casefold()
+
+
+def is_usual(name: str, option: str) -> bool:
+    """Return whether a column has a usual name for scores, queries or items."""
+    return plain_name(name) in map(plain_name, USUAL_NAMES[option])
 
 
 class ItemColumns(NamedTuple):
@@ -103,14 +114,15 @@ class ColumnNames:
 
     def usual_item(self, taken: Sequence[str | None]) -> str | None:
         """Return the first column, not taken yet, with a usual name for items."""
-        by_name = {name.lower(): name for name in self.names if name not in taken}
-        return next((by_name[name] for name in USUAL_NAMES["item"] if name in by_name), None)
+        by_name = {plain_name(name): name for name in self.names if name not in taken}
+        usual = map(plain_name, USUAL_NAMES["item"])
+        return next((by_name[name] for name in usual if name in by_name), None)
 
     def given_or_usual(self, given: str | None, option: str) -> str | None:
         """Return the column asked for, else the one with a usual name, else None."""
         if given is not None:
             return self.required(given, option)
-        found = [name for name in self.names if name.lower() in USUAL_NAMES[option]]
+        found = [name for name in self.names if is_usual(name, option)]
         if len(found) > 1:
             raise self.error(
                 f"{self.owner} must have one column for `{option}`: it has {found}. Choose one "
@@ -119,10 +131,10 @@ class ColumnNames:
         return found[0] if found else None
 
     def required(self, name: str, option: str) -> str:
-        """Return the name of a column, which may be asked for in another case."""
+        """Return the name of a column, which may be asked for in another spelling."""
         if name in self.names:
             return name
-        same = [known for known in self.names if known.casefold() == name.casefold()]
+        same = [known for known in self.names if plain_name(known) == plain_name(name)]
         if len(same) == 1:
             return same[0]
         raise self.error(

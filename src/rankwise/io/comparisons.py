@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError, NothingToLearnError
+from rankwise.io.columns import plain_name
 from rankwise.io.files import is_stream
 from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
@@ -391,7 +392,7 @@ class _Columns:
         self.columns = columns
         self.given = given
         self.used: set[str] = set()
-        self.by_lower = {name.strip().lower(): name for name in columns}
+        self.by_plain = {plain_name(name): name for name in columns}
 
     def table(self, names: Any) -> ComparisonTable:
         """Read the roles."""
@@ -435,10 +436,9 @@ class _Columns:
     def _points(self) -> IntArray | None:
         """Return who has more points, where columns of usual names hold those of both."""
         for names in POINTS:
-            if all(name in self.by_lower for name in names):
-                ahead, behind = (
-                    self._floats(name, self._take(self.by_lower[name])) for name in names
-                )
+            found = [column for name in names if (column := self._spelt(name)) is not None]
+            if len(found) == len(names):
+                ahead, behind = (self._floats(name, self._take(name)) for name in found)
                 if not np.isfinite(ahead - behind).all():
                     row = int(np.argmin(np.isfinite(ahead - behind)))
                     raise DataFileError(
@@ -473,7 +473,7 @@ class _Columns:
         if self.given.home is not None:
             cells = self._take(self._required(self.given.home, "home"))
             columns["home"] = _outcomes(cells, first, second, "home").astype(float)
-        elif any(self.by_lower.get(name) in self.used for name in HOME):
+        elif any(self._spelt(name) in self.used for name in HOME):
             neutral = self._maybe("neutral", NEUTRAL)
             columns["home"] = np.ones(len(first)) if neutral is None else ~_flags(neutral) * 1.0
         return columns
@@ -486,12 +486,16 @@ class _Columns:
         asked = None if role == "neutral" else getattr(self.given, role)
         if asked is not None:
             return self._required(asked, role)
-        found = [self.by_lower[word] for word in usual if word in self.by_lower]
+        found = [column for word in usual if (column := self._spelt(word)) is not None]
         free = [name for name in found if name not in self.used]
         return free[0] if free else None
 
+    def _spelt(self, name: str) -> str | None:
+        """Return the column of this name in any spelling."""
+        return self.by_plain.get(plain_name(name))
+
     def _required(self, name: str, role: str) -> str:
-        found = name if name in self.columns else self.by_lower.get(name.strip().lower())
+        found = name if name in self.columns else self._spelt(name)
         if found is None:
             raise DataFileError(
                 f"Comparisons must have a column {name!r} for `{role}`: got the columns "

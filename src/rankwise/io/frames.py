@@ -15,7 +15,7 @@ from rankwise.core.checks import check_finite, check_flag
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError
-from rankwise.io.columns import USUAL_NAMES, ColumnNames, date_hint
+from rankwise.io.columns import ColumnNames, date_hint, is_usual
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.io.data import RankingData
 
@@ -338,7 +338,7 @@ def _features_to_learn(
     features = [name for name in names.names if name not in named.values()]
     if not named:
         return features
-    likely = [name for name in features if name.lower() in USUAL_NAMES["qid"]]
+    likely = [name for name in features if is_usual(name, "qid")]
     if not has_qid and likely:
         raise InvalidInputError(
             f"`qid` must be given where the frame has a column of queries: {likely[0]!r} looks "

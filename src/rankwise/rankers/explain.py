@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +31,8 @@ MOST_ROWS, LEAST_ORDERS = 200_000, 10
 
 Contributions: TypeAlias = tuple[FloatArray, FloatArray]
 """Contributions of the features and their standard errors."""
-Score: TypeAlias = Callable[[FloatArray], FloatArray]
+Value: TypeAlias = Callable[[NDArray[np.bool_]], FloatArray]
+"""The value of each set of features, given as a row of a mask; that of none is the start."""
 Method: TypeAlias = Callable[[FloatArray, FloatArray], Contributions]
 
 
@@ -178,8 +178,8 @@ def explain(
     otherwise an average over random orders of the features, with its standard error.
 
     A ranker that compares the items of a query, such as `AutoRanker`, scores an item by the others
-    too. Features are then replaced in the place of a, the rest of the query stays as it is, and
-    ``score_b`` is the score that b has in the place of a. Features may be text or blank there.
+    too. There a and b exchange features, so that the query holds the same values as before, and a
+    contribution is half of what the exchange takes from the lead. Features may be text or blank.
 
     Parameters
     ----------
@@ -227,17 +227,19 @@ def explain(
     names = _names(ranker, X, rows.shape[1], feature_names)
     queries = Queries.of(qid, len(rows))
     others = _others(queries, a, b)
-    score = _ItemScores.of(ranker, rows, queries, a)
-    if score.query is None:
+    members = np.flatnonzero(queries.index == queries.index[a])
+    if getattr(ranker, "needs_qid_", False):
+        query = _ComparedItems(ranker, rows[members], int(np.searchsorted(members, a)))
+        places = np.searchsorted(members, others)
+        (contributions, errors), how = _in_query(query, places, n_permutations, random_state)
+        scores = query.scores[[query.a, *places]]
+    else:
         n_permutations = check_count("n_permutations", n_permutations)
         method, how = _method(ranker, n_permutations=n_permutations, seed=random_state)
         parts = [method(rows[a], rows[other]) for other in others]
         contributions = np.mean([part[0] for part in parts], axis=0)
         errors = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / len(parts)
-    else:
-        found = _in_query(score, rows[a], rows[others], n_permutations, random_state)
-        (contributions, errors), how = found
-    scores = score(rows[[a, *others]])
+        scores = _predict(ranker, rows[[a, *others]])
     return Explanation(
         a=int(a),
         b=None if b is None else int(b),
@@ -255,23 +257,30 @@ def explain(
 LINEAR = "exact: the weight of a feature times its difference"
 PRODUCTS = "exact: Shapley values of a product kernel"
 ENUMERATED = "exact: Shapley values over all subsets of the features that differ"
-IN_QUERY = "each put in a's place in its query"
+IN_QUERY = "exchanged between the two items of the query"
 
 
 def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Method, str]:
     """Return how to find contributions, the exact way where there is one."""
     sampled = f"sampled: Shapley values over {n_permutations} random orders of the features"
 
+    def replaced(x: FloatArray, base: FloatArray, different: NDArray[np.intp]) -> Value:
+        def value(members: NDArray[np.bool_]) -> FloatArray:
+            rows = np.repeat(base[None], len(members), axis=0)
+            rows[:, different] = np.where(members, x[different], base[different])
+            return _predict(ranker, rows)
+
+        return value
+
     def by_predictions(x: FloatArray, base: FloatArray) -> Contributions:
         different = _different(x, base)
         contributions, errors = np.zeros(len(x)), np.zeros(len(x))
         if 0 < len(different) <= MOST_ENUMERATED:
-            contributions[different] = _enumerated(partial(_predict, ranker), x, base, different)
+            contributions[different] = _enumerated(replaced(x, base, different), len(different))
         elif len(different):
-            rng = generator(seed)
             orders = max(2, (n_permutations + 1) // 2)
-            score = partial(_predict, ranker)
-            found = _sampled(score, x, base[None], different, orders, rng)
+            values = [replaced(x, base, different)]
+            found = _sampled(values, len(different), orders, generator(seed))
             contributions[different], errors[different] = found
         return contributions, errors
 
@@ -320,44 +329,33 @@ def _others_product(M: FloatArray) -> FloatArray:
     return before * after
 
 
-def _enumerated(score: Score, x: FloatArray, base: FloatArray, different: np.ndarray) -> FloatArray:
-    """Return Shapley values from the scores of all subsets of the features that differ."""
-    n = len(different)
+def _enumerated(value: Value, n: int) -> FloatArray:
+    """Return the Shapley values of n features from the values of all their subsets."""
     members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
-    rows = np.repeat(base[None], 2**n, axis=0)
-    rows[:, different] = np.where(members, x[different], base[different])
-    scores, sizes = score(rows), members.sum(axis=1)
-    values = np.empty(n)
+    found, sizes = value(members), members.sum(axis=1)
+    shapley = np.empty(n)
     for k in range(n):
         without = np.flatnonzero(~members[:, k])
         share = 1.0 / (n * comb(n - 1, sizes[without]))
-        values[k] = share @ (scores[without + 2**k] - scores[without])
-    return values
+        shapley[k] = share @ (found[without + 2**k] - found[without])
+    return shapley
 
 
 def _sampled(
-    score: Score,
-    x: FloatArray,
-    bases: FloatArray,
-    different: np.ndarray,
-    n_orders: int,
-    rng: np.random.Generator,
+    values: Sequence[Value], n: int, n_orders: int, rng: np.random.Generator
 ) -> Contributions:
-    """Return Shapley values averaged over random orders; each is used in both directions.
+    """Return the Shapley values of n features averaged over random orders, in both directions.
 
-    Of several items to compare with, each order takes a random one.
+    Of several values, one for each item to compare with, each order takes a random one.
     """
-    n = len(different)
     gains = np.empty((n_orders, n))
     for at in range(n_orders):
-        order, base = rng.permutation(n), bases[rng.integers(len(bases))]
+        order, value = rng.permutation(n), values[int(rng.integers(len(values)))]
         both = []
         for direction in (order, order[::-1]):
-            rows = np.repeat(base[None], n + 1, axis=0)
-            for step, k in enumerate(direction, start=1):
-                rows[step:, different[k]] = x[different[k]]
+            place = np.argsort(direction)
             gain = np.empty(n)
-            gain[direction] = np.diff(score(rows))
+            gain[direction] = np.diff(value(place < np.arange(n + 1)[:, None]))
             both.append(gain)
         gains[at] = np.mean(both, axis=0)
     return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
@@ -365,63 +363,69 @@ def _sampled(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _ItemScores:
-    """Score items: by themselves, or in the place of one item of a query.
+class _ComparedItems:
+    """Hold the items of a query for a ranker that compares them.
 
     Parameters
     ----------
     ranker
         Fitted.
-    query : (n_rows, n_features) or None
-        The items of the query, for a ranker that compares them.
-    place : int
-        The row of the query whose features are replaced.
+    rows : (n_items, n_features)
+        The items of the query.
+    a : int
+        The row of the item to explain.
     """
 
     ranker: Any
-    query: NDArray[Any] | None
-    place: int
+    rows: NDArray[Any]
+    a: int
 
-    @classmethod
-    def of(cls, ranker: Any, rows: NDArray[Any], queries: Queries, a: int) -> Self:
-        """Find out whether the ranker compares the items of a query."""
-        if not getattr(ranker, "needs_qid_", False):
-            return cls(ranker, None, 0)
-        members = np.flatnonzero(queries.index == queries.index[a])
-        return cls(ranker, rows[members], int(np.searchsorted(members, a)))
+    @property
+    def scores(self) -> FloatArray:
+        """The scores of the items in their query."""
+        return _predict(self.ranker, self.rows, np.zeros(len(self.rows)))
 
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        """Return the score of each row."""
-        if self.query is None:
-            return _predict(self.ranker, rows)
-        n_items, step = len(self.query), max(1, MOST_ROWS // len(self.query))
-        scores = []
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            queries = np.repeat(self.query[None], len(part), axis=0)
-            queries[:, self.place] = part
-            ids = np.repeat(np.arange(len(part)), n_items)
-            found = _predict(self.ranker, queries.reshape(-1, rows.shape[1]), ids)
-            scores.append(found[self.place :: n_items])
-        return np.concatenate(scores)
+    def exchanged(self, b: int, different: NDArray[np.intp]) -> Value:
+        """Return half the lead of a over b where a has its own features in a set only, b the rest.
+
+        The query then holds the same values of every feature, whatever the set.
+        """
+        x, other = self.rows[self.a][different], self.rows[b][different]
+
+        def value(members: NDArray[np.bool_]) -> FloatArray:
+            step = max(1, MOST_ROWS // len(self.rows))
+            parts = [members[start : start + step] for start in range(0, len(members), step)]
+            return np.concatenate([half_lead(part) for part in parts])
+
+        def half_lead(members: NDArray[np.bool_]) -> FloatArray:
+            queries = np.repeat(self.rows[None], len(members), axis=0)
+            queries[:, self.a, different] = np.where(members, x, other)
+            queries[:, b, different] = np.where(members, other, x)
+            ids = np.repeat(np.arange(len(members)), len(self.rows))
+            flat = queries.reshape(-1, self.rows.shape[1])
+            scores = _predict(self.ranker, flat, ids).reshape(len(members), -1)
+            return 0.5 * (scores[:, self.a] - scores[:, b])
+
+        return value
 
 
 def _in_query(
-    score: _ItemScores, x: FloatArray, bases: FloatArray, n_permutations: int, seed: Any
+    query: _ComparedItems, others: NDArray[np.intp], n_permutations: int, seed: Any
 ) -> tuple[Contributions, str]:
-    """Find contributions in a query: item a takes features of others in its own place."""
-    n_items, n_features = 0 if score.query is None else len(score.query), len(x)
-    different = np.unique(np.concatenate([_different(x, base) for base in bases]))
+    """Find contributions in a query: item a exchanges features with each of the others."""
+    n_items, n_features = query.rows.shape
+    differing = [_different(query.rows[query.a], query.rows[b]) for b in others]
+    different = np.unique(np.concatenate(differing))
     contributions, errors = np.zeros(n_features), np.zeros(n_features)
     n = len(different)
-    if n <= MOST_ENUMERATED and 2**n * n_items * len(bases) <= MOST_ROWS:
+    values = [query.exchanged(int(b), different) for b in others]
+    if n <= MOST_ENUMERATED and 2**n * n_items * len(others) <= MOST_ROWS:
         if n:
-            parts = [_enumerated(score, x, base, different) for base in bases]
-            contributions[different] = np.mean(parts, axis=0)
+            contributions[different] = np.mean([_enumerated(v, n) for v in values], axis=0)
         return (contributions, errors), f"{ENUMERATED}, {IN_QUERY}"
     affordable = MOST_ROWS // (2 * (n + 1) * n_items)
     n_orders = max(LEAST_ORDERS, min((n_permutations + 1) // 2, affordable))
-    found = _sampled(score, x, bases, different, n_orders, generator(seed))
+    found = _sampled(values, n, n_orders, generator(seed))
     contributions[different], errors[different] = found
     how = f"sampled: Shapley values over {2 * n_orders} random orders of the features, {IN_QUERY}"
     return (contributions, errors), how

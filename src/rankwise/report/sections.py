@@ -267,7 +267,7 @@ def queries_section(judged: JudgedModels, found: dict[str, Evaluation]) -> Secti
             value = decimals(evaluation.values[query, 0], 3)
             caption = f"{kind.title()} {place}: query {judged.queries.ids[query]}, {label} {value}"
             tables.append((caption, _query_rows(judged, scores, int(query))))
-    text = (f"By {label} of the model {name}; up to {MOST_ITEMS} items of each in ranked order.",)
+    text = (f"By {label} of {name!r}; up to {MOST_ITEMS} items of each in ranked order.",)
     return Section("Best and worst queries", text, tuple(tables))
 
 
@@ -308,7 +308,7 @@ def features_section(
     ]
     tables = [("Loss when a feature is shuffled inside queries", _importance_rows(importance))]
     explanation = _first_explanation(judged, model)
-    text = [f"The model {name}. Shuffling a feature it relies on makes {measure!r} worse."]
+    text = [f"Shuffling a feature that {name!r} relies on makes its {measure!r} worse."]
     if explanation is not None:
         figures.append(draw.draw(explanation.plot, str(explanation).partition("\n")[0]))
         text.append(_told(explanation, judged))
@@ -334,6 +334,7 @@ def _first_explanation(judged: JudgedModels, model: Any) -> Explanation | None:
         return explain(
             model,
             judged.X,
+            judged.qid,
             a=int(first),
             b=int(second),
             feature_names=judged.names,

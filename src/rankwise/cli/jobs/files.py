@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
+from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
 from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.comparisons import read_comparisons as named_comparisons
@@ -23,9 +24,6 @@ from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
-
-MOST_SHOWN = 8
-"""Names of features that are told."""
 
 _DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
 
@@ -96,9 +94,7 @@ def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
         if name is not None and asked is None
     ]
     if layout.features is None and columns.features:
-        shown = ", ".join(columns.features[:MOST_SHOWN])
-        more = ", ..." if len(columns.features) > MOST_SHOWN else ""
-        guessed.append(f"features from {shown}{more}")
+        guessed.append(f"features from {listed(columns.features)}")
     if columns.left_out:
         shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
         guessed.append(f"left out {shown}")
