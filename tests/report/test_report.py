@@ -149,8 +149,29 @@ def test_two_classes_show_the_leave_pair_out_interval():
     page = make_report({"mine": ranker, "svm": RankSVM().fit(X, y)}, X, y).html
     assert "ROC curve" in page
     assert f"{estimate.low:.3f} to {estimate.high:.3f}" in page
+    assert page.index("AUC of unseen pairs") < page.index("What was trained")  # a card of its own
     chosen = make_report(RankRLSCV(alphas=[1.0]).fit(X, y), X, y).html
     assert "AUC of unseen pairs" in chosen
+
+
+def test_the_curve_of_unseen_pairs_is_drawn_where_ties_are_kept():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    kept = make_report({"mine": RankRLS(ties="keep").fit(X, y)}, X, y).html
+    dropped = make_report({"mine": RankRLS(ties="drop").fit(X, y)}, X, y).html
+    assert "mine, unseen pairs" in kept
+    assert "mine, unseen pairs" not in dropped
+
+
+def test_a_report_says_how_many_queries_were_learned_from(data):
+    X, y, qid = data
+    part = np.isin(qid, ["q0", "q3", "q5", "q9"])
+    model = RankRLS().fit(X[part], y[part], qid=qid[part])
+    n_queries = len(np.unique(qid))
+    page = make_report({"mine": model}, X, y, qid).html
+    assert f"Of the {n_queries} queries, some were learned from: 4 by &#39;mine&#39;" in page
+    fresh = make_report({"mine": model}, X[~part], y[~part], qid[~part]).html
+    assert "No model has learned from these queries." in fresh
 
 
 def test_names_come_from_a_frame(data):

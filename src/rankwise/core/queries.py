@@ -255,11 +255,21 @@ class QueryFingerprints:
 
         Queries that are the same in both do not count, so that training data can be scored.
         """
+        in_both, alike = self._compared(others)
+        return int(np.count_nonzero(in_both & ~alike))
+
+    def seen(self, others: Self) -> int:
+        """Count the queries of others that are here with the same scores."""
+        in_both, alike = self._compared(others)
+        return int(np.count_nonzero(in_both & alike))
+
+    def _compared(self, others: Self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which ids of others are here, and which contents are those of the place found."""
         if len(self.ids) == 0:
-            return 0
+            nothing = np.zeros(len(others.ids), dtype=bool)
+            return nothing, nothing
         place = np.minimum(np.searchsorted(self.ids, others.ids), len(self.ids) - 1)
-        same_id = self.ids[place] == others.ids
-        return int(np.count_nonzero(same_id & (self.contents[place] != others.contents)))
+        return self.ids[place] == others.ids, self.contents[place] == others.contents
 
 
 def _mixed(bits: HashArray) -> HashArray:

@@ -24,6 +24,7 @@ from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
 from rankwise.rankers.leaderboard import Leaderboard
+from rankwise.rankers.rls.small_samples import AUCEstimate
 from rankwise.report.figures import FigureWriter
 from rankwise.report.sections import (
     JudgedModels,
@@ -33,6 +34,7 @@ from rankwise.report.sections import (
     evaluations_of,
     features_section,
     measures_section,
+    pairs_left_out,
     pairs_section,
     queries_section,
     ranking_section,
@@ -136,18 +138,20 @@ def make_report(
     """
     judged = _judged(rankers, X, y, qid, measures, feature_names, item_names)
     draw, found = FigureWriter(), evaluations_of(judged)
+    unseen = pairs_left_out(judged)
     parts = [
         training_section(judged),
         measures_section(judged, found, draw),
         comparison_section(judged, found),
         *selection_sections(judged, draw),
-        roc_section(judged, draw),
+        roc_section(judged, unseen, draw),
         calibration_section(judged, draw),
         features_section(judged, found, draw),
         queries_section(judged, found),
     ]
     sections = [part for part in parts if part is not None]
-    return Report(title, _render(title, judged, next(iter(found.values())), sections))
+    cards = [*_unseen_cards(unseen), *_cards(judged, next(iter(found.values())))][:4]
+    return Report(title, _rendered(title, _lead(judged), cards, sections))
 
 
 def leaderboard_report(
@@ -219,12 +223,11 @@ def _judged(
     )
 
 
-def _render(title: str, judged: JudgedModels, first: Evaluation, sections: list[Section]) -> str:
+def _lead(judged: JudgedModels) -> str:
     models = ", ".join(judged.rankers)
     n_queries = judged.queries.n_queries
     what = f"{len(judged.y)} items" + (f" in {n_queries} queries" if judged.has_qid else "")
-    lead = f"{models}, judged on {what}."
-    return _rendered(title, lead, _cards(judged, first), sections)
+    return f"{models}, judged on {what}."
 
 
 def _rendered(
@@ -254,4 +257,16 @@ def _cards(judged: JudgedModels, first: Evaluation) -> list[tuple[str, str, str]
     ):
         ends = f"{decimals(low, 3)} to {decimals(high, 3)}, " if not np.isnan(low) else ""
         cards.append((repr(measure), decimals(mean, 3), ends + name))
-    return cards[:4]
+    return cards
+
+
+def _unseen_cards(unseen: dict[str, AUCEstimate]) -> list[tuple[str, str, str]]:
+    """Return the leave-pair-out estimate of the first model that has one."""
+    return [
+        (
+            "AUC of unseen pairs",
+            decimals(estimate.value, 3),
+            f"{decimals(estimate.low, 3)} to {decimals(estimate.high, 3)}, {name} trained anew",
+        )
+        for name, estimate in list(unseen.items())[:1]
+    ]

@@ -13,7 +13,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import brief, decimals, p_value
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.features.kernels import Kernel
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
@@ -138,9 +138,27 @@ def training_section(judged: JudgedModels) -> Section:
         "What was trained",
         (
             f"Judged on {len(y)} items: {queries}; {values}.",
-            "If a model has seen these items in training, its values below are too good.",
+            _what_was_seen(judged),
         ),
         (("Models", rows),),
+    )
+
+
+def _what_was_seen(judged: JudgedModels) -> str:
+    """Say how many of the queries the models have learned from, as far as they know."""
+    given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
+    seen = []
+    for name, model in judged.rankers.items():
+        remembered = getattr(ranker_of(model), "training_queries_", None)
+        if given is None or remembered is None:
+            return "If a model has seen these items in training, its values below are too good."
+        if count := remembered.seen(given):
+            seen.append(f"{count} by {name!r}")
+    if not seen:
+        return "No model has learned from these queries."
+    return (
+        f"Of the {judged.queries.n_queries} queries, some were learned from: {', '.join(seen)}. "
+        "The values below are too good."
     )
 
 
@@ -432,22 +450,34 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
         ax.legend()
 
 
-def roc_section(judged: JudgedModels, draw: FigureWriter) -> Section | None:
+def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
+    """Estimate the AUC of few items of two classes by leaving out pairs, for models that can."""
+    if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
+        return {}
+    found = {name: _left_out(model, judged) for name, model in judged.rankers.items()}
+    return {name: estimate for name, estimate in found.items() if estimate is not None}
+
+
+def roc_section(
+    judged: JudgedModels, estimates: dict[str, AUCEstimate], draw: FigureWriter
+) -> Section | None:
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
         return None
     models = judged.rankers.items()
     curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
-    text = ["The curve is of the items given here, scored by the model as it is."]
-    estimates: dict[str, AUCEstimate] = {}
-    if len(judged.y) <= SMALL_SAMPLE:
-        estimates = {n: e for n, m in models if (e := _left_out(m, judged))}
-        if estimates:
-            text.append(
-                "The leave-pair-out estimate trains anew without each pair, with the same alpha "
-                "and kernel: it is honest on these items even if the model has seen them, unless "
-                "alpha was chosen by them."
-            )
+    text = ["The curve of a model is of the items given here, scored by the model as it is."]
+    if estimates:
+        text.append(
+            "The leave-pair-out estimate, and the curve of unseen pairs, train anew without each "
+            "pair, with the same alpha and kernel: they are honest on these items even if the "
+            "model has seen them, unless alpha was chosen by them."
+        )
+        unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
+        curves |= {
+            f"{name}, unseen pairs": (roc.false_positive_rate, roc.true_positive_rate)
+            for name, roc in unseen.items()
+        }
     figure = draw.draw(
         lambda ax: _paint_roc(ax, curves),
         "ROC curve: share of the upper class found against share of the lower class",
@@ -508,7 +538,9 @@ def _leave_pairs_out(
 ) -> AUCEstimate | None:
     if not kernel.is_function:
         return None
-    return leave_pair_out_auc(judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties)
+    return leave_pair_out_auc(
+        judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties, roc=ties == "keep"
+    )
 
 
 MOST_PAIRED = 12
