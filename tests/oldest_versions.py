@@ -8,7 +8,7 @@ PROJECT = pathlib.Path(__file__).parents[1] / "pyproject.toml"
 EXTRAS = ("tables", "frames", "plot", "ask", "report", "serve", "trees")
 """The extras that are pinned; those of the tests alone are as new as they come."""
 
-COMPANIONS = ("click<8.2", "httpx", "pyparsing<3.3", "pytest<9")
+COMPANIONS = ("anyio<4.11", "click<8.3", "httpx", "pyparsing<3.3", "pytest<9")
 """What old versions of typer, starlette, matplotlib and scikit-learn take without warnings."""
 
 
