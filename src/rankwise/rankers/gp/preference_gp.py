@@ -49,7 +49,7 @@ from rankwise.rankers.gp.evidence import (
 )
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.judges import ByJudge, Cavities, learnt_judges
-from rankwise.rankers.gp.process import ProcessRanker
+from rankwise.rankers.gp.live_process import LiveProcess
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -95,7 +95,7 @@ def choose_kernel(kernel: GivenKernel, amplitude: float) -> ParametricKernel:
 
 
 @final
-class PreferenceGP(ProcessRanker):
+class PreferenceGP(LiveProcess):
     r"""Learn scores and their uncertainty from comparisons with a Gaussian process.
 
     The scores f have the prior N(0, K), and item i beats item j with probability
