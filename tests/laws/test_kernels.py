@@ -14,7 +14,12 @@ from problems import problem
 from rankwise import InvalidInputError, Kernel, RankRLS
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features import kernels as home
-from rankwise.features.covariances import CopiesApart, WithCycles, WithDrift, WithEffects
+from rankwise.features.context_covariances import (
+    CopiesApart,
+    WithCycles,
+    WithDrift,
+    WithEffects,
+)
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.rankers.storage import StateReader, StateWriter

@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 import reference
 from rankwise import InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.features.covariances import WithCycles
+from rankwise.features.context_covariances import WithCycles
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.scoring_function import scoring_function
 

@@ -14,7 +14,8 @@ from rankwise import (
     average_over_length_scales,
 )
 from rankwise.core.training_data import TrainingData
-from rankwise.features.covariances import Hyperprior, SklearnKernel, WithDrift, WithEffects
+from rankwise.features.context_covariances import WithDrift, WithEffects
+from rankwise.features.covariances import Hyperprior, SklearnKernel
 from rankwise.rankers.gp import evidence
 from rankwise.rankers.gp.answers import DistinctItems, choose_likelihood, recorded_comparisons
 from rankwise.rankers.gp.evidence import (

@@ -18,13 +18,13 @@ from rankwise.core.checks import check_count
 from rankwise.core.comparisons.comparison_table import as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
-from rankwise.features.covariances import (
+from rankwise.features.context_covariances import (
     CopiesApart,
-    ParametricKernel,
     WithCycles,
     WithDrift,
     WithEffects,
 )
+from rankwise.features.covariances import ParametricKernel
 from rankwise.features.maps import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
