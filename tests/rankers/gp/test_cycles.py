@@ -143,3 +143,9 @@ def test_the_gradient_of_the_kernel_equals_finite_differences():
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InvalidInputError, match=message):
         PreferenceGP(**options).fit(X, pairs=PAIRS)
+
+
+def test_how_certain_the_order_is():
+    gp = fixed().fit(X, pairs=PAIRS)
+    assert 0.5 < gp.certainty() < 1.0
+    assert gp.certainty(goal="best") < gp.certainty()

@@ -166,3 +166,9 @@ TABLE = games(10)
 def test_bad_dates_are_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_how_certain_the_order_is():
+    gp = with_drift(fixed().fit(X, pairs=games(40)))
+    assert 0.5 < gp.certainty() < 1.0
+    assert gp.certainty(goal="best") < gp.certainty()

@@ -237,11 +237,12 @@ class LiveProcess(ProcessRanker, ABC):
         is_amplitude = np.array([name.endswith("amplitude") for name in kernel.names])
         if not is_amplitude.any():
             return [self], np.ones(1)
-        rows = self._training_rows(self._recorded.items)
+        items = self._recorded.items
+        items = items if self.shown_ is None else np.unique(self.shown_.item[items])
         deviation = self.likelihood_.score_deviation(self._recorded.margin_scale)
         prior = Hyperprior.flat(len(kernel.theta))
         if self.hyperprior is not None:
-            prior = self._covariance.hyperprior_on(rows, deviation)
+            prior = kernel.hyperprior_on(self.X_train_[items], deviation)
         evidence = []
         for factor in AMPLITUDE_FACTORS:
             theta = kernel.theta + np.log(factor) * is_amplitude
