@@ -721,3 +721,9 @@ def residual_weights(Z, L, r, f, alpha):
     """Weights of Z for what scores f leave over of preferences (L, r), at the best factor of f."""
     c = (f @ r) / (f @ L @ f)
     return np.linalg.solve(Z.T @ L @ Z + alpha * np.eye(Z.shape[1]), Z.T @ (r - c * (L @ f))) / c
+
+
+def person_item_covariance(K, K_tastes, n_persons):
+    """Return the covariance of f + g_p at all items: of nobody (f alone) first, then by person."""
+    common = np.kron(np.ones((n_persons + 1, n_persons + 1)), K)
+    return common + np.kron(np.diag([0.0] + [1.0] * n_persons), K_tastes)

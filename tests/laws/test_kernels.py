@@ -19,6 +19,7 @@ from rankwise.features.context_covariances import (
     WithCycles,
     WithDrift,
     WithEffects,
+    WithTastes,
 )
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
@@ -40,6 +41,7 @@ def test_every_kernel_is_asked():
         WithCycles,
         WithDrift,
         WithEffects,
+        WithTastes,
     }  # rows with more columns; tested with the process
     assert {type(kernel) for kernel in KERNELS} == implementations(Kernel) - adapters
 

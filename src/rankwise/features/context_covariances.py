@@ -1,4 +1,4 @@
-"""Covariances of items in context: told apart, dated, with covariates of an answer, in circles.
+"""Covariances of items in context: told apart, dated, with covariates, in circles, by person.
 
 Each wraps the covariance of items and reads further columns of its rows.
 """
@@ -9,6 +9,7 @@ from typing import Self, final
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
+from rankwise.core.errors import InvalidInputError
 from rankwise.features.covariances import (
     ROWS_AT_ONCE,
     Hyperprior,
@@ -24,6 +25,9 @@ their logarithms in the hyperprior."""
 
 CYCLE_SHARE = 0.5
 """Usual deviation of what goes in circles, as a share of that of the scores."""
+
+TASTE_SHARE = 0.5
+"""Usual deviation of what a person adds to a score, as a share of that of the common scores."""
 
 
 @final
@@ -458,3 +462,109 @@ class WithCycles(ParametricKernel):
         """Return the second kernel between first and first, second and second, and across."""
         (a, b), (c, d) = self._cyclic_items(A), self._cyclic_items(B)
         return [self.cyclic(*ends) for ends in ((a, c), (b, d), (a, d), (b, c))]
+
+
+@final
+@dataclass(frozen=True)
+class WithTastes(ParametricKernel):
+    r"""Common scores and what each person adds: f(item) + g(person, item).
+
+    .. math:: k(a, b) + [p_a = p_b]\, k_2(a, b)
+
+    The last column of a row is the number of a person, or 0 for the common score.
+
+    Parameters
+    ----------
+    kernel : ParametricKernel
+        Of the common scores f.
+    tastes : ParametricKernel
+        :math:`k_2`, of the deviations g, which are independent between persons.
+    """
+
+    kernel: ParametricKernel
+    tastes: ParametricKernel
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        a, b = self._items(A, B)
+        alike = self._alike(A[:, -1][:, None], B[:, -1])
+        K = self.kernel(a, b)
+        return K + alike * self.tastes(a, b) if alike.any() else K
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        own = (A[:, -1] != 0.0) * self.tastes.diagonal(A[:, :-1])
+        return np.asarray(self.kernel.diagonal(A[:, :-1]) + own)
+
+    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
+        """Return this kernel with the inner ones fitted."""
+        kernels = (one.fitted_to(X[:, :-1], sample_weight) for one in (self.kernel, self.tastes))
+        return type(self)(*kernels)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Those of both kernels."""
+        return np.append(self.kernel.theta, self.tastes.theta)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of both kernels."""
+        return (*self.kernel.names, *(f"taste_{name}" for name in self.tastes.names))
+
+    def bounds_on(self, X: FloatArray) -> FloatArray:
+        """Return those of both kernels."""
+        return np.vstack([one.bounds_on(X[:, :-1]) for one in (self.kernel, self.tastes)])
+
+    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
+        """Return those of both kernels."""
+        own = self.tastes.hyperprior_on(X[:, :-1], TASTE_SHARE * deviation)
+        return self.kernel.hyperprior_on(X[:, :-1], deviation).joined_with(own)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return this kernel with other parameters."""
+        n_kernel = len(self.kernel.theta)
+        kernel = self.kernel.with_theta(theta[:n_kernel])
+        return type(self)(kernel, self.tastes.with_theta(theta[n_kernel:]))
+
+    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))``."""
+        own = M * self._alike(A[:, -1][:, None], B[:, -1])
+        items = self._items(A, B)
+        by_tastes = self.tastes.weighted_gradient(*items, own)
+        return np.append(self.kernel.weighted_gradient(*items, M), by_tastes)
+
+    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return the variance of the difference of two rows, of one person or of nobody."""
+        a, b = self._items(A, B)
+        own = self._of_one_person(A, B) * self.tastes.difference_variance(a, b)
+        return np.asarray(self.kernel.difference_variance(a, b) + own)
+
+    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g @ difference_variance(A, B)``."""
+        (a, b), own = self._items(A, B), g * self._of_one_person(A, B)
+        by_tastes = self.tastes.weighted_variance_gradient(a, b, own)
+        return np.append(self.kernel.weighted_variance_gradient(a, b, g), by_tastes)
+
+    @property
+    def own_variance(self) -> float:
+        """That of the common scores."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the common scores."""
+        return np.append(self.kernel.own_variance_gradient(), np.zeros(len(self.tastes.theta)))
+
+    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the inner kernels, of A and of B."""
+        a = A[:, :-1]
+        return a, a if A is B else B[:, :-1]
+
+    def _alike(self, a: FloatArray, b: FloatArray) -> BoolArray:
+        """Return which numbers are those of one person."""
+        return np.asarray((a == b) & (a != 0.0))
+
+    def _of_one_person(self, A: FloatArray, B: FloatArray) -> BoolArray:
+        """Return which differences a person makes; comparisons are never between persons."""
+        if (A[:, -1] != B[:, -1]).any():
+            raise InvalidInputError("Items must be compared by one person: got two.")
+        return self._alike(A[:, -1], B[:, -1])

@@ -260,7 +260,7 @@ def _names_of(X: Any, others: Collection[str] = ()) -> Any:
 
 def _name_items(ranker: Any, given: dict[str, Any]) -> None:
     """Call the items of a ranking by the names of their rows, where these are clear."""
-    if not given.get("as_frame") or given.get("items") is not None:
+    if not given.get("as_frame") or given.get("items") is not None or given.get("X") is None:
         return
     others = [given["qid"]] if isinstance(given.get("qid"), str) else []
     others += [str(name) for name in vars(ranker).get("feature_names_in_", ())]

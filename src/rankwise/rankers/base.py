@@ -160,7 +160,18 @@ class Ranker(BaseEstimator, ABC):
             Row numbers; queries come in the order in which they first appear, items of equal score
             in the order of the rows.
         """
-        scores = self.predict(X, qid=qid)
+        return self._in_order(self.predict(X, qid=qid), qid, k, as_frame=as_frame, items=items)
+
+    def _in_order(
+        self,
+        scores: FloatArray,
+        qid: ArrayLike | None,
+        k: int | None,
+        *,
+        as_frame: bool,
+        items: ArrayLike | None,
+    ) -> Any:
+        """Return what `rank` does, from scores."""
         if scores.ndim != 1:
             raise InvalidInputError(
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "

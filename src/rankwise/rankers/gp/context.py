@@ -119,6 +119,16 @@ class AnswerContext:
         of_ties = None if self.of_ties is None else code[self.of_ties]
         return replace(self, judges=known, of_pairs=of_pairs, of_ties=of_ties)
 
+    def names_after(self, known: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return the judges known before, followed by those who are new."""
+        if known is None or self.judges is None:
+            return self.judges if known is None else known
+        old = set(known.tolist())
+        new = self.judges[[name not in old for name in self.judges.tolist()]]
+        if known.dtype.kind != new.dtype.kind:
+            known, new = known.astype(object), new.astype(object)
+        return np.concatenate([known, new])
+
 
 def _n_shown(ends: IntArray, dates: FloatArray) -> int:
     """Return the number of different items at different dates."""
@@ -146,6 +156,16 @@ def answer_context(
     n_rows = len(pairs), 0 if tied is None else len(tied)
     context = AnswerContext.of_columns(judge, tied_judge, *n_rows)
     return context.dated(date, tied_date, *n_rows)
+
+
+def refuse_anonymous(context: AnswerContext) -> None:
+    """Refuse answers of nobody, where everybody has scores of their own."""
+    parts = [codes for codes in (context.of_pairs, context.of_ties) if codes is not None]
+    if context.judges is None or not np.concatenate(parts).all():
+        raise InvalidInputError(
+            "`tastes` must come with answers that say who gave them: give `judge` (and "
+            "`tied_judge`), or name the column of the judges."
+        )
 
 
 def with_context(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTable:

@@ -23,6 +23,7 @@ from rankwise.rankers.gp.inference.posterior import (
     laplace,
 )
 from rankwise.rankers.gp.inference.prior import Prior, factorize_kernel, factorize_through_basis
+from rankwise.rankers.gp.inference.tastes import PersonGroup, TasteMoments
 from rankwise.solve.iteration import StoppingRule
 
 Approximation: TypeAlias = Literal["ep", "laplace"]
@@ -58,6 +59,9 @@ class Inference:
         How the posterior is approximated; Gaussian margins need no approximation.
     device : Device, optional
         Where sweeps of expectation propagation are made.
+    persons : tuple of PersonGroup, optional
+        Who answered, where each person has scores of its own. The last column of the rows is then
+        the number of a person, 0 for the common scores.
     """
 
     rows: FloatArray
@@ -65,6 +69,7 @@ class Inference:
     basis: FloatArray | None
     method: Approximation
     device: Device | None = None
+    persons: tuple[PersonGroup, ...] | None = None
 
     def posterior(
         self,
@@ -76,6 +81,11 @@ class Inference:
         rank_tol: float = FINAL_RANK_TOL,
     ) -> Posterior:
         """Return the posterior, beginning with sites close to its own where these are known."""
+        if self.persons is not None:
+            moments = self.moments(kernel, rank_tol)
+            return expectation_propagation(
+                moments.prior, likelihood, start=start, rule=rule or SWEEP_RULE, moments=moments
+            )
         prior = self._prior(kernel, rank_tol)
         rule = rule or (SWEEP_RULE if prior.rank <= MANY_ITEMS else LARGE_RULE)
         if likelihood.is_gaussian or self.method == "laplace":
@@ -88,6 +98,11 @@ class Inference:
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""
+        if self.persons is not None:
+            by_common, by_tastes = self.moments(kernel).evidence_gradients(posterior)
+            alone = kernel.weighted_gradient(self.rows, self.rows, by_common - by_tastes)
+            rows = self._of_one()
+            return alone + kernel.weighted_gradient(rows, rows, by_tastes)
         if self.basis is None:
             return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior))
         G_cross, G_basis, g_variance = basis_evidence_gradient(posterior)
@@ -97,6 +112,18 @@ class Inference:
             + kernel.weighted_gradient(Z, Z, G_basis)
             + kernel.weighted_variance_gradient(*self._ends(), g_variance)
         )
+
+    def moments(self, kernel: ParametricKernel, rank_tol: float = SEARCH_RANK_TOL) -> TasteMoments:
+        """Return what sweeps over persons need; the factor leaves out variance up to a share."""
+        assert self.persons is not None
+        K = kernel(self.rows, self.rows)
+        prior = factorize_kernel(K, self.comparisons, space="items", tol=rank_tol)
+        rows = self._of_one()
+        return TasteMoments.of(prior, self.persons, kernel(rows, rows) - K)
+
+    def _of_one(self) -> FloatArray:
+        """Return the rows as one person sees them."""
+        return np.column_stack([self.rows[:, :-1], np.ones(len(self.rows))])
 
     def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
         if self.basis is None:

@@ -341,12 +341,19 @@ class Cavities:
     def of(cls, posterior: Posterior) -> Self:
         """Take an answer out of the posterior, for every comparison by itself."""
         prior = posterior.prior
-        count, outcomes = prior.comparisons.count, prior.outcomes
-        mean = difference_means(prior, posterior.w)
-        variance = difference_variances(prior, posterior.C)
+        mean, variance = (
+            difference_means(prior, posterior.w),
+            difference_variances(prior, posterior.C),
+        )
+        return cls.under(posterior, mean, variance)
+
+    @classmethod
+    def under(cls, posterior: Posterior, mean: FloatArray, variance: FloatArray) -> Self:
+        """Do the same with means and variances that are known already."""
+        count = posterior.prior.comparisons.count
         removed = np.minimum(count, 1.0)
         cavity = without_site(mean, variance, removed * posterior.tau, removed * posterior.nu)
-        return cls(*cavity, outcomes, count)
+        return cls(*cavity, posterior.prior.outcomes, count)
 
     def by_judge(self, values: FloatArray, n_judges: int) -> FloatArray:
         """Add up values of all answers by judge, along the last axis."""

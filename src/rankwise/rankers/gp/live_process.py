@@ -30,7 +30,12 @@ from rankwise.rankers.gp.answers import (
     shown_comparisons,
     tied_comparisons,
 )
-from rankwise.rankers.gp.context import AnswerContext, answer_context, with_context
+from rankwise.rankers.gp.context import (
+    AnswerContext,
+    answer_context,
+    refuse_anonymous,
+    with_context,
+)
 from rankwise.rankers.gp.evidence import Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
@@ -323,7 +328,8 @@ class LiveProcess(ProcessRanker, ABC):
         ----------
         pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
             As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
-            the answers. Judges that `fit` did not know count as usual ones. Covariates are those
+            the answers. Judges that `fit` did not know count as usual ones; with ``tastes`` they
+            are new persons. Covariates are those
             of `fit`; where none are given they are 0, and the first of named comparisons was shown
             first. After a fit without ties, the width within which items tie is `tie_width` until
             the next fit.
@@ -393,7 +399,7 @@ class LiveProcess(ProcessRanker, ABC):
             names = self._labels(None, len(self.X_train_))
             table = read_comparisons(pairs, names=names)
             table = with_context(table, options.pop("judge"), options.pop("date"))
-            context = AnswerContext.of_table(table).coded_as(self.judge_names_)
+            context = self._coded(AnswerContext.of_table(table))
             in_order = "first" in self.effect_names_
             given = NamedAnswers.of(names, first=in_order, pairs=table, **options)
             if given.covariates is not None or self.drift_ is not None:
@@ -402,7 +408,7 @@ class LiveProcess(ProcessRanker, ABC):
             options.pop("pairs")
         else:
             beside = [options.pop(name) for name in ("judge", "tied_judge", "date", "tied_date")]
-            context = answer_context(pairs, options["tied"], *beside).coded_as(self.judge_names_)
+            context = self._coded(answer_context(pairs, options["tied"], *beside))
             if self.drift_ is not None:
                 return self._shown_answers(NamedAnswers(None, {"pairs": pairs, **options}), context)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
@@ -412,6 +418,13 @@ class LiveProcess(ProcessRanker, ABC):
             return tied_comparisons(tied, items, self.likelihood, tied_weight, context)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
         return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
+
+    def _coded(self, context: AnswerContext) -> AnswerContext:
+        """Give judges the numbers of `fit`; with tastes, new persons get the next ones."""
+        if self.tastes_ is not None:
+            refuse_anonymous(context)
+            self.judge_names_ = context.names_after(self.judge_names_)
+        return context.coded_as(self.judge_names_)
 
     def _shown_answers(self, given: NamedAnswers, context: AnswerContext) -> Comparisons:
         """Return answers with covariates, whose items may be shown in new ways."""
@@ -440,7 +453,7 @@ class LiveProcess(ProcessRanker, ABC):
     def _live_scores(self) -> LiveScores | None:
         """Return the joint distribution of all scores of `fit`; None where it is not kept."""
         suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE and self.shown_ is None
-        suits = suits and self.cyclic_ is None
+        suits = suits and self.cyclic_ is None and self.tastes_ is None
         suits = suits and (self.method == "ep" or self.likelihood_.is_gaussian)
         if self._live is None and suits:
             posterior, rows = self.posterior_, self._rows_to_predict(None)
@@ -459,6 +472,9 @@ class LiveProcess(ProcessRanker, ABC):
         posterior = self.posterior_
         n_old = posterior.prior.comparisons.n_pairs
         n_new = comparisons.n_pairs - n_old
+        if self.tastes_ is not None:
+            more = np.zeros(n_new)
+            return np.append(posterior.tau, more), np.append(posterior.nu, more)
         if n_new > MAX_SEQUENTIAL or self.cyclic_ is not None or posterior.likelihood.is_gaussian:
             return None
         if n_new == 0:

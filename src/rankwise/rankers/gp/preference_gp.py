@@ -38,7 +38,12 @@ from rankwise.rankers.gp.answers import (
     scored_comparisons,
     shown_comparisons,
 )
-from rankwise.rankers.gp.context import AnswerContext, answer_context, with_context
+from rankwise.rankers.gp.context import (
+    AnswerContext,
+    answer_context,
+    refuse_anonymous,
+    with_context,
+)
 from rankwise.rankers.gp.evidence import (
     Approximation,
     Bounds,
@@ -50,6 +55,7 @@ from rankwise.rankers.gp.evidence import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.judges import ByJudge, Cavities, learnt_judges
 from rankwise.rankers.gp.live_process import LiveProcess
+from rankwise.rankers.judges import JudgeReport
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -164,6 +170,13 @@ class PreferenceGP(LiveProcess):
         both, and its kernel is learnt too. "auto" decides by the evidence. `predict_pair` knows g;
         scores, ranks and `suggest` are about f, the part that is an order. A sweep costs the cube
         of the number of pairs that were compared.
+    tastes : bool
+        Whether every judge has an order of its own, for comparisons that say who answered: the
+        score of an item for a person is f(item) + g(person, item), with f common to all and
+        g independent between persons. The kernels of both are learnt; answers of a person count
+        for its own order, and for the common one as far as persons agree. `predict`,
+        `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
+        reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3).
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -192,13 +205,19 @@ class PreferenceGP(LiveProcess):
         What covariates of the comparisons are worth, with 90 % intervals; empty without any.
     cyclic_ : Kernel or None
         The kernel of g, where answers go in circles.
+    tastes_ : Kernel or None
+        The kernel of g, where persons have scores of their own.
+    taste_share_ : float or None
+        The share of the variance of a person's scores that is its own.
     drift_ : (float, float, float) or None
         With ``drift``: the variance of what is forgotten over that of what lasts, the days in which
         it is, and the days between the first and the last answer.
     last_date_ : float or None
         The date of the last answer, in days.
     judges_ : JudgeReport or None
-        What was learnt about each judge, where `fit` knew who answered.
+        What was learnt about each judge, where `fit` knew who answered; None with ``tastes``.
+    judge_names_ : (n_judges,) or None
+        The judges, where `fit` knew who answered.
     n_queries_ : int
         Number of queries.
     n_ignored_queries_ : int
@@ -268,6 +287,7 @@ class PreferenceGP(LiveProcess):
         basis: int | ArrayLike | None = None,
         drift: bool = False,
         intransitive: Literal["auto"] | bool = False,
+        tastes: bool = False,
         device: str | None = None,
         random_state: Any = None,
     ) -> None:
@@ -287,6 +307,7 @@ class PreferenceGP(LiveProcess):
         self.basis = basis
         self.drift = drift
         self.intransitive = intransitive
+        self.tastes = tastes
         self.device = device
         self.random_state = random_state
 
@@ -385,14 +406,39 @@ class PreferenceGP(LiveProcess):
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
+        self._check_tastes(context, answers)
         self.judge_names_ = context.judges
         data = (rows, y, qid, sample_weight, answers, context)
         self._fit_best(*data, has_features=has_features)
-        self.judges_ = None
-        if self.judge_names_ is not None:
-            judges = cast(ByJudge, self.likelihood_)
-            self.judges_ = judges.report(self.judge_names_, Cavities.of(self.posterior_))
+        self.judges_ = self._judge_report()
         return self
+
+    def _judge_report(self) -> JudgeReport | None:
+        """Put together what was learnt about judges."""
+        if self.judge_names_ is None or self.tastes:
+            return None
+        judges = cast(ByJudge, self.likelihood_)
+        return judges.report(self.judge_names_, Cavities.of(self.posterior_))
+
+    def _check_tastes(self, context: AnswerContext, answers: NamedAnswers) -> None:
+        """Refuse what persons with scores of their own are not combined with."""
+        if not self.tastes:
+            return
+        refuse_anonymous(context)
+        others = {
+            "drift": self.drift,
+            "intransitive": self.intransitive,
+            "basis": self.basis is not None,
+            "method='laplace'": self.method == "laplace",
+            "device": self.device is not None,
+            "covariates of comparisons": answers.covariates is not None,
+        }
+        given = [name for name, is_given in others.items() if is_given]
+        if given:
+            raise InvalidInputError(
+                f"`tastes` must be used without {', '.join(given)}: got both. Leave one of them "
+                "out."
+            )
 
     def _fit_best(self, *given: Any, has_features: bool) -> None:
         """Fit with or without cycles, or both, and keep what the answers speak for."""
@@ -457,6 +503,7 @@ class PreferenceGP(LiveProcess):
         self._remember(data)
         self._set_effects(answers, comparisons)
         self.duels_ = None
+        self.tastes_ = None
         return self._learn(comparisons, items.rows(data.weight), basis, rng, cycles=cycles)
 
     def _set_drift(
@@ -529,6 +576,7 @@ class PreferenceGP(LiveProcess):
         kernel = self.kernel if self.has_features_ or self.kernel is not None else "linear"
         self.kernel_ = choose_kernel(kernel, amplitude).fitted_to(rows)
         self.cyclic_ = choose_kernel(kernel, amplitude).fitted_to(rows) if cycles else None
+        self.tastes_ = choose_kernel(kernel, amplitude).fitted_to(rows) if self.tastes else None
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )
@@ -546,7 +594,7 @@ class PreferenceGP(LiveProcess):
                 hyperprior=self.hyperprior,
             )
             self._keep_parameters(kernel.theta)
-        if self.judge_names_ is not None:
+        if self.judge_names_ is not None and not self.tastes:
             sites = self._learn_judges(searched, self._alone(self._numbered(rows)), rng, sites)
         has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
         self.basis_ = None if basis is None or has_own else basis
@@ -561,6 +609,8 @@ class PreferenceGP(LiveProcess):
             self.drift_ = (drift, time, self.drift_[2])
         if self.cyclic_ is not None:
             self.cyclic_ = self.cyclic_.with_theta(theta[-len(self.cyclic_.theta) :])
+        if self.tastes_ is not None:
+            self.tastes_ = self.tastes_.with_theta(theta[n_kernel:])
 
     def _learn_judges(
         self,
@@ -597,7 +647,7 @@ class PreferenceGP(LiveProcess):
         """Return the rows through which parameters are searched for, where all are too many."""
         depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
         items = comparisons.items
-        too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None
+        too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None or self.tastes
         if too_few or self.cyclic_ is not None or not depends_on_distance or not self.optimize:
             return None
         if self.shown_ is not None:

@@ -23,6 +23,7 @@ from rankwise.features.context_covariances import (
     WithCycles,
     WithDrift,
     WithEffects,
+    WithTastes,
 )
 from rankwise.features.covariances import ParametricKernel
 from rankwise.features.maps import Expansion
@@ -35,7 +36,8 @@ from rankwise.rankers.gp.answers import (
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
-from rankwise.rankers.gp.inference.posterior import Posterior
+from rankwise.rankers.gp.inference.posterior import Posterior, gaussian_draws
+from rankwise.rankers.gp.inference.tastes import group_persons, scores_of_person
 from rankwise.rankers.gp.judges import Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
@@ -47,7 +49,21 @@ from rankwise.transformers.base import check_rows
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
 
-MAY_BE_ABSENT = ("drift_", "last_date_", "judge_names_", "judges_", "cyclic_", "duels_")
+NOBODY, NEW_PERSON = 0, -1
+"""Numbers in place of a person's: for the common scores, and for somebody who has not answered."""
+
+PAIRS_AT_ONCE = 256
+"""Pairs of one person that are predicted together."""
+
+MAY_BE_ABSENT = (
+    "drift_",
+    "last_date_",
+    "judge_names_",
+    "judges_",
+    "cyclic_",
+    "duels_",
+    "tastes_",
+)
 """Attributes that models saved by earlier versions do not have; None then."""
 
 
@@ -98,6 +114,7 @@ class ProcessRanker(Ranker, ABC):
     shown_: ShownItems | None
     cyclic_: ParametricKernel | None
     duels_: IntArray | None
+    tastes_: ParametricKernel | None
     drift_: tuple[float, float, float] | None
     last_date_: float | None
     judge_names_: NDArray[Any] | None
@@ -111,7 +128,7 @@ class ProcessRanker(Ranker, ABC):
 
     @overload
     def predict(
-        self, X: Any = None, qid: ArrayLike | None = None, *, date: Any = None
+        self, X: Any = None, qid: ArrayLike | None = None, *, judge: Any = None, date: Any = None
     ) -> FloatArray: ...
 
     @overload
@@ -121,6 +138,7 @@ class ProcessRanker(Ranker, ABC):
         qid: ArrayLike | None = None,
         *,
         return_std: Literal[True],
+        judge: Any = None,
         date: Any = None,
     ) -> tuple[FloatArray, FloatArray]: ...
 
@@ -131,6 +149,7 @@ class ProcessRanker(Ranker, ABC):
         qid: ArrayLike | None = None,
         *,
         return_cov: Literal[True],
+        judge: Any = None,
         date: Any = None,
     ) -> tuple[FloatArray, FloatArray]: ...
 
@@ -141,6 +160,7 @@ class ProcessRanker(Ranker, ABC):
         *,
         return_std: bool = False,
         return_cov: bool = False,
+        judge: Any = None,
         date: Any = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean score of every row of X, and on request how uncertain it is.
@@ -158,6 +178,9 @@ class ProcessRanker(Ranker, ABC):
         return_std, return_cov : bool
             Whether to return the standard deviations (n_items,), or the covariance
             (n_items, n_items), as well.
+        judge : name, optional
+            Whose scores, with ``tastes``; those that all persons share when left out. A person that
+            `fit` did not know has these too, and is less certain.
         date : (n_items,) or a date, optional
             When, with ``drift``; at the last date of `fit` when left out.
 
@@ -168,6 +191,11 @@ class ProcessRanker(Ranker, ABC):
         """
         refuse_std_and_cov(return_std, return_cov)
         X = self._at_date(self._rows_to_predict(X), date)
+        if judge is not None:
+            scores, covariance = self._joint_of_person(X, self._person(judge))
+            if return_cov:
+                return scores, covariance
+            return (scores, np.sqrt(covariance.diagonal())) if return_std else scores
         scores = self._mean(X)
         if return_cov:
             return scores, self.posterior_.covariance_at(*self._kernel_blocks(X))
@@ -177,6 +205,46 @@ class ProcessRanker(Ranker, ABC):
         K_cross = self._covariance(self._basis, X)
         variance = self.posterior_.variance_at(K_cross, self._covariance.diagonal(X))
         return scores, np.sqrt(variance)
+
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: bool = False,
+        items: ArrayLike | None = None,
+    ) -> Any:
+        """Return the rows in ranked order: query after query, the best item of each first.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            Rows to rank, or names of items of `fit`; all of these when left out.
+        qid : (n_items,), optional
+            The query of each row; one ranking of all rows when left out.
+        k : int, optional
+            Keep the best k of each query only.
+        judge : name, optional
+            Whose order, with ``tastes``; the common one when left out.
+        as_frame : bool
+            Return a pandas data frame with query, item, rank and score, in that order of rows.
+        items : (n_items,), optional
+            The names of the items in the frame; row numbers when left out.
+
+        Returns
+        -------
+        order : (n_ranked,)
+            Row numbers; queries come in the order in which they first appear, items of equal score
+            in the order of the rows.
+        """
+        if judge is None and X is not None:
+            return super().rank(X, qid, k, as_frame=as_frame, items=items)
+        if X is None and as_frame and items is None:
+            items = self.item_names_
+        scores = self.predict(X, judge=judge)
+        return self._in_order(scores, qid, k, as_frame=as_frame, items=items)
 
     def predict_pair(
         self,
@@ -200,7 +268,8 @@ class ProcessRanker(Ranker, ABC):
         covariates : dict of (n_pairs,), optional
             What speaks for the first item, by the names of ``effects_``; 0 for those left out.
         judge : (n_pairs,) or a name, optional
-            Who will answer, among the judges of `fit`; any judge when left out.
+            Who will answer, among the judges of `fit`; any judge when left out. With ``tastes``
+            anyone else is a person of whom nothing is known.
         date : (n_pairs,) or a date, optional
             When, with ``drift``; at the last date of `fit` when left out.
 
@@ -229,7 +298,12 @@ class ProcessRanker(Ranker, ABC):
             )
         first, second = (self._at_date(rows, date) for rows in (first, second))
         first = self._with_values(first, covariates)
-        mean, variance = self._difference(first, second)
+        if self.tastes_ is not None:
+            default = NEW_PERSON if noisy else NOBODY
+            mean, variance = self._difference_by_person(first, second, judge, default)
+            judge = None
+        else:
+            mean, variance = self._difference(first, second)
         if noisy:
             who = self._judge_codes(judge, len(first))
             return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
@@ -264,6 +338,75 @@ class ProcessRanker(Ranker, ABC):
         place = {name: code for code, name in enumerate(known, 1)}
         return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
 
+    def _person(self, judge: Any) -> int:
+        """Return the number of a person."""
+        if self.tastes_ is None:
+            raise InvalidInputError(
+                "`judge` is for persons with scores of their own: fit with tastes=True, or leave "
+                "it out."
+            )
+        (number,) = self._persons(judge, 1, NOBODY).tolist()
+        return int(number)
+
+    def _persons(self, judge: Any, n_pairs: int, default: int) -> IntArray:
+        """Return the numbers of persons, one for each pair."""
+        if judge is None:
+            return np.full(n_pairs, default)
+        names = np.asarray(judge, dtype=object).ravel().tolist()
+        if len(names) not in (1, n_pairs):
+            raise InvalidInputError(
+                f"`judge` must be one person, or one for each of the {n_pairs} pairs: got "
+                f"{len(names)}."
+            )
+        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
+        place = {name: number for number, name in enumerate(known, 1)}
+        return np.broadcast_to([place.get(name, NEW_PERSON) for name in names], (n_pairs,))
+
+    def _joint_of_person(self, rows: FloatArray, person: int) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the scores that a person gives to numbered rows."""
+        own, answers = self._recorded.of_judge(person)
+        n_rows = len(rows)
+        if own is not None:
+            rows = np.vstack([rows, self._training_rows(own.items)])
+        K_cross, K = self._kernel_blocks(rows)
+        common = self._mean(rows), self.posterior_.covariance_at(K_cross, K)
+        theirs = np.column_stack([rows[:, :-1], np.full(len(rows), NEW_PERSON)])
+        K_tastes = self._covariance(theirs, theirs) - K
+        if own is None:
+            return common[0][:n_rows], common[1] + K_tastes
+        sites = self.posterior_.tau[answers], self.posterior_.nu[answers]
+        return scores_of_person(own, sites, common, K_tastes)
+
+    def _difference_by_person(
+        self, first: FloatArray, second: FloatArray, judge: Any, default: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the difference of numbered rows for the person of each."""
+        persons = self._persons(judge, len(first), default)
+        mean, variance = np.empty((2, len(first)))
+        for person in np.unique(persons).tolist():
+            every = np.flatnonzero(persons == person)
+            for start in range(0, len(every), PAIRS_AT_ONCE):
+                some = every[start : start + PAIRS_AT_ONCE]
+                mean[some], variance[some] = self._difference_of(first[some], second[some], person)
+        return mean, variance
+
+    def _difference_of(
+        self, first: FloatArray, second: FloatArray, person: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the same for one person."""
+        if person <= 0:
+            first, second = (
+                np.column_stack([rows[:, :-1], np.full(len(rows), person)])
+                for rows in (first, second)
+            )
+            return self._difference(first, second)
+        rows = np.vstack([first, second])
+        different, place = np.unique(first_equal(rows), return_inverse=True)
+        mean, S = self._joint_of_person(rows[different], person)
+        i, j = place.reshape(2, -1)
+        spread = S.diagonal()
+        return mean[i] - mean[j], np.maximum(spread[i] + spread[j] - 2.0 * S[i, j], 0.0)
+
     def suspect_answers(self, n: int | None = None) -> list[dict[str, Any]]:
         """Return the answers with a winner that are least to be trusted, the worst first.
 
@@ -292,7 +435,7 @@ class ProcessRanker(Ranker, ABC):
             check_count("n", n)
         known, names = self._recorded, self._labels(None, len(self.X_train_))
         careless = None if self.judges_ is None else self.judges_.careless
-        found = Cavities.of(self.posterior_).flipped(self.likelihood_, careless)
+        found = self._cavities().flipped(self.likelihood_, careless)
         rows = np.flatnonzero(~known.tied)
         rows = rows[np.argsort(-found[rows], kind="stable")][:n]
         ends = np.stack([known.winner[rows], known.loser[rows]])
@@ -309,6 +452,15 @@ class ProcessRanker(Ranker, ABC):
             for place, row in enumerate(rows.tolist())
         ]
 
+    def _cavities(self) -> Cavities:
+        """Return what is known about every comparison without one of its answers."""
+        posterior = self.posterior_
+        if self.tastes_ is None:
+            return Cavities.of(posterior)
+        moments = self._inference(self._recorded).moments(self._covariance)
+        _, mean, variance = moments(posterior.tau, posterior.nu)
+        return Cavities.under(posterior, mean, variance)
+
     def _with_values(
         self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
     ) -> FloatArray:
@@ -324,6 +476,15 @@ class ProcessRanker(Ranker, ABC):
                 )
             rows[:, known.index(name) - len(known)] = values
         return rows
+
+    @property
+    def taste_share_(self) -> float | None:
+        """The share of the variance of a person's scores that is its own; None without tastes."""
+        if self.tastes_ is None:
+            return None
+        common = float(np.mean(self.kernel_.diagonal(self.X_train_)))
+        own = float(np.mean(self.tastes_.diagonal(self.X_train_)))
+        return own / (common + own)
 
     @property
     def effects_(self) -> tuple[Effect, ...]:
@@ -348,7 +509,9 @@ class ProcessRanker(Ranker, ABC):
         prior_variance = self._covariance.difference_variance(first, second)
         return self.posterior_.difference_at(K_first, K_second, prior_variance)
 
-    def sample(self, X: Any = None, n: int = 1, *, random_state: Any = None) -> FloatArray:
+    def sample(
+        self, X: Any = None, n: int = 1, *, judge: Any = None, random_state: Any = None
+    ) -> FloatArray:
         """Draw the scores of all rows of X jointly from the posterior.
 
         Parameters
@@ -357,6 +520,8 @@ class ProcessRanker(Ranker, ABC):
             The items.
         n : int
             Number of draws.
+        judge : name, optional
+            Whose scores, with ``tastes``; the common ones when left out.
         random_state : int, RandomState or None
             Source of the draws.
 
@@ -364,11 +529,18 @@ class ProcessRanker(Ranker, ABC):
         -------
         draws : (n, n_items)
         """
-        X = self._rows_to_predict(X)
-        return self.posterior_.draws_at(*self._kernel_blocks(X), n, generator(random_state))
+        X, rng = self._rows_to_predict(X), generator(random_state)
+        if judge is not None:
+            return gaussian_draws(*self._joint_of_person(X, self._person(judge)), n, rng)
+        return self.posterior_.draws_at(*self._kernel_blocks(X), n, rng)
 
     def rank_distribution(
-        self, X: Any = None, *, n_draws: int = 2000, random_state: Any = None
+        self,
+        X: Any = None,
+        *,
+        n_draws: int = 2000,
+        judge: Any = None,
+        random_state: Any = None,
     ) -> RankDistribution:
         """Return the distribution of the ranks of the rows of X, from draws of their scores.
 
@@ -378,6 +550,8 @@ class ProcessRanker(Ranker, ABC):
             The items.
         n_draws : int
             Number of draws; probabilities are accurate to about ``0.5 / sqrt(n_draws)``.
+        judge : name, optional
+            Whose scores, with ``tastes``; the common ones when left out.
         random_state : int, RandomState or None
             Source of the draws.
 
@@ -392,7 +566,8 @@ class ProcessRanker(Ranker, ABC):
                [1, 2],
                [3, 4]])
         """
-        return RankDistribution.from_draws(self.sample(X, n_draws, random_state=random_state))
+        draws = self.sample(X, n_draws, judge=judge, random_state=random_state)
+        return RankDistribution.from_draws(draws)
 
     def leaderboard(
         self,
@@ -400,6 +575,7 @@ class ProcessRanker(Ranker, ABC):
         *,
         level: float = 0.9,
         n_draws: int = 2000,
+        judge: Any = None,
         random_state: Any = None,
     ) -> Leaderboard:
         """Return the items in order, with intervals of scores and ranks.
@@ -412,16 +588,17 @@ class ProcessRanker(Ranker, ABC):
             Probability of the intervals.
         n_draws : int
             Number of draws from which ranks are counted.
+        judge : name, optional
+            Whose order, with ``tastes``; the common one when left out.
         random_state : int, RandomState or None
             Source of the draws.
         """
         check_level(level)
         rows = self._rows_to_predict(X)
-        score, blocks = self._mean(rows), self._kernel_blocks(rows)
-        covariance = self.posterior_.covariance_at(*blocks)
+        score, covariance = self.predict(X, return_cov=True, judge=judge)
         covariance = covariance - covariance.mean(axis=0)
         covariance = covariance - covariance.mean(axis=1)[:, None]
-        draws = self.posterior_.draws_at(*blocks, n_draws, generator(random_state))
+        draws = self.sample(X, n_draws, judge=judge, random_state=random_state)
         parameters = self.likelihood_.parameters
         scale = 1.0 / np.sqrt(parameters["noise"])
         return Leaderboard.of(
@@ -499,6 +676,9 @@ class ProcessRanker(Ranker, ABC):
             kernel = WithDrift(kernel, *self.drift_)
         if self.effect_names_:
             kernel = WithEffects(kernel, self.effect_deviations_)
+        if self.tastes_ is not None:
+            tastes = self.tastes_
+            kernel = WithTastes(kernel, tastes if self.copies_ is None else CopiesApart(tastes))
         return kernel if cyclic is None else WithCycles(kernel, cyclic, n_columns)
 
     def _against(self, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -545,6 +725,8 @@ class ProcessRanker(Ranker, ABC):
         none = np.zeros((len(X), len(self.effect_names_)))
         if self.drift_ is not None:
             none = np.column_stack([np.full(len(X), self.last_date_), none])
+        if self.tastes_ is not None:
+            none = np.full((len(X), 1), float(NOBODY))
         if self.copies_ is None:
             return np.column_stack([X, none]) if none.shape[1] else X
         n_items = len(self.X_train_)
@@ -567,12 +749,17 @@ class ProcessRanker(Ranker, ABC):
             columns.append(self.shown_.date[positions, None])
         if self.shown_ is not None:
             columns.append(self.shown_.values[positions])
+        if self.tastes_ is not None:
+            columns.append(np.full((len(items), 1), float(NOBODY)))
         return np.hstack(columns) if len(columns) > 1 else columns[0]
 
     def _inference(self, comparisons: Comparisons) -> Inference:
         if self.cyclic_ is not None:
             return self._inference_of_duels(comparisons)
         rows = self._training_rows(comparisons.items)
+        if self.tastes_ is not None:
+            persons = group_persons(comparisons)
+            return Inference(rows, comparisons, None, self.method, persons=persons)
         basis = None if self.basis_ is None else self._numbered(self.basis_)
         if self.effect_names_:
             basis = self._basis_with_effects(comparisons, basis)

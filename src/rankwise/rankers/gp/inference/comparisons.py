@@ -109,16 +109,7 @@ class Comparisons:
         kept = np.flatnonzero(count > 1e-12 * self.count)
         if len(kept) == 0:
             raise NothingToLearnError("At least one answer must be left: got all of them.")
-        left = replace(
-            self,
-            winner=freeze(self.winner[kept]),
-            loser=freeze(self.loser[kept]),
-            count=freeze(count[kept]),
-            tied=freeze(self.tied[kept]),
-            margin=freeze(self.margin[kept]),
-            judge=None if self.judge is None else freeze(self.judge[kept]),
-        )
-        return left, kept
+        return self._taken(kept, count), kept
 
     def _keys(self) -> list[tuple[int, int, bool, float, int]]:
         columns = (self.winner, self.loser, self.tied, self.margin, self.judges)
@@ -156,6 +147,24 @@ class Comparisons:
     def judges(self) -> IntArray:
         """Who answered each comparison, 0 where it is not known."""
         return np.zeros(self.n_pairs, dtype=np.intp) if self.judge is None else self.judge
+
+    def of_judge(self, judge: int) -> tuple[Self | None, IntArray]:
+        """Return the comparisons of one judge, None where there are none, and their positions."""
+        rows = np.flatnonzero(self.judges == judge)
+        if len(rows) == 0:
+            return None, rows
+        return self._taken(rows, self.count), rows
+
+    def _taken(self, rows: IntArray, count: FloatArray) -> Self:
+        """Return some of the comparisons, with these counts in place of all."""
+        return type(self)(
+            freeze(self.winner[rows]),
+            freeze(self.loser[rows]),
+            freeze(count[rows]),
+            freeze(self.tied[rows]),
+            freeze(self.margin[rows]),
+            None if self.judge is None else freeze(self.judge[rows]),
+        )
 
     def outcomes(self, extra_noise: FloatArray | None = None) -> Outcomes:
         """Return what the likelihood needs to know, with noise that is not the answers' own."""

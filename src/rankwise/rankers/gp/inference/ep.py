@@ -372,6 +372,7 @@ def expectation_propagation(
     start: tuple[FloatArray, FloatArray] | None = None,
     rule: StoppingRule = SWEEP_RULE,
     device: Device | None = None,
+    moments: Moments | None = None,
 ) -> Posterior:
     """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
 
@@ -389,6 +390,9 @@ def expectation_propagation(
         state is returned where it is not reached.
     device : Device, optional
         Where the dense algebra of the sweeps is done.
+    moments : Moments, optional
+        What computes mean and variance of every comparison, where scores are not those of the
+        prior alone.
 
     Notes
     -----
@@ -400,7 +404,7 @@ def expectation_propagation(
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
     there = None if device is None else DeviceMoments.of(prior, device)
     with few_threads(prior.rank):
-        best, n_iter, reason = _iterate(prior, likelihood, x, rule, there)
+        best, n_iter, reason = _iterate(prior, likelihood, x, rule, there or moments)
     if there is not None:
         best = replace(best, weights=there.brought_here(best.weights))
     other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"

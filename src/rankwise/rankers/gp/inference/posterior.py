@@ -147,15 +147,27 @@ class Posterior:
         z = rng.standard_normal((len(self.w), n_draws))
         weights = self.w[:, None] + dtrsm(1.0, self.C, z, lower=1, trans_a=1)
         draws = weights.T @ V
-        remainder = K_new - V.T @ V
-        R, _, pivots = pivoted_cholesky(remainder, 1e-10, scale=float(K_new.diagonal().max()))
-        draws[:, pivots] += rng.standard_normal((n_draws, R.shape[1])) @ R.T
-        return draws
+        scale = float(K_new.diagonal().max())
+        return draws + gaussian_draws(np.zeros(len(K_new)), K_new - V.T @ V, n_draws, rng, scale)
 
     def _variance(self, V: FloatArray, prior_variance: FloatArray) -> FloatArray:
         Y = dtrsm(1.0, self.C, V, lower=1)
         unexplained = np.maximum(prior_variance - np.square(V).sum(axis=0), 0.0)
         return unexplained + np.square(Y).sum(axis=0)
+
+
+def gaussian_draws(
+    mean: FloatArray,
+    covariance: FloatArray,
+    n_draws: int,
+    rng: np.random.Generator,
+    scale: float | None = None,
+) -> FloatArray:
+    """Draw jointly, (n_draws, n); variance that rounding at this scale explains is left out."""
+    R, _, pivots = pivoted_cholesky(covariance, 1e-10, scale=scale)
+    draws = np.tile(mean, (n_draws, 1))
+    draws[:, pivots] += rng.standard_normal((n_draws, R.shape[1])) @ R.T
+    return draws
 
 
 def evidence_gradient(posterior: Posterior) -> FloatArray:

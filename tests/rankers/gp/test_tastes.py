@@ -1,0 +1,338 @@
+"""Tastes: every person has an order of its own, around one that all share."""
+
+import numpy as np
+import pytest
+
+import reference
+from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
+from rankwise.features.context_covariances import WithTastes
+from rankwise.features.covariances import Hyperprior
+from rankwise.rankers.gp.answers import choose_likelihood
+from rankwise.rankers.gp.evidence import Inference, NegativeLogEvidence
+from rankwise.rankers.gp.inference import tastes as inference_of_tastes
+from rankwise.rankers.gp.inference.comparisons import Comparisons
+from rankwise.rankers.gp.inference.tastes import group_persons
+from rankwise.solve.iteration import StoppingRule
+
+COMMON, TASTES = SquaredExponential(1.5, 1.2, 0.4), SquaredExponential(0.9, 0.8, 0.6)
+N_ITEMS, N_PERSONS = 6, 4
+X = np.random.default_rng(5).normal(size=(N_ITEMS, 2))
+NAMES = np.array(["ann", "bob", "cid", "dan"])
+
+
+def answers(n_rows, seed=0, n_items=N_ITEMS, n_persons=N_PERSONS, ties=True, deviation=1.0):
+    """Draw answers of persons whose scores deviate from common ones."""
+    rng = np.random.default_rng(seed)
+    h = rng.normal(0.0, 1.5, n_items) + rng.normal(0.0, deviation, (n_persons, n_items))
+    who = rng.integers(n_persons, size=n_rows)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    lead = h[who, first] - h[who, second] + rng.normal(size=n_rows)
+    outcome = np.where(np.abs(lead) < 0.3 * ties, 0, np.sign(lead)).astype(int)
+    names = NAMES if n_persons == N_PERSONS else np.array([f"p{k:03}" for k in range(n_persons)])
+    return ComparisonTable.of(
+        first, second, outcome, judge=names[who].tolist(), names=np.arange(n_items)
+    )
+
+
+def fixed(likelihood="probit", **options):
+    """Return a process whose parameters are not learnt."""
+    options = {"optimize": False, "tie_width": 0.4, "flip_rate": 0.05, **options}
+    return PreferenceGP(COMMON, likelihood=likelihood, tastes=True, **options)
+
+
+def with_tastes(gp):
+    """Condition a fitted process on its answers with the kernel of tastes above."""
+    gp.tastes_ = TASTES
+    return gp._condition(gp._inference(gp._recorded), None)
+
+
+def log_loss(gp, table, **who):
+    p = gp.predict_pair(table.first, table.second, **who)
+    return -np.mean(np.log(np.where(table.outcome > 0, p, 1.0 - p)))
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "robust"])
+def test_scores_of_every_person_equal_the_reference(likelihood):
+    table = answers(18)
+    gp = with_tastes(fixed(likelihood).fit(X, pairs=table))
+    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS + 1)
+    place = table.judge.index + 1
+    A, signs = np.zeros((18, len(K))), np.where(table.outcome == 0, 1, table.outcome)
+    A[np.arange(18), place * N_ITEMS + table.first] = signs
+    A[np.arange(18), place * N_ITEMS + table.second] = -signs
+    flip_rate = 0.05 * (likelihood == "robust")
+    densities = [reference.judged_answer(1.0, 0.4, o == 0, flip_rate) for o in table.outcome]
+    mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(K, A, densities, 20)
+    assert gp.log_marginal_likelihood_ == pytest.approx(log_evidence, abs=1e-5)
+    for number, person in enumerate([None, *NAMES, "a new person"]):
+        block = slice(number * N_ITEMS, (number + 1) * N_ITEMS)
+        got, got_cov = gp.predict(X, return_cov=True, judge=person)
+        np.testing.assert_allclose(got, mean[block], atol=1e-5)
+        np.testing.assert_allclose(got_cov, cov[block, block], atol=1e-5)
+        _, std = gp.predict(X, return_std=True, judge=person)
+        np.testing.assert_allclose(std**2, cov[block, block].diagonal(), atol=1e-5)
+        i, j = number * N_ITEMS + np.array([2, 5])
+        variance = cov[i, i] + cov[j, j] - 2.0 * cov[i, j]
+        win = reference.judged_answer(1.0, 0.4, tied=False, flip_rate=flip_rate)
+        if person is not None:
+            expected = np.exp(reference.tilted_by_quadrature(win, mean[i] - mean[j], variance)[0])
+            found = gp.predict_pair([2], [5], judge=person)[0, 0]
+            assert found == pytest.approx(expected, abs=1e-5)
+    anyone = gp.predict_pair([2], [5])
+    np.testing.assert_allclose(anyone, gp.predict_pair([2], [5], judge="a new person"), atol=1e-12)
+    shared = gp.predict_pair([2], [5], noisy=False)
+    assert abs(shared[0] - 0.5) > abs(anyone[0, 0] + 0.5 * anyone[0, 1] - 0.5)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "logistic", "gaussian"])
+@pytest.mark.parametrize("entries", [None, 30])
+def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries, monkeypatch):
+    if entries is not None:  # several groups, blocks of different sizes
+        monkeypatch.setattr(inference_of_tastes, "GROUP_ENTRIES", entries)
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(1, 6), [1, 4, 9, 12, 30])
+    pairs = np.array([rng.choice(min(2 + p, N_ITEMS), 2, replace=False) for p in who])
+    tied = (rng.random(len(who)) < 0.2) & (likelihood != "gaussian")
+    extra = {"margin": rng.normal(size=len(who)), "weight": rng.uniform(0.3, 2.5, len(who))}
+    kernel = WithTastes(COMMON, TASTES)
+    blocks = Comparisons.from_pairs(pairs, tied=tied, judge=who, **extra)
+    rows = np.column_stack([X[blocks.items], np.zeros(len(blocks.items))])
+    model = choose_likelihood(likelihood, blocks, None, 0.05, 0.4)
+    sparse = Inference(rows, blocks, None, "ep", persons=group_persons(blocks))
+    at = pairs + N_ITEMS * who[:, None]
+    whole = Comparisons.from_pairs(at, tied=tied, judge=who, **extra)
+    rows = np.column_stack([X[whole.items % N_ITEMS], whole.items // N_ITEMS])
+    dense = Inference(rows, whole, None, "ep")
+    found, expected = (one.posterior(kernel, model) for one in (sparse, dense))
+    assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-8)
+    np.testing.assert_allclose(found.tau, expected.tau, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.noise_gradient, expected.noise_gradient, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        sparse.gradient(kernel, found), dense.gradient(kernel, expected), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "robust"])
+def test_gradient_equals_finite_differences(likelihood):
+    table = answers(60)
+    gp = fixed(likelihood).fit(X, pairs=table)
+    free = tuple(gp.likelihood_.free_parameters)
+    kernel = WithTastes(COMMON, TASTES)
+    objective = NegativeLogEvidence(
+        gp._inference(gp._recorded),
+        kernel,
+        gp.likelihood_,
+        free,
+        Hyperprior.flat(len(kernel.theta) + len(free)),
+        rule=StoppingRule(1e-10, 200),
+        rank_tol=1e-12,
+    )
+    x = objective.start
+    expected = [(objective(x + e)[0] - objective(x - e)[0]) / 2e-3 for e in 1e-3 * np.eye(len(x))]
+    np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
+
+
+def moved(kernel, step):
+    return kernel.with_theta(kernel.theta + step)
+
+
+def test_kernel_derivatives_equal_finite_differences():
+    kernel = WithTastes(COMMON, TASTES).fitted_to(np.column_stack([X, np.zeros(N_ITEMS)]))
+    rows = np.column_stack([X, [0, 1, 1, 2, 2, 2]]).astype(float)
+    other = np.column_stack([X[::-1], rows[:, -1]])
+    rng = np.random.default_rng(0)
+    M, g = rng.normal(size=(N_ITEMS, N_ITEMS)), rng.normal(size=N_ITEMS)
+    K = kernel(rows, other)
+    np.testing.assert_allclose(kernel.diagonal(rows), kernel(rows, rows).diagonal(), atol=1e-12)
+    apart = kernel.diagonal(rows) + kernel.diagonal(other) - 2.0 * K.diagonal()
+    np.testing.assert_allclose(kernel.difference_variance(rows, other), apart, atol=1e-12)
+    for found, value in (
+        (kernel.weighted_gradient(rows, other, M), lambda k: np.sum(M * k(rows, other))),
+        (
+            kernel.weighted_variance_gradient(rows, other, g),
+            lambda k: g @ k.difference_variance(rows, other),
+        ),
+        (kernel.own_variance_gradient(), lambda k: k.own_variance),
+    ):
+        expected = [
+            (
+                value(kernel.with_theta(kernel.theta + e))
+                - value(kernel.with_theta(kernel.theta - e))
+            )
+            / 2e-5
+            for e in 1e-5 * np.eye(len(kernel.theta))
+        ]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(InvalidInputError, match="compared by one person: got two"):
+        kernel.difference_variance(rows[:1], other[1:2])
+
+
+def test_own_orders_are_learnt_and_predict_better_than_a_common_one():
+    table = answers(1200, seed=3, n_items=8, n_persons=20, ties=False)
+    rows = np.arange(table.n_rows)
+    train, test = table.take(rows[:900]), table.take(rows[900:])
+    gp = PreferenceGP(tastes=True).fit(pairs=train)
+    who = test.judge.names[test.judge.index]
+    own, common = log_loss(gp, test, judge=who.tolist()), log_loss(gp, test)
+    assert own < common - 0.05
+    assert common < log_loss(PreferenceGP().fit(pairs=train), test) + 0.01
+    assert 0.15 < gp.taste_share_ < 0.5  # 0.31 in this world
+    assert gp.judges_ is None
+
+
+def test_persons_who_agree_have_little_taste():
+    table = answers(1200, seed=3, n_items=8, n_persons=20, ties=False, deviation=0.0)
+    gp = PreferenceGP(tastes=True).fit(pairs=table)
+    assert gp.taste_share_ < 0.02
+    scores = gp.predict()
+    np.testing.assert_allclose(gp.predict(judge="p003"), scores, atol=0.4)
+
+
+def test_without_tastes_there_is_no_share():
+    gp = PreferenceGP(COMMON, optimize=False).fit(X, pairs=answers(20))
+    assert gp.taste_share_ is None
+
+
+def test_what_a_person_answered_tells_about_items_it_did_not_see():
+    """Who likes one of two similar items will like the other, beyond the common order."""
+    rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    pairs = [(0, 2)] * 6 + [(2, 0)] * 6
+    who = ["left"] * 6 + ["right"] * 6
+    gp = PreferenceGP(SquaredExponential(1.0, 1.0), optimize=False, tastes=True)
+    gp.fit(rows, pairs=pairs, judge=who)
+    left, right = (gp.predict(rows, judge=person) for person in ("left", "right"))
+    assert left[1] - left[3] > 0.5 > -0.5 > right[1] - right[3]
+    np.testing.assert_array_equal(gp.rank(rows, judge="left", k=2), [0, 1])
+    np.testing.assert_array_equal(np.sort(gp.rank(judge="right", k=2)), [2, 3])
+
+
+def test_equal_rows_are_items_of_their_own_for_every_person():
+    rows = np.zeros((2, 1))
+    gp = PreferenceGP(SquaredExponential(1.0, 1.0, 0.5), optimize=False, tastes=True)
+    gp.fit(rows, pairs=[(0, 1)] * 5 + [(1, 0)] * 5, judge=["a"] * 5 + ["b"] * 5)
+    assert gp.rank(judge="a").tolist() == [0, 1]
+    assert gp.rank(judge="b").tolist() == [1, 0]
+
+
+def test_order_ranks_and_draws_of_a_person():
+    table = answers(400, seed=1)
+    gp = fixed().fit(X, pairs=table)
+    scores, cov = gp.predict(return_cov=True, judge="bob")
+    draws = gp.sample(n=20_000, judge="bob", random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=0), scores, atol=0.05)
+    np.testing.assert_allclose(np.cov(draws.T), cov, atol=0.1)
+    board = gp.leaderboard(judge="bob", random_state=0)
+    assert board.names.tolist() == gp.rank(judge="bob").tolist() == np.argsort(-scores).tolist()
+    assert board.names.tolist() != gp.leaderboard(random_state=0).names.tolist()
+    assert gp.rank_distribution(judge="bob", random_state=0).best.argmax() == scores.argmax()
+    frame = gp.rank(judge="bob", as_frame=True)
+    assert frame["item"].tolist() == board.names.tolist()
+    common = gp.rank(as_frame=True)
+    assert common["item"].tolist() == gp.rank(X).tolist()
+
+
+def test_more_answers_count_for_their_person():
+    table = answers(60)
+    rows = np.arange(60)
+    gp = fixed().fit(X, pairs=table.take(rows[:40])).update(table.take(rows[40:]))
+    whole = fixed().fit(X, pairs=table)
+    for person in (None, *NAMES):
+        expected = whole.predict(return_cov=True, judge=person)
+        for found, value in zip(gp.predict(return_cov=True, judge=person), expected, strict=True):
+            np.testing.assert_allclose(found, value, atol=1e-5)
+    before = gp.predict(judge="eve")
+    gp.update([(0, 5)] * 5, judge=["eve"] * 5)
+    after = gp.predict(judge="eve")
+    assert after[0] - after[5] > before[0] - before[5] + 0.5
+    assert gp.judge_names_.tolist() == [*sorted(set(table.judge.names)), "eve"]
+    gp.forget([(0, 5)] * 5, judge=["eve"] * 5)
+    np.testing.assert_allclose(gp.predict(judge="eve"), before, atol=1e-5)
+    gp.update([(0, 5)] * 5, judge=[7] * 5)  # a name of another type
+    np.testing.assert_allclose(gp.predict(judge=7), after, atol=1e-5)
+
+
+def test_pairs_of_several_persons_are_predicted_together():
+    gp = fixed().fit(X, pairs=answers(80, ties=False))
+    first, second = np.array([0, 1, 2, 3, 4]), np.array([5, 4, 3, 2, 1])
+    who = ["ann", "bob", "ann", "stranger", "dan"]
+    together = gp.predict_pair(first, second, judge=who)
+    alone = [
+        gp.predict_pair([i], [j], judge=person)[0]
+        for i, j, person in zip(first, second, who, strict=True)
+    ]
+    np.testing.assert_allclose(together, alone, atol=1e-10)
+
+
+def test_saved_and_loaded(tmp_path):
+    gp = PreferenceGP(tastes=True, random_state=0).fit(pairs=answers(120))
+    gp.save(tmp_path / "tastes.model")
+    again = load(tmp_path / "tastes.model")
+    for person in (None, *NAMES, "stranger"):
+        np.testing.assert_array_equal(gp.predict(judge=person), again.predict(judge=person))
+    np.testing.assert_array_equal(
+        gp.predict_pair([0], [1], judge="ann"), again.predict_pair([0], [1], judge="ann")
+    )
+
+
+def test_surprising_answers_of_a_person_are_told():
+    """The odd one out is judged by the order of its own person, not by the common one."""
+    pairs = [(0, 1)] * 10 + [(1, 0)] * 10 + [(1, 0)]
+    who = ["a"] * 10 + ["b"] * 10 + ["a"]
+    gp = PreferenceGP(COMMON, optimize=False, tastes=True).fit(X[:2], pairs=pairs, judge=who)
+    worst = gp.suspect_answers(1)[0]
+    assert (worst["winner"], worst["judge"], worst["times"]) == (1, "a", 1.0)
+
+
+def test_questions_are_about_the_common_order():
+    gp = fixed().fit(X, pairs=answers(60))
+    assert gp.suggest(X, 2).shape == (2, 2)
+    assert 0.5 < gp.certainty(X) <= 1.0
+
+
+TWO = [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "match"),
+    [
+        ({}, {"pairs": TWO}, "must come with answers that say who gave them"),
+        ({}, {"pairs": TWO, "tied": [(0, 1)], "judge": ["a", "b"]}, "`tied_judge` must say who"),
+        ({}, {"y": np.arange(N_ITEMS)}, "must come with answers that say who gave them"),
+        ({"intransitive": True}, {"pairs": TWO, "judge": ["a", "b"]}, "without intransitive"),
+        ({"basis": 3}, {"pairs": TWO, "judge": ["a", "b"]}, "without basis"),
+        ({"method": "laplace"}, {"pairs": TWO, "judge": ["a", "b"]}, "without method='laplace'"),
+        (
+            {"drift": True},
+            {"pairs": TWO, "judge": ["a", "b"], "date": [1, 2]},
+            "without drift: got both",
+        ),
+    ],
+)
+def test_refused(options, given, match):
+    with pytest.raises(InvalidInputError, match=match):
+        fixed(**options).fit(X, **given)
+
+
+def test_covariates_are_refused():
+    games = {"winner": ["a", "b"], "loser": ["b", "c"], "judge": ["x", "y"]}
+    with pytest.raises(InvalidInputError, match="without covariates of comparisons"):
+        PreferenceGP(tastes=True).fit(pairs=games, first=True)
+
+
+def test_persons_are_refused_without_tastes():
+    gp = PreferenceGP(COMMON, optimize=False).fit(X, pairs=answers(20))
+    with pytest.raises(InvalidInputError, match="fit with tastes=True"):
+        gp.predict(judge="ann")
+
+
+def test_one_person_for_each_pair():
+    gp = fixed().fit(X, pairs=answers(20))
+    with pytest.raises(InvalidInputError, match="one for each of the 3 pairs: got 2"):
+        gp.predict_pair([0, 1, 2], [3, 4, 5], judge=["ann", "bob"])
+
+
+def test_answers_of_nobody_are_refused_in_updates():
+    gp = fixed().fit(X, pairs=answers(20))
+    with pytest.raises(InvalidInputError, match="must come with answers that say who gave them"):
+        gp.update([(0, 1)])
