@@ -45,6 +45,7 @@ EXPERIMENTS = {
     "kpcrank_letor": "Ranking from noisy grades of LETOR",
     "gp_sinc": "Comparisons of points on a line ([TH10] Sect. 6.2)",
     "gp_coverage": "Intervals of the process: judges, drift, effects",
+    "tastes": "Own orders of persons, or a common one",
     "gp_comparisons": "Held-out comparisons",
     "comparison_peers": "Comparisons against peers",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
@@ -67,6 +68,7 @@ QUICK: dict[str, dict[str, object]] = {
         "CS": np.array([8.0, 64.0]),
     },
     "jester_costs": {"N_USERS": 5},
+    "tastes": {"SIZES": ((20, 10),)},
     "linear_reuters": {"N_PAIRS": 20_000, "ALPHAS": np.array([1.0])},
     "dorm_uci": {"N_TEST": 50, "SETS": ("PageBlocks",), "N_REPEATS": {"PageBlocks": 2}},
     "collaborative": {
