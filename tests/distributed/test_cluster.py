@@ -6,15 +6,17 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rankwise import ConvergenceWarning, InvalidInputError, LinearRankRLS, RankRLS, RankRLSCV
 from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS, DaskRankRLSCV, evaluate
+from rankwise.distributed.engine import KEPT_MEMORY, client_of
 
 da = pytest.importorskip("dask.array")
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -27,14 +29,21 @@ def client():
     settings_ = {"distributed.worker.memory.terminate": False}
     import dask
 
-    with (
-        dask.config.set(settings_),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with dask.config.set(settings_), client_of(None, 2, dashboard_address=None) as client:
         yield client
+
+
+def at_start(name):
+    """Return a variable of the environment that this process was started with."""
+    given = Path("/proc/self/environ").read_text().split("\0")
+    return dict(line.split("=", 1) for line in given if line).get(name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"])
+def test_workers_are_started_to_keep_freed_memory(client, name):
+    found = client.run(at_start, name)
+    assert set(found.values()) == {str(KEPT_MEMORY)}
 
 
 def data(seed=0, n_items=150, n_queries=9):

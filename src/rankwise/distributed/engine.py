@@ -55,15 +55,16 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         with distributed.Client(address) as client:
             yield client
         return
+    before_start = "distributed.nanny.pre-spawn-environ"  # the C library reads it once
     settings = {
         "distributed.worker.profile.enabled": False,
-        "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
+        f"{before_start}.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
+        f"{before_start}.MALLOC_TRIM_THRESHOLD_": KEPT_MEMORY,
     }
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", **options}
-    environment = {"MALLOC_TRIM_THRESHOLD_": str(KEPT_MEMORY)}
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(n_workers=n_workers, env=environment, **options) as local,
+        distributed.LocalCluster(n_workers=n_workers, **options) as local,
         distributed.Client(local) as client,
     ):
         yield client
