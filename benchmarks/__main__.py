@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 
 from benchmarks.harness import machine_facts, markdown, regressions
 
@@ -120,13 +121,15 @@ def _can_run(name: str) -> bool:
 
 
 def _run(name: str) -> str:
+    start = time.perf_counter()
     module = importlib.import_module(f"benchmarks.{name}")
     title = TABLES[name]
     body = (
         f"## {title}\n\n{module.section()}" if name in SECTIONS else markdown(title, module.table())
     )
     facts = machine_facts([*PACKAGES, *getattr(module, "PEERS", [])])
-    return f"{body}\nRun on {datetime.date.today()}.\n\n{facts}\n"
+    seconds = time.perf_counter() - start
+    return f"{body}\nRun on {datetime.date.today()}, in {seconds:.0f} s.\n\n{facts}\n"
 
 
 def _recorded() -> dict[str, str]:

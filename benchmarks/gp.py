@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import log_ndtr, ndtr
 
-from benchmarks.harness import Row, markdown, within
+from benchmarks.harness import Row, joined, markdown, spread, within
 from rankwise import PreferenceGP, SquaredExponential
 from rankwise.rankers.gp import preference_gp
 from rankwise.rankers.gp.inference.comparisons import Comparisons
@@ -128,8 +128,10 @@ def fit_rows(name: str, points: Callable, bar: float) -> list[Row]:
     for kind, build in MODELS.items():
         build().fit(X[:50], pairs=pairs[(pairs < 50).all(axis=1)])  # compilation
         runs = [timed(lambda build=build: build().fit(X, pairs=pairs)) for _ in range(N_FITS)]
-        seconds = median(seconds for seconds, _ in runs)
+        times = [seconds for seconds, _ in runs]
+        seconds = median(times)
         note = f"held-out log-loss {log_loss(runs[0][1], X_test, test):.4f}, {theirs}"
+        note = joined(note, spread([other / seconds for seconds in times]))
         wanted = f"at least {bar:g}x faster" if build is not PreferenceGP else "-"
         job = f"hyperparameter fit, {N_ITEMS} items, {N_PAIRS:,} comparisons, {name}: {kind}"
         rows.append(Row(job, against, wanted, seconds, other, other / seconds, note))

@@ -82,14 +82,6 @@ def medians(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[floa
     return [statistics.median(record) for record in timings(jobs, repeats)]
 
 
-def cpu_minima(jobs: Sequence[Callable[[], object]], repeats: int = 5) -> list[float]:
-    """Run the jobs in turn, several times, and return the least CPU time of each.
-
-    It counts the time of all threads, and hardly changes on a busy machine.
-    """
-    return [min(record) for record in timings(jobs, repeats, time.process_time)]
-
-
 def spread(ratios: Sequence[float]) -> str:
     """Return the lowest and highest of the ratios of single runs; nothing for one run."""
     if len(ratios) < 2:
@@ -106,10 +98,12 @@ def cpu_ratio(
     job: str, ours: Callable, against: str, other: Callable, bar: str, note: str = "",
     repeats: int = 3,
 ) -> Row:  # fmt: skip
-    """Compare least CPU times: the ratio is ours over the other, with that of each run."""
-    a, b = timings([ours, other], repeats, time.process_time)
-    note = joined(note, spread([x / y for x, y in zip(a, b, strict=True)]))
-    return Row(job, against, bar, min(a), min(b), min(a) / min(b), note)
+    """Compare least CPU times: the ratio is ours over the other, with that of each run.
+
+    They count the time of all threads, and hardly change on a busy machine.
+    """
+    times = timings([ours, other], repeats, time.process_time)
+    return row_of(times, min, job, against, bar, note)
 
 
 @contextmanager
@@ -132,11 +126,8 @@ def faster(
     note: str = "",
 ) -> Row:  # fmt: skip
     """Compare with a peer: the ratio says how many times faster we are."""
-    a, b = timings([ours, theirs], repeats)
-    ratio = statistics.median(b) / statistics.median(a)
-    note = joined(note, spread([y / x for x, y in zip(a, b, strict=True)]))
-    times = statistics.median(a), statistics.median(b)
-    return Row(job, against, f"at least {bar:g}x faster", *times, ratio, note)
+    times = timings([ours, theirs], repeats)
+    return row_of(times, statistics.median, job, against, f"at least {bar:g}x faster", note)
 
 
 def within(
@@ -144,11 +135,24 @@ def within(
     note: str = "",
 ) -> Row:  # fmt: skip
     """Compare with a limit: the ratio says how many times the limit we take."""
-    a, b = timings([ours, limit], repeats)
-    ratio = statistics.median(a) / statistics.median(b)
-    note = joined(note, spread([x / y for x, y in zip(a, b, strict=True)]))
-    times = statistics.median(a), statistics.median(b)
-    return Row(job, against, f"at most {bar:g}x", *times, ratio, note)
+    times = timings([ours, limit], repeats)
+    return row_of(times, statistics.median, job, against, f"at most {bar:g}x", note)
+
+
+def row_of(
+    times: Sequence[Sequence[float]], typical: Callable[[Sequence[float]], float],
+    job: str, against: str, bar: str, note: str = "",
+) -> Row:  # fmt: skip
+    """Return the row of two jobs that ran in turn, ours first, with the ratio of each run.
+
+    The ratio is how many times faster we are where the bar asks for that, and else how many times
+    the other's time we take.
+    """
+    ours, other = times
+    upper, lower = (other, ours) if bar.endswith("faster") else (ours, other)
+    note = joined(note, spread([x / y for x, y in zip(upper, lower, strict=True)]))
+    ratio = typical(upper) / typical(lower)
+    return Row(job, against, bar, typical(ours), typical(other), ratio, note)
 
 
 def markdown(title: str, rows: Sequence[Row]) -> str:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
@@ -14,6 +15,7 @@ from benchmarks.harness import Row, faster, markdown
 from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
 
 N_ITEMS, N_FEATURES = 50_000, 46  # about the size of MQ2007
+PEERS = ["pandas"]
 SKLEARN = "scikit-learn load_svmlight_file"
 
 FIRST_CALL = """
@@ -79,18 +81,19 @@ def svmlight_rows(folder: Path) -> list[Row]:
     ]
 
 
-def csv_row(folder: Path) -> Row:
+def csv_rows(folder: Path) -> list[Row]:
     data = read_svmlight(folder / "full.txt")
     path = folder / "table.csv"
     write_table(path, {f"f{j}": column for j, column in enumerate(data.X.T)} | {"y": data.y})
-    return faster(
-        f"read CSV {N_ITEMS:,} x {N_FEATURES + 1}, 17 digits",
-        lambda: read_table(path),
-        "numpy.loadtxt",
-        lambda: np.loadtxt(path, delimiter=",", skiprows=1),
-        2,
-        repeats=3,
-    )
+    job = f"read CSV {N_ITEMS:,} x {N_FEATURES + 1}, 17 digits"
+    peers = {
+        "numpy.loadtxt": (2.0, lambda: np.loadtxt(path, delimiter=",", skiprows=1)),
+        "pandas.read_csv": (1.0, lambda: pd.read_csv(path, float_precision="round_trip")),
+    }
+    return [
+        faster(job, lambda: read_table(path), name, theirs, bar, repeats=3)
+        for name, (bar, theirs) in peers.items()
+    ]
 
 
 READ_CSV = """
@@ -157,7 +160,7 @@ def table() -> list[Row]:
         folder = Path(name)
         return [
             *svmlight_rows(folder),
-            csv_row(folder),
+            *csv_rows(folder),
             new_process_row(folder, f"first read_table in a process, {N_ITEMS:,} rows", N_ITEMS),
             new_process_row(folder, "first read_table in a process, 2,000 rows", 2000),
             *real_rows(),

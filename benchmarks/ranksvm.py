@@ -2,11 +2,12 @@
 
 import time
 import warnings
+from statistics import median
 
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from benchmarks.harness import Row, markdown, medians, within
+from benchmarks.harness import Row, joined, markdown, spread, timings, within
 from rankwise import RankSVM
 from rankwise.core.queries import Queries
 from rankwise.graph.grades import Grades
@@ -67,7 +68,7 @@ def peer_row(loss: HingeLoss, C: float) -> Row:
     X, y, qid = problem()
     D, signs = differences(X, y, qid)
     ranker = RankSVM(C, loss=loss, tol=GAP)
-    (ours,) = medians([lambda: ranker.fit(X, y, qid=qid)], 3)
+    (times,) = timings([lambda: ranker.fit(X, y, qid=qid)], 3)
     exact = RankSVM(C, loss=loss, tol=1e-6).fit(X, y, qid=qid)
     theirs, note = quickest_svc(D, signs, C, loss, exact.solution_.bound)
     solution = ranker.solution_
@@ -75,10 +76,13 @@ def peer_row(loss: HingeLoss, C: float) -> Row:
         f"{loss} to a gap of 1e-3, C = {C:g}, {len(X):,} items, {N_FEATURES} features",
         f"LinearSVC on {len(D):,} differences, these not counted",
         "at least 2x faster",
-        ours,
+        median(times),
         theirs,
-        theirs / ours,
-        f"ours: gap {solution.gap:.1e}, {solution.n_iter} steps. {note}",
+        theirs / median(times),
+        joined(
+            f"ours: gap {solution.gap:.1e}, {solution.n_iter} steps. {note}",
+            spread([theirs / seconds for seconds in times]),
+        ),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from rankwise import RankRLS
 
 N_CLIENTS, N_ITEMS, N_FEATURES = 16, 100, 46
-SECONDS = 60.0
+SECONDS = 20.0
 PEERS = ["starlette", "uvicorn"]
 
 SERVER = """

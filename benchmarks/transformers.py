@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from benchmarks.harness import Row, cpu_minima, markdown
+from benchmarks.harness import Row, cpu_ratio, markdown
 from rankwise import WithinQueryEncoder, WithinQueryImputer, WithinQueryRanks, WithinQueryScaler
 
 PEERS = ["pandas", "polars"]
@@ -67,8 +67,7 @@ def _rows(X: np.ndarray, qid: np.ndarray, order: str) -> list[Row]:
 
 
 def _row(job, ours, against, other) -> Row:
-    a, b = cpu_minima([ours, other], repeats=2)
-    return Row(job, against, BAR, a, b, a / b)
+    return cpu_ratio(job, ours, against, other, BAR, repeats=2)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 import math
 import os
+from statistics import median
 
-from benchmarks.harness import Row, joined, markdown, one_core, regressions, spread, timings
+from benchmarks.harness import Row, joined, markdown, one_core, regressions, row_of, spread, timings
 
 
 def table(**seconds):
@@ -34,6 +35,16 @@ def test_new_jobs_and_missing_tables_are_passed_over():
 def test_the_spread_of_several_runs_is_told():
     assert spread([1.25, 1.0, 1.5]) == "1.00 to 1.50 in 3 runs"
     assert joined("a note", spread([2.0])) == "a note"
+
+
+def test_a_ratio_is_the_way_round_that_its_bar_asks_for():
+    times = [[1.0, 2.0, 4.0], [4.0, 4.0, 4.0]]
+    row = row_of(times, median, "a job", "a peer", "at least 1x faster")
+    assert (row.seconds, row.other_seconds, row.ratio) == (2.0, 4.0, 2.0)
+    assert row.note == "1.00 to 4.00 in 3 runs"
+    row = row_of(times, min, "a job", "a limit", "at most 3x", "a note")
+    assert (row.seconds, row.other_seconds, row.ratio) == (1.0, 4.0, 0.25)
+    assert row.note == "a note; 0.25 to 1.00 in 3 runs"
 
 
 def test_jobs_run_in_turn_after_a_warm_up():
