@@ -174,8 +174,22 @@ def test_the_gap_is_that_to_the_best_multiple_of_the_dual_variables(kind, loss, 
     duals = C * np.array([c for *_, c in used]) * share
     dual = reference.svm_best_scaled_dual(used, X, duals, C, power)
     np.testing.assert_allclose(point.objective, reference.svm_objective(used, X, w, C, power))
+    np.testing.assert_allclose(point.bound, dual)
     np.testing.assert_allclose(point.objective - point.gap, dual)
     assert dual >= reference.svm_dual_objective(used, X, duals, C, power)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e6, 1e12])
+def test_the_bound_keeps_its_digits_however_large_c_is(C):
+    P, pairs, listed = scored(1)
+    used = [p for p in listed if p[3] > 0]
+    differences = np.array([P.X[i] - P.X[j] for i, j, *_ in used])
+    c = np.array([c for *_, c in used])
+    at_zero = RegularizedLoss.of(P.X, pairs, C).iterate(np.zeros(3), None)
+    duals = 2.0 * C * c  # all slacks are 1
+    total = duals @ differences
+    quadratic = duals @ (duals / (4.0 * C * c)) + total @ total / 2.0
+    np.testing.assert_allclose(at_zero.bound, duals.sum() ** 2 / (4.0 * quadratic), rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

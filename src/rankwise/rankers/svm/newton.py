@@ -188,7 +188,7 @@ class NewtonDescent:
     def __post_init__(self) -> None:
         self.systems = NewtonSystems.of(self.objective)
         self.best = self.iterate
-        self.bound = self.iterate.objective - self.iterate.gap
+        self.bound = self.iterate.bound
         self.narrowest = 0.0 if self.width is None else NARROWEST * self.width
 
     def move_to(self, C: float, rule: StoppingRule) -> None:
@@ -200,7 +200,7 @@ class NewtonDescent:
         self.objective = replace(self.objective, C=C)
         self.systems.objective = self.objective
         self.iterate = self.objective.complete(here.w, here.scores, here.loss)
-        self.best, self.bound = self.iterate, self.iterate.objective - self.iterate.gap
+        self.best, self.bound = self.iterate, self.iterate.bound
         self.n_idle_steps = 0
 
     @property
@@ -270,6 +270,6 @@ class NewtonDescent:
 
     def record(self) -> None:
         """Keep the best objective and the best bound."""
-        self.bound = max(self.bound, self.iterate.objective - self.iterate.gap)
+        self.bound = max(self.bound, self.iterate.bound)
         if self.iterate.objective < self.best.objective:
             self.best = self.iterate

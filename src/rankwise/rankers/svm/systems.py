@@ -52,8 +52,13 @@ class NewtonIterate:
     """``1/2 |w|^2 + C loss.smooth``."""
     objective: float
     """``1/2 |w|^2 + C loss.exact``."""
-    gap: float
-    """How far the objective is from the dual one: never negative, 0 at the optimum."""
+    bound: float
+    """The dual objective, which no objective is below."""
+
+    @property
+    def gap(self) -> float:
+        """How far the objective is from the bound: 0 at the optimum, but for rounding errors."""
+        return self.objective - self.bound
 
 
 @final
@@ -112,6 +117,7 @@ class RegularizedLoss:
         objective = half_norm + self.C * loss.exact  # eq. svm-problem
         gap = float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap  # eq. svm-gap
         quadratic = float(pull @ pull) / 2.0 + self.C * loss.dual_penalty
+        linear = float(w @ pull) + self.C * (loss.exact - loss.smoothing_gap + loss.dual_penalty)
         return NewtonIterate(
             w,
             scores,
@@ -119,7 +125,7 @@ class RegularizedLoss:
             gradient,
             half_norm + self.C * loss.smooth,
             objective,
-            gap - _gain_of_scaling(objective - gap, quadratic, loss.max_dual_scale),
+            _best_bound(objective - gap, linear, quadratic, loss.max_dual_scale),
         )
 
     def hessian(self, loss: SmoothedLoss) -> "Hessian":
@@ -135,23 +141,27 @@ class RegularizedLoss:
         return G
 
 
-def _gain_of_scaling(dual: float, quadratic: float, most: float) -> float:
-    """Return by how much the best multiple of the dual variables raises the dual objective.
+def _best_bound(dual: float, linear: float, quadratic: float, most: float) -> float:
+    """Return the dual objective of the best multiple of the dual variables.
+
+    Far from the optimum its parts are so much larger than the objective that their difference is
+    all rounding errors; that of the best multiple is none.
 
     Parameters
     ----------
     dual : float
-        The dual objective.
-    quadratic : float
-        The part of it that is quadratic in the variables, negated.
+        The dual objective of the variables as they are.
+    linear, quadratic : float
+        Its parts, both found without a difference of large numbers: the first less the second.
     most : float
         The largest multiple allowed.
     """
     if quadratic <= 0.0:
-        return 0.0
-    best = (dual + quadratic) / (2.0 * quadratic)  # eq. svm-scale
-    scale = min(max(best, 0.0), most)
-    return quadratic * ((best - 1.0) ** 2 - (best - scale) ** 2)
+        return dual
+    scale = min(max(linear / (2.0 * quadratic), 0.0), most)  # eq. svm-scale
+    if scale == 1.0:
+        return dual
+    return scale * (linear - scale * quadratic)
 
 
 @final
