@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals
 import numpy as np
+import sklearn
 from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
@@ -14,7 +15,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_finite, check_flag
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.io.columns import ColumnNames, date_hint, is_usual
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.io.data import RankingData
@@ -155,6 +156,9 @@ READERS = {
     "items": column_ids,
 }
 """The arguments that may name a column, and how it is read."""
+
+SEES_EVERY_FRAME = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+"""Whether scikit-learn finds the names of columns in all kinds of frames."""
 
 LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "rank", "score")
 
@@ -298,7 +302,27 @@ def _resolve(ranker: Any, given: dict[str, Any], learns: bool) -> None:
         features = _features_to_learn(ranker, names, table, named, has_qid=has_qid)
     else:
         features = _known_features(ranker, names)
-    given["X"] = table.select(features).to_native()
+    given["X"] = _with_visible_names(table.select(features))
+
+
+def _with_visible_names(table: Any) -> Any:
+    """Return a frame of which scikit-learn sees the names of the columns, as pandas where it must.
+
+    Before version 1.9 it asks for ``__dataframe__``, which polars has given up; without names, a
+    frame of another order would be ranked by the wrong columns.
+    """
+    native = table.to_native()
+    seen = SEES_EVERY_FRAME or getattr(native, "__dataframe__", None) is not None
+    if seen:
+        return native
+    try:
+        return table.to_pandas()
+    except ImportError as error:
+        raise MissingExtraError(
+            f"A {type(native).__module__.partition('.')[0]} frame with this scikit-learn",
+            "pandas",
+            "frames",
+        ) from error
 
 
 def _resolve_validation(given: dict[str, Any]) -> None:
@@ -313,7 +337,9 @@ def _resolve_validation(given: dict[str, Any]) -> None:
         given[role] = READERS[role.removesuffix("_val")](table, names.required(column, role))
     if is_frame(given["X"]):
         learned = frame_table(given["X"]).columns
-        given["X_val"] = table.select([names.required(c, "X_val") for c in learned]).to_native()
+        given["X_val"] = _with_visible_names(
+            table.select([names.required(c, "X_val") for c in learned])
+        )
 
 
 def _table_of(X: Any, name: str, named: dict[str, str]) -> Any:
