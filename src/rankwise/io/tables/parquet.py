@@ -1,5 +1,6 @@
 """Tables in Parquet files, read and written by pyarrow."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from rankwise.io.tables.arrow import arrow_ids, arrow_numbers, pyarrow_with
 from rankwise.io.tables.table import DataTable
 
 PARQUET_SUFFIXES = {".parquet", ".pq"}
+
+_DESCRIBED = b"rankwise"
+"""The key of the metadata under which files of ours describe their columns."""
 
 _OF_DAMAGED_FILES = (ValueError, TypeError, LookupError, OverflowError, MemoryError)
 """What pyarrow and the arrays of its numbers raise where sizes or names in a file are damaged."""
@@ -68,9 +72,13 @@ class ParquetTable(DataTable):
 
 
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a Parquet file with checksums of its pages, all or nothing."""
+    """Write named columns to a Parquet file with checksums of its pages, all or nothing.
+
+    The names, types and number of rows are written a second time, since pages alone have checksums.
+    """
     arrow, parquet, _ = pyarrow_with("Writing Parquet files")
     table = arrow.table({name: np.asarray(values) for name, values in columns.items()})
+    table = table.replace_schema_metadata({_DESCRIBED: _description(table.schema, len(table))})
     with replacing(path) as new:
         parquet.write_table(table, new, write_page_checksum=True)
 
@@ -85,6 +93,10 @@ def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
     refuse_stream(path, "be read as Parquet")
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            known = (file.schema_arrow.metadata or {}).get(_DESCRIBED)
+            found = _description(file.schema_arrow, file.metadata.num_rows)
+            if known is not None and known != found:
+                raise ValueError("its columns are not those that were written")
             yield file
     except RankwiseError:
         raise
@@ -95,6 +107,11 @@ def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
             f"{os.fspath(path)}: expected a Parquet file, got one that is damaged or of another "
             f"format ({error})."
         ) from error
+
+
+def _description(schema: Any, n_rows: int) -> bytes:
+    columns = [[field.name, str(field.type)] for field in schema]
+    return json.dumps({"columns": columns, "rows": n_rows}).encode()
 
 
 def _column(file: Any, name: str) -> Any:
