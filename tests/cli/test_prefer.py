@@ -170,3 +170,71 @@ def test_columns_that_would_be_ignored_are_refused(run, folder):
     result = run("prefer", "things.csv", "votes.csv")
     assert result.exit_code == 2
     assert "got count too" in result.output + result.stderr
+
+
+def dated_rows():
+    """Return answers of 200 days in which the order of two things turns round, c always last."""
+    rows = []
+    for day in range(200):
+        winner, loser = ("a", "b") if day < 100 else ("b", "a")
+        rows.append((winner, loser, day))
+        rows.append(("ab"[day % 2], "c", day))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def dated(folder):
+    (folder / "three.csv").write_text("name\na\nb\nc\n")
+    rows = dated_rows()
+    lines = [f"{w},{lost},{day}" for w, lost, day in rows]
+    (folder / "days.csv").write_text("winner,loser,date\n" + "\n".join(lines))
+    start = np.datetime64("2026-01-01")
+    lines = [f"{w},{lost},{start + day}" for w, lost, day in rows]
+    (folder / "when.csv").write_text("winner,loser,when\n" + "\n".join(lines))
+
+
+@pytest.mark.usefixtures("dated")
+def test_dates_tell_which_answers_are_old(succeed, refuse):
+    by_days = json.loads(succeed("prefer", "three.csv", "days.csv", "--drift", "--json"))
+    assert [one["item"] for one in by_days["ranking"]] == ["b", "a", "c"]
+    by_dates = json.loads(
+        succeed("prefer", "three.csv", "when.csv", "--drift", "--date", "when", "--json")
+    )
+    found, expected = (
+        [one["score"] for one in report["ranking"]] for report in (by_dates, by_days)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    decayed = json.loads(succeed("prefer", "three.csv", "days.csv", "--half-life", 20, "--json"))
+    assert [one["item"] for one in decayed["ranking"]] == ["b", "a", "c"]
+    assert "forgotten within about" in succeed("prefer", "three.csv", "days.csv", "--drift")
+    assert "Dates are read with --drift or --half-life" in refuse("prefer", "three.csv", "days.csv")
+    assert "--date must come with --drift or --half-life" in refuse(
+        "prefer", "three.csv", "when.csv", "--date", "when"
+    )
+    assert "must have the column 'x' for --date" in refuse(
+        "prefer", "three.csv", "days.csv", "--drift", "--date", "x"
+    )
+    assert "must come with comparisons that have dates" in refuse(
+        "prefer", "fruit.csv", "answers.csv", "--drift"
+    )
+    assert "must come with dates" in refuse("prefer", "fruit.csv", "answers.csv", "--half-life", 3)
+
+
+def test_every_judge_has_an_order(succeed, refuse, folder):
+    (folder / "three.csv").write_text("name\na\nb\nc\n")
+    rows = [f"{w},{lost},ann" for w, lost in ("ab", "bc", "ac")] * 5
+    rows += [f"{lost},{w},bob" for w, lost in ("ab", "bc", "ac")] * 5
+    (folder / "tastes.csv").write_text("winner,loser,judge\n" + "\n".join(rows))
+    options = ("prefer", "three.csv", "tastes.csv", "--tastes")
+    for person, order in (("ann", "abc"), ("bob", "cba")):
+        report = json.loads(succeed(*options, "--person", person, "--json"))
+        assert "".join(one["item"] for one in report["ranking"]) == order
+        assert report["taste_share"] > 0.3
+    assert "is its own taste" in succeed(*options)
+    assert "got 'anne'. Did you mean 'ann'?" in refuse(*options, "--person", "anne")
+    assert "(with --tastes): got 'ann'" in refuse(
+        "prefer", "three.csv", "tastes.csv", "--person", "ann"
+    )
+    assert "must come with answers that say who gave them" in refuse(
+        "prefer", "fruit.csv", "answers.csv", "--tastes"
+    )

@@ -721,6 +721,26 @@ class Prefer:
             "reliable each is and how often each ties is learnt and printed.",
         ),
     ] = None
+    tastes: Annotated[
+        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+    ] = False
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --tastes: the judge whose order is printed."),
+    ] = None
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Scores change with time; needs dates.")
+    ] = False
+    half_life: Annotated[
+        float | None, typer.Option(help="Days after which an answer counts half; needs dates.")
+    ] = None
+    date: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of ANSWERS that says when, if not date: dates, or numbers of days.",
+        ),
+    ] = None
 
     @property
     def answer_file(self) -> Path:

@@ -1,8 +1,8 @@
 """Rank named items from comparisons."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from rankwise.cli.commands import Prefer
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.comparisons.comparison_table import FIRST_WON, TIED, ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons, read_pairs
 from rankwise.io.tables.reading import open_table, require_column
-from rankwise.io.tables.table import CellError
+from rankwise.io.tables.table import CellError, DataTable
 from rankwise.rankers.gp.preference_gp import PreferenceGP
 
 N_DRAWS = 4000
@@ -33,44 +34,55 @@ class NamedItems:
     has_features: bool
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class ReadAnswers:
-    """Pairs of positions, which of them are ties, and who answered where several did."""
-
-    pairs: IntArray
-    tied: BoolArray
-    judge: NDArray[Any] | None
-
-    @classmethod
-    def of(cls, pairs: IntArray, tied: BoolArray, judge: Any) -> Self:
-        """Keep judges where there is more than one."""
-        who = None if judge is None else np.array(judge, dtype=object)
-        return cls(pairs, tied, None if who is None or len(set(who.tolist())) < 2 else who)
-
-
 def run(command: Prefer) -> None:
     """Print the ranking with its intervals, and the questions worth asking next."""
     items = _read_items(command)
-    answers = _read_answers(command, items)
-    pairs, tied = answers.pairs, answers.tied
+    table = _usable(command, _read_answers(command, items))
     gp = PreferenceGP(
         None if items.has_features else "linear",
         likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
+        drift=command.drift,
+        tastes=command.tastes,
     )
-    judges: dict[str, Any] = {}
-    if answers.judge is not None:
-        judges = {"judge": answers.judge[~tied], "tied_judge": answers.judge[tied]}
-    gp.fit(items.X, pairs=pairs[~tied], tied=pairs[tied], **judges)
+    gp.fit(items.X, pairs=table)
+    _check_person(command, gp)
     ranking = _ranking(command, gp, items)
     questions = _questions(command, gp, items)
     if command.json:
         report = {"ranking": ranking, "level": command.level, "questions": questions}
         if gp.judges_ is not None:
             report["judges"] = gp.judges_.rows()
+        if gp.taste_share_ is not None:
+            report["taste_share"] = gp.taste_share_
         print_json({**report, "likelihood": gp.likelihood_.parameters})
     else:
         _print_report(command, gp, ranking, questions)
+
+
+def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
+    """Let old answers count less if asked for; keep judges where there is more than one."""
+    if command.half_life is not None:
+        table = table.decayed(command.half_life)
+    alone = table.judge is not None and table.judge.n_names < 2 and not command.tastes
+    return replace(
+        table,
+        judge=None if alone else table.judge,
+        date=table.date if command.drift else None,
+    )
+
+
+def _check_person(command: Prefer, gp: PreferenceGP) -> None:
+    """Refuse a person without answers, which would have the common order."""
+    if command.person is None:
+        return
+    known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
+    if command.person not in known:
+        close = get_close_matches(command.person, [str(name) for name in known], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(
+            f"--person must name one of the {len(known)} judges whose tastes are learnt (with "
+            f"--tastes): got {command.person!r}.{hint}"
+        )
 
 
 def _read_items(command: Prefer) -> NamedItems:
@@ -121,51 +133,86 @@ def _items_of_answers(command: Prefer) -> NamedItems:
     return NamedItems(names, file.features, has_features=True)
 
 
-def _read_answers(command: Prefer, items: NamedItems) -> ReadAnswers:
+def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
     """Read the answers of a table, or of a file of rankwise ask."""
     path = command.answer_file
     if is_answer_file(path):
         return _answers_of_file(command, items)
     data, table = read_pairs(path), open_table(path)
     names = data.pairs if data.items is None else data.items[data.pairs]
-    column = command.tied or ("tied" if "tied" in table.names else None)
-    judge = command.judge or ("judge" if "judge" in table.names else None)
-    if judge is not None:
-        require_column(path, table, judge, "judge")
-    unread = [name for name in table.names if name not in ("winner", "loser", column, judge)]
+    found = _further_columns(command, table)
+    unread = [name for name in table.names if name not in ("winner", "loser", *found.values())]
     if unread:
+        dates = " Dates are read with --drift or --half-life." if "date" in unread else ""
         raise DataFileError(
             f"{path}: expected the columns winner, loser, tied and judge alone, got "
-            f"{', '.join(unread)} too, which `prefer` does not read. Leave them out, or use "
+            f"{', '.join(unread)} too, which `prefer` does not read.{dates} Leave them out, or use "
             "`rankwise leaderboard`, which reads counts, weights and dates."
         )
     tied = np.zeros(len(names), dtype=bool)
-    if column is not None:
-        require_column(path, table, column, "tied")
-        tied = _flags(command, column, table.words(column))
+    if "tied" in found:
+        tied = _flags(command, found["tied"], table.words(found["tied"]))
     pairs = _positions(command, names, items)
     if tied.all():
         raise DataFileError(
             f"{path}: expected at least one answer with a preference, got ties only."
         )
-    return ReadAnswers.of(pairs, tied, None if judge is None else table.words(judge))
+    beside = {name: table.words(found[name]) for name in ("judge", "date") if name in found}
+    return _as_table(pairs, tied, items, **beside)
 
 
-def _answers_of_file(command: Prefer, items: NamedItems) -> ReadAnswers:
+def _further_columns(command: Prefer, table: DataTable) -> dict[str, str]:
+    """Return which columns say what was a tie, who answered and when, as far as they are read."""
+    uses_dates = command.drift or command.half_life is not None
+    if command.date is not None and not uses_dates:
+        raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
+    given = {"tied": command.tied, "judge": command.judge, "date": command.date}
+    usual = ("tied", "judge", "date") if uses_dates else ("tied", "judge")
+    found = {}
+    for option, name in given.items():
+        if name is not None:
+            require_column(command.answer_file, table, name, option)
+            found[option] = name
+        elif option in usual and option in table.names:
+            found[option] = option
+    return found
+
+
+def _as_table(
+    pairs: IntArray, tied: BoolArray, items: NamedItems, *, judge: Any = None, date: Any = None
+) -> ComparisonTable:
+    """Return answers about the items by their positions."""
+    if date is not None:
+        numbers = np.array([_number(cell) for cell in date])
+        date = np.array(date, dtype=str) if np.isnan(numbers).any() else numbers
+    return ComparisonTable.of(
+        pairs[:, 0],
+        pairs[:, 1],
+        np.where(tied, TIED, FIRST_WON),
+        judge=None if judge is None else np.array(judge, dtype=object),
+        date=date,
+        names=np.arange(len(items.names)),
+    )
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+def _answers_of_file(command: Prefer, items: NamedItems) -> ComparisonTable:
     """Return what a file of rankwise ask holds."""
-    if command.tied is not None or command.judge is not None:
+    if (command.tied, command.judge, command.date) != (None, None, None):
         raise InvalidInputError(
-            f"--tied and --judge name columns of a table: {command.answer_file} is a file of "
-            "answers, which tells ties and raters itself. Leave them out."
+            f"--tied, --judge and --date name columns of a table: {command.answer_file} is a file "
+            "of answers, which tells ties, raters and times itself. Leave them out."
         )
     table = read_comparisons(command.answer_file)
-    pairs = np.concatenate([table.pairs, table.tied_pairs])
-    tied = np.arange(len(pairs)) >= len(table.pairs)
-    judge = None
-    if table.judge is not None:
-        index = table.judge.index
-        judge = table.judge.names[np.append(index[table.decided], index[table.tied])]
-    return ReadAnswers.of(_positions(command, table.names[pairs], items), tied, judge)
+    ends = _positions(command, table.names[np.stack([table.first, table.second], axis=1)], items)
+    names = np.arange(len(items.names))
+    return replace(table, first=ends[:, 0], second=ends[:, 1], names=names)
 
 
 def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
@@ -216,11 +263,11 @@ def _ranking(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[dict[
 
     Scores are told against their mean, since comparisons say nothing about a common shift.
     """
-    scores, covariance = gp.predict(items.X, return_cov=True)
+    scores, covariance = gp.predict(items.X, return_cov=True, judge=command.person)
     scores = scores - scores.mean()
     covariance -= covariance.mean(axis=0)
     std = np.sqrt(np.maximum((covariance - covariance.mean(axis=1)[:, None]).diagonal(), 0.0))
-    ranks = gp.rank_distribution(items.X, n_draws=N_DRAWS, random_state=0)
+    ranks = gp.rank_distribution(items.X, n_draws=N_DRAWS, judge=command.person, random_state=0)
     intervals = ranks.interval(command.level)
     return [
         {
@@ -253,11 +300,16 @@ def _print_report(
         for one in ranking
     ]
     print_table(["item", "rank", f"{command.level:.0%} interval", "best", "score", "std"], rows)
-    n_answers = int(gp.posterior_.prior.comparisons.count.sum())
-    print(counted(n_answers, "answer", "answers"))
+    n_answers = float(gp.posterior_.prior.comparisons.count.sum())
+    print(counted(round(n_answers), "answer", "answers"))
     if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
         print(f"recorded the wrong way round, as far as can be told: {rate:.1%}")
+    if gp.taste_share_ is not None:
+        print(f"of the variance of a person's scores, {gp.taste_share_:.0%} is its own taste")
+    if gp.drift_ is not None:
+        share = gp.drift_[0] / (1.0 + gp.drift_[0])
+        print(f"forgotten within about {gp.drift_[1]:.3g} days: {share:.0%} of the variance")
     if gp.judges_ is not None:
         print()
         print(gp.judges_)
