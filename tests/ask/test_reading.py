@@ -92,4 +92,6 @@ def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     output = run("ask", tmp_path / "items.csv", "--export", tmp_path / "a.csv", status=2)
     assert "must be a file of answers of rankwise ask" in output
     assert "--name and --features name columns" in run("prefer", answers, "--name", "x", status=2)
-    assert "--tied, --judge and --date name columns" in run("prefer", answers, "--tied", "x", status=2)
+    assert "--tied, --judge and --date name columns" in run(
+        "prefer", answers, "--tied", "x", status=2
+    )

@@ -241,3 +241,34 @@ TABLE = votes(20)
 def test_bad_judges_are_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_further_answers_are_counted_for_their_judge(features, tmp_path):
+    table = votes(300)
+    rows = np.arange(300)
+    options = {"optimize": False, "likelihood": "probit", "tie_width": 0.4}
+    gp = PreferenceGP(KERNEL if features else "linear", **options)
+    gp.fit(X, pairs=table.take(rows[:200]))
+    assert gp.judges_.n_answers.sum() == 200
+    gp.update(table.take(rows[200:]))
+    whole = PreferenceGP(gp.kernel, **options).fit(X, pairs=table)
+    for name in ("n_answers", "tie_rate", "agreement"):
+        np.testing.assert_allclose(getattr(gp.judges_, name), getattr(whole.judges_, name))
+    np.testing.assert_allclose(gp.judges_.careless, whole.judges_.careless, atol=0.02)
+    gp.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").judges_.n_answers, whole.judges_.n_answers
+    )
+    gp.forget(table.take(rows[100:]))
+    assert gp.judges_.n_answers.sum() == 100
+
+
+def test_judges_stay_when_the_first_ties_come():
+    table = votes(200, width=(0.0, 0.0, 0.0))
+    gp = PreferenceGP(KERNEL, likelihood="probit").fit(X, pairs=table)
+    reliability = gp.judges_.reliability
+    gp.update([(0, 1)], tied=[(2, 3)], judge=[0], tied_judge=[1])
+    np.testing.assert_array_equal(gp.judges_.reliability, reliability)
+    assert gp.judges_.n_answers.sum() == 202
+    assert (gp.judges_.tie_rate > 0.0).tolist() == [False, True, False]

@@ -75,6 +75,9 @@ class LiveProcess(ProcessRanker, ABC):
     def __getattr__(self, name: str) -> Any:
         """Compute the posterior of all answers where quick updates have left it out."""
         live = self._live
+        if name == "judges_" and "X_train_" in vars(self):
+            self.judges_ = self._judge_report()
+            return self.judges_
         if name not in FOLLOWING or live is None:
             return super().__getattr__(name)
         self._condition(self._inference(live.comparisons), (live.tau, live.nu))
@@ -85,11 +88,14 @@ class LiveProcess(ProcessRanker, ABC):
         """Complete the posterior before it is copied or saved; live scores are not kept."""
         if self._live is not None:
             _ = self.posterior_
+        if "X_train_" in vars(self):
+            _ = self.judges_
         return {k: v for k, v in super().__getstate__().items() if k != "_live"}
 
     def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
-        """Store the posterior; the scores kept before do not hold any more."""
+        """Store the posterior; the scores and judges kept before do not hold any more."""
         self._live = None
+        self.__dict__.pop("judges_", None)
         return super()._condition(inference, sites)
 
     @property
@@ -347,7 +353,7 @@ class LiveProcess(ProcessRanker, ABC):
             comparisons = self._recorded.extend(new)
             return self._condition(self._inference(comparisons), self._extended_sites(comparisons))
         self._live = live
-        for name in FOLLOWING:
+        for name in (*FOLLOWING, "judges_"):
             self.__dict__.pop(name, None)
         return self
 
@@ -357,7 +363,9 @@ class LiveProcess(ProcessRanker, ABC):
         likelihood = choose_likelihood(
             self.likelihood, comparisons, known["noise"], self.flip_rate, self.tie_width
         )
-        self.likelihood_ = likelihood.replace(**known)
+        likelihood = likelihood.replace(**known)
+        judges = self._judges
+        self.likelihood_ = likelihood if judges is None else replace(judges, base=likelihood)
         return self._condition(self._inference(comparisons), None)
 
     def forget(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self, TypeAlias, cast, final, get_args
+from typing import Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,9 +53,8 @@ from rankwise.rankers.gp.evidence import (
     most_probable,
 )
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.judges import ByJudge, Cavities, learnt_judges
+from rankwise.rankers.gp.judges import ByJudge, learnt_judges
 from rankwise.rankers.gp.live_process import LiveProcess
-from rankwise.rankers.judges import JudgeReport
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -216,6 +215,7 @@ class PreferenceGP(LiveProcess):
         The date of the last answer, in days.
     judges_ : JudgeReport or None
         What was learnt about each judge, where `fit` knew who answered; None with ``tastes``.
+        `update` and `forget` count answers anew, with the reliabilities of the last `fit`.
     judge_names_ : (n_judges,) or None
         The judges, where `fit` knew who answered.
     n_queries_ : int
@@ -410,15 +410,7 @@ class PreferenceGP(LiveProcess):
         self.judge_names_ = context.judges
         data = (rows, y, qid, sample_weight, answers, context)
         self._fit_best(*data, has_features=has_features)
-        self.judges_ = self._judge_report()
         return self
-
-    def _judge_report(self) -> JudgeReport | None:
-        """Put together what was learnt about judges."""
-        if self.judge_names_ is None or self.tastes:
-            return None
-        judges = cast(ByJudge, self.likelihood_)
-        return judges.report(self.judge_names_, Cavities.of(self.posterior_))
 
     def _check_tastes(self, context: AnswerContext, answers: NamedAnswers) -> None:
         """Refuse what persons with scores of their own are not combined with."""

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,7 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior, gaussian_draws
 from rankwise.rankers.gp.inference.tastes import group_persons, scores_of_person
-from rankwise.rankers.gp.judges import Cavities
+from rankwise.rankers.gp.judges import ByJudge, Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
 )
@@ -451,6 +451,20 @@ class ProcessRanker(Ranker, ABC):
             }
             for place, row in enumerate(rows.tolist())
         ]
+
+    @property
+    def _judges(self) -> ByJudge | None:
+        """The likelihood of judges, where their reliabilities were learnt."""
+        if self.judge_names_ is None or self.tastes_ is not None:
+            return None
+        return cast(ByJudge, self.likelihood_)
+
+    def _judge_report(self) -> JudgeReport | None:
+        """Put together what is known about judges, from all answers so far."""
+        judges = self._judges
+        if judges is None or self.judge_names_ is None:
+            return None
+        return judges.report(self.judge_names_, self._cavities())
 
     def _cavities(self) -> Cavities:
         """Return what is known about every comparison without one of its answers."""
