@@ -1,11 +1,13 @@
 """Answers that go in circles: what no two scores explain."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 import reference
-from rankwise import InvalidInputError, PreferenceGP, SquaredExponential, load
+from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
 from rankwise.features.context_covariances import WithCycles
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.scoring_function import scoring_function
@@ -149,3 +151,83 @@ def test_how_certain_the_order_is():
     gp = fixed().fit(X, pairs=PAIRS)
     assert 0.5 < gp.certainty() < 1.0
     assert gp.certainty(goal="best") < gp.certainty()
+
+
+HABITS = {"log_reliability": np.array([0.5, -0.7]), "log_width": np.zeros(2)}
+DRIFT = (2.0, 30.0, 100.0)
+
+
+def in_context(kind):
+    """Return answers that know who judged, when, or a covariate of the first item."""
+    rng = np.random.default_rng(3)
+    extra = {
+        "judges": {"judge": rng.integers(2, size=len(PAIRS))},
+        "dates": {"date": np.array([0.0, 10.0, 10.0, 50.0, 0.0, 90.0, 90.0, 50.0])},
+        "covariates": {"covariates": {"home": rng.normal(size=len(PAIRS))}},
+    }[kind]
+    outcome = np.ones(len(PAIRS), dtype=int)
+    return ComparisonTable.of(*PAIRS.T, outcome, names=np.arange(N_ITEMS), **extra)
+
+
+def covariance_of_comparisons(ends, date, home, deviation):
+    """Return the covariance of f(a) - f(b) + effect * home + g(a, b), comparison by comparison."""
+    (i, j), K = np.array(ends).T, KERNEL(X, X)
+    q, time, _ = DRIFT
+    C = (1.0 + q * np.exp(-np.abs(np.subtract.outer(date, date)) / time)) / (1.0 + q)
+    between = K[np.ix_(i, i)] + K[np.ix_(j, j)] - K[np.ix_(i, j)] - K[np.ix_(j, i)]
+    cyclic = K[np.ix_(i, i)] * K[np.ix_(j, j)] - K[np.ix_(i, j)] * K[np.ix_(j, i)]
+    return between * C + deviation**2 * np.outer(home, home) + cyclic
+
+
+@pytest.mark.parametrize("kind", ["judges", "dates", "covariates"])
+def test_circles_with_judges_dates_and_covariates_equal_the_reference(kind):
+    table = in_context(kind)
+    gp = PreferenceGP(
+        KERNEL, likelihood="probit", optimize=False, intransitive=True, drift=kind == "dates"
+    ).fit(X, pairs=table)
+    r, asked = np.ones(len(PAIRS)), {"judges": {"judge": 1}, "dates": {"date": 70.0}}.get(kind, {})
+    if kind == "judges":
+        gp.likelihood_ = replace(gp.likelihood_, **HABITS)
+        r = np.exp(HABITS["log_reliability"])[table.judge.index]
+    if kind == "dates":
+        gp.drift_ = DRIFT
+    if kind == "covariates":
+        asked = {"covariates": {"home": [1.5]}}
+    gp._condition(gp._inference(gp._recorded), None)
+    date = np.append(table.date, 70.0) if kind == "dates" else np.zeros(len(PAIRS) + 1)
+    home, deviation = np.zeros(len(PAIRS) + 1), 0.0
+    if kind == "covariates":
+        home, (deviation,) = np.append(table.covariates[:, 0], 1.5), gp.effect_deviations_
+    C = covariance_of_comparisons([*PAIRS.tolist(), [2, 5]], date, home, deviation)
+    A = np.eye(len(PAIRS), len(C))
+    densities = [lambda s, scale=scale: ndtr(scale * s) for scale in r]
+    mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(C, A, densities, 20)
+    assert gp.log_marginal_likelihood_ == pytest.approx(log_evidence, abs=1e-5)
+    scale = np.exp(HABITS["log_reliability"][1]) if kind == "judges" else 1.0
+    expected = ndtr(scale * mean[-1] / np.sqrt(1.0 + scale**2 * cov[-1, -1]))
+    assert gp.predict_pair([2], [5], **asked)[0] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["judges", "dates", "covariates"])
+def test_circles_are_learnt_with_judges_dates_and_covariates(kind, tmp_path):
+    features, pairs = duels(120)
+    rng = np.random.default_rng(4)
+    extra = {
+        "judges": {"judge": rng.integers(2, size=120)},
+        "dates": {"date": rng.integers(4, size=120).astype(float)},
+        "covariates": {"covariates": {"home": rng.normal(size=120)}},
+    }[kind]
+    table = ComparisonTable.of(*pairs.T, np.ones(120, dtype=int), names=np.arange(9), **extra)
+    gp = PreferenceGP(likelihood="probit", intransitive=True, drift=kind == "dates")
+    gp.fit(features, pairs=table)
+    rock, paper, scissors = range(3)
+    circle = [(rock, paper), (paper, scissors), (scissors, rock)]
+    before = [gp.predict_pair([a], [b])[0] for a, b in circle]
+    assert min(before) > 0.6
+    gp.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal([again.predict_pair([a], [b])[0] for a, b in circle], before)
+    more = {"date": [3.0] * 10} if kind == "dates" else {}
+    more |= {"judge": [0] * 10} if kind == "judges" else {}
+    gp.update([(paper, rock)] * 10, **more)
+    assert gp.predict_pair([rock], [paper])[0] < before[0]
