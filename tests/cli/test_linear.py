@@ -249,6 +249,31 @@ def test_comparisons_can_be_judged_by_a_validation_file(fit, folder, family):
     assert report["selection"]["values"] == pytest.approx([value])
 
 
+@pytest.mark.parametrize("family", ["rls", "linear"])
+def test_ties_of_named_comparisons_are_kept_or_left_out(fit, folder, family):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    items = ["name,u,v", *(f"{name},{u},{v}" for name, (u, v) in zip("abcdef", X, strict=True))]
+    (folder / "goods.csv").write_text("\n".join(items))
+    games = ["a,b,a", "b,c,a", "c,d,b", "e,f,a", "a,f,tie", "b,e,tie"]
+    (folder / "games.csv").write_text("\n".join(["a,b,winner", *games]))
+    pairs = np.array([[0, 1], [1, 2], [3, 2], [4, 5], [0, 5], [1, 4]])
+    margin = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    for ties, rows in (("keep", slice(None)), ("drop", slice(4))):
+        _, found = fit(family, "goods.csv", "--pairs", "games.csv", "--ties", ties)
+        expected = RankRLS().fit(X, pairs=pairs[rows], pair_margin=margin[rows])
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-4)
+
+
+def test_query_ids_beside_comparisons_are_told_about(succeed, folder, tmp_path):
+    rows = ["1 qid:1 1:0.5", "0 qid:1 1:0.2", "1 qid:2 1:0.9", "0 qid:2 1:0.1"]
+    (folder / "asked.txt").write_text("\n".join(rows))
+    (folder / "bare.txt").write_text("\n".join(f"{row[0]} {row[8:]}" for row in rows))
+    (folder / "won.csv").write_text("winner,loser\n0,1\n2,1\n")
+    options = ("-o", tmp_path / "model", "--pairs", "won.csv")
+    assert "query ids: not used" in succeed("fit", "rls", "asked.txt", *options)
+    assert "query ids" not in succeed("fit", "rls", "bare.txt", *options)
+
+
 FIT = ("fit", "linear", "train.txt", "-o", "new.model")
 STREAM = (*FIT, "--stream")
 PAIRED = (*FIT, "--pairs", "pairs.csv")
@@ -263,10 +288,8 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*FIT, "--n-iter-no-change", 5), "--n-iter-no-change must come with --early-stopping"),
         ((*FIT, "-m", "AP"), "--measure must come with --validate, or with several values"),
         ((*PAIRED, "--stream"), "--stream must not come with --pairs: comparisons name rows"),
-        ((*PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
         ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
-        ((*RLS_PAIRED, "--ties", "keep"), "--ties must not come with --pairs"),
         ((*RLS_PAIRED, "--pairs-val", "pairs.csv"), "--pairs-val must come with --pairs and --al"),
         (
             (*RLS_PAIRED, *GRID, "-m", "AP"),

@@ -19,6 +19,8 @@ from rankwise import (
     evaluate_answers,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.training_data import TrainingData
+from rankwise.selection.judging import as_measure, judge_comparisons
 
 RNG = np.random.default_rng(0)
 N_ITEMS, N_PAIRS = 24, 120
@@ -140,3 +142,67 @@ def test_the_process_and_frames_of_row_numbers_stay_as_they_were():
 def test_what_is_unclear_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+TIED_NAMES = NAMES[np.array([[0, 5], [3, 7], [20, 14]])]
+WITH_TIES = pd.DataFrame(
+    {
+        "a": [*TABLE["Winner"], *TIED_NAMES[:, 0]],
+        "b": [*TABLE["LOSER"], *TIED_NAMES[:, 1]],
+        "winner": ["a"] * N_PAIRS + ["tie"] * 3,
+        "count": [*WEIGHT, 2.0, 1.0, 4.0],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(), RankRLSCV(), LinearRankRLS(), KPCRank(4), KPCRankCV()], ids=repr
+)
+def test_ties_are_preferences_of_no_difference_or_left_out(ranker):
+    """[PTA09]: an edge whose target is 0."""
+    level = np.array([[0, 5], [3, 7], [20, 14]])
+    kept = clone(ranker).set_params(ties="keep").fit(ITEMS, pairs=WITH_TIES)
+    plain = clone(ranker).fit(
+        X,
+        pairs=np.vstack([PAIRS, level]),
+        pair_weight=np.append(WEIGHT, [2.0, 1.0, 4.0]),
+        pair_margin=np.append(np.ones(N_PAIRS), np.zeros(3)),
+    )
+    np.testing.assert_allclose(kept.predict(ITEMS), plain.predict(X), rtol=1e-8, atol=1e-10)
+    dropped = clone(ranker).fit(ITEMS, pairs=WITH_TIES)
+    without = clone(ranker).fit(ITEMS, pairs=TABLE)
+    np.testing.assert_allclose(dropped.predict(ITEMS), without.predict(ITEMS), rtol=1e-10)
+    assert kept.score(ITEMS, pairs=WITH_TIES) == kept.score(ITEMS, pairs=TABLE)
+
+
+def test_ties_pull_scores_together():
+    gaps = [
+        np.ptp(RankRLS(ties=ties).fit(ITEMS, pairs=WITH_TIES).predict(ITEMS)[[20, 14]])
+        for ties in ("keep", "drop")
+    ]
+    assert gaps[0] < gaps[1]
+
+
+def test_held_out_ties_are_not_judged():
+    rng = np.random.default_rng(1)
+    leads, margin = rng.normal(size=(3, 8)), np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0, 0.5, 0.0])
+    pairs = np.column_stack([np.arange(8), np.arange(8) + 1])
+    values = []
+    for rows in (np.arange(8), np.flatnonzero(margin)):
+        data = TrainingData.of(9, pairs=pairs[rows], pair_margin=margin[rows])
+        path = judge_comparisons(
+            leads[:, rows], data, np.zeros(3), as_measure("disagreement"), np.arange(3.0)
+        )
+        values.append((path.values, path.standard_errors))
+    np.testing.assert_allclose(*values)
+
+
+def test_kept_ties_need_the_cost_of_magnitudes():
+    with pytest.raises(InvalidInputError, match="ties='keep' is defined for cost='magnitude' only"):
+        RankRLS(ties="keep", cost="unit").fit(ITEMS, pairs=WITH_TIES)
+
+
+def test_ties_alone_teach_nothing():
+    only = WITH_TIES[WITH_TIES["winner"] == "tie"]
+    with pytest.raises(ValueError, match="at least one"):
+        RankRLS(ties="keep").fit(ITEMS, pairs=only)

@@ -141,7 +141,10 @@ CostOption = Annotated[
 ]
 TiesOption = Annotated[
     TiesName,
-    typer.Option(help="What to do with pairs of equal score.", rich_help_panel=PREFERENCES),
+    typer.Option(
+        help="What to do with equal scores, and ties of --pairs.",
+        rich_help_panel=PREFERENCES,
+    ),
 ]
 QueryWeightOption = Annotated[
     QueryWeightName,

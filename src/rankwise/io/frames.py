@@ -186,7 +186,7 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         if "tied" not in signature.parameters:  # who takes ties reads all that comparisons tell
-            _name_pairs(bound.arguments, signature)
+            _name_pairs(bound.arguments, signature, keep_ties=learns and _keeps_ties(self))
         if method.__name__ == "rank":
             _name_items(self, bound.arguments)
         _resolve(self, bound.arguments, learns)
@@ -210,10 +210,24 @@ def is_named(pairs: Any) -> bool:
     return not are_positions(pairs)
 
 
-def _name_pairs(given: dict[str, Any], signature: inspect.Signature) -> None:
+def _keeps_ties(ranker: Any) -> bool:
+    """Tell whether a least-squares ranker learns from ties, as from pairs of equal score."""
+    settings = ranker.get_params(deep=False)
+    if settings.get("ties") != "keep" or "loss" in settings:
+        return False
+    if settings.get("cost", "magnitude") != "magnitude":
+        raise InvalidInputError(
+            f"ties='keep' is defined for cost='magnitude' only: got cost={settings['cost']!r}. "
+            "Use ties='drop', which leaves tied pairs out."
+        )
+    return True
+
+
+def _name_pairs(given: dict[str, Any], signature: inspect.Signature, *, keep_ties: bool) -> None:
     """Put row numbers in place of the names of compared items, with what their table tells.
 
-    Columns of counts, weights and margins are read; ties are left out, as pairs of equal score are.
+    Columns of counts, weights and margins are read. Ties are pairs with a margin of 0 where a
+    ranker keeps those of equal score, and left out otherwise; nothing is judged by them.
     """
     others = [given[role] for role in READERS if isinstance(given.get(role), str)]
     named = {argument: rows for argument, rows in PAIRS.items() if is_named(given.get(argument))}
@@ -221,7 +235,8 @@ def _name_pairs(given: dict[str, Any], signature: inspect.Signature) -> None:
         ending = argument.removeprefix("pairs")
         X = given["X"] if given.get(rows) is None else given[rows]
         table = comparisons_of_rows(X, given[argument], others)
-        told = {"pair_weight": table.weight, "pair_margin": table.margin}
+        pairs, margin, weight = table.edges(keep_ties=keep_ties and argument == "pairs")
+        told = {"pair_weight": weight, "pair_margin": margin}
         for name, values in told.items():
             if given.get(name + ending) is not None:
                 raise InvalidInputError(
@@ -229,8 +244,8 @@ def _name_pairs(given: dict[str, Any], signature: inspect.Signature) -> None:
                     "beside them. Put weights and margins into columns of their table."
                 )
             if values is not None and name + ending in signature.parameters:
-                given[name + ending] = values[table.decided]
-        given[argument] = table.pairs
+                given[name + ending] = values
+        given[argument] = pairs
     for rows in set(named.values()):
         if is_frame(given.get(rows)):
             given[rows] = read_items(given[rows], others)[1]

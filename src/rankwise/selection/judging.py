@@ -144,7 +144,8 @@ def judge_comparisons(
     Parameters
     ----------
     leads : (n_values, n_pairs)
-        By how much each winner leads; a tie counts one half, NaN is not judged.
+        By how much each winner leads; level scores count one half, NaN is not judged, nor are
+        comparisons with a margin of 0, which have no winner.
     data : TrainingData
         The comparisons, with their weights and queries.
     error : (n_values,)
@@ -156,7 +157,8 @@ def judge_comparisons(
     """
     weight, n_queries = data.comparisons[2], data.queries.n_queries
     right = (np.sign(leads) + 1) / 2
-    counted = np.where(np.isnan(right), 0.0, weight)
+    has_winner = data.comparisons[1] != 0.0
+    counted = np.where(np.isnan(right) | ~has_winner, 0.0, weight)
     right = np.nan_to_num(right)
     if data.has_qid:
         of_pair = data.pair_queries

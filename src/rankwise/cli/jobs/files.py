@@ -179,10 +179,13 @@ def columns_chosen() -> Iterator[None]:
         yield
 
 
-def read_comparisons(path: Path, items: NDArray[Any] | None = None) -> dict[str, Any]:
+def read_comparisons(
+    path: Path, items: NDArray[Any] | None = None, *, keep_ties: bool = False
+) -> dict[str, Any]:
     """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
 
-    Columns of margins, weights and counts are read where there are any.
+    Columns of margins, weights and counts are read where there are any. Ties are left out, or
+    pairs with a margin of 0.
     """
     found = open_table(path).names
     columns = {name: name for name in ("margin", "weight") if name in found}
@@ -199,9 +202,8 @@ def read_comparisons(path: Path, items: NDArray[Any] | None = None) -> dict[str,
             "of names, such as item or name."
         )
     table = named_comparisons(path, names=items)
-    rows = table.decided
-    margin = None if table.margin is None else table.margin[rows]
-    return {"pairs": table.pairs, "pair_margin": margin, "pair_weight": table.weight[rows]}
+    edges, margin, weight = table.edges(keep_ties=keep_ties)
+    return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
 
 
 def given_scores(path: Path, data: RankingData) -> FloatArray:

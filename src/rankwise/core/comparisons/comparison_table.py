@@ -194,6 +194,23 @@ class ComparisonTable:
         won = (self.outcome[rows] >= 0)[:, None]
         return np.where(won, np.stack([one, other], 1), np.stack([other, one], 1))
 
+    def edges(self, *, keep_ties: bool) -> tuple[IntArray, FloatArray | None, FloatArray]:
+        """Return pairs (winner first), margins and weights of a preference graph.
+
+        Parameters
+        ----------
+        keep_ties : bool
+            Whether ties are pairs with a margin of 0; left out otherwise. Without any decided row
+            there is nothing to be level with, and ties are left out too.
+        """
+        rows = self.decided
+        if not keep_ties or len(rows) in (0, self.n_rows):
+            margin = None if self.margin is None else self.margin[rows]
+            return self._winner_first(rows), margin, self.weight[rows]
+        margin = np.ones(self.n_rows) if self.margin is None else self.margin
+        every = np.arange(self.n_rows)
+        return self._winner_first(every), np.where(self.tied, 0.0, margin), self.weight
+
     @property
     def tied_pairs(self) -> IntArray:
         """The items of the ties, (n_tied, 2)."""

@@ -111,7 +111,7 @@ class LinearRankRLS(PointRanker):
         values of X are used as they are when left out.
     cost, ties, query_weight
         As in `RankRLS`. With comparisons `cost` applies to their margins, `query_weight` to those
-        inside queries (`qid`), and `ties` not at all.
+        inside queries (`qid`), and `ties` to ties of comparisons by name.
     measure : str or Measure
         What decides on validation data given as scores.
     progress : bool or callable

@@ -71,7 +71,8 @@ class RankRLS(ClosedFormRanker):
         The target z and weight w of a pair with the difference of scores, or the margin, m:
         (m, 1), (sign m, 1) or (m, 1 / m^2).
     ties : {"drop", "keep"}
-        Whether items of equal score form a pair of target 0; kept only with cost "magnitude".
+        Whether items of equal score, and ties of comparisons by name, form a pair of target 0;
+        kept only with cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
         :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons it needs
         `qid`.

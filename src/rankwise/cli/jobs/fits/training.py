@@ -84,7 +84,8 @@ class FitInput:
         if pairs is None:
             preferences = {"y": given_scores(command.train, data), "qid": data.qid}
         else:
-            preferences = read_comparisons(pairs, data.items)
+            keep_ties = getattr(command, "ties", "drop") == "keep"
+            preferences = read_comparisons(pairs, data.items, keep_ties=keep_ties)
             if command.layout.qid is not None:
                 preferences["qid"] = data.qid
         names = None if data.feature_names is None else tuple(data.feature_names)
@@ -92,6 +93,8 @@ class FitInput:
         validation = read_validation(command.validate, layout, data.n_features, names)
         if not command.json:
             tell_columns(command.train, command.layout, data)
+            if data.qid is not None and "y" not in preferences and "qid" not in preferences:
+                print("query ids: not used, since comparisons (--pairs) say what is compared")
         return cls(data, preferences, validation)
 
     @property
@@ -203,7 +206,7 @@ def refuse_both(first: object, second: object, names: str) -> None:
 
 def refuse_beside_pairs(command: Any) -> None:
     """Refuse options about scores where comparisons are learned from."""
-    for option in ("ties", "query_weight") if command.layout.qid is None else ("ties",):
+    for option in ("query_weight",) if command.layout.qid is None else ():
         known = option in {entry.name for entry in fields(command)}
         wrong = known and getattr(command, option) != getattr(type(command), option)
         refuse_if(
