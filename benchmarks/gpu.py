@@ -265,13 +265,13 @@ def without_matrix(n_items, device, n_basis, limit, tol=1e-10):
     X = rng.normal(size=(n_items, 20))
     y, qid = X[:, 0] * X[:, 1] + rng.normal(size=n_items), np.arange(n_items) // 100
     on = as_device(device)
-    rows, V = on.array(X), np.ones((n_items, 1))
+    rows, V = on.array(X), on.array(np.ones((n_items, 1)))
     rough = rough_product_on(KERNEL, rows, on)
     rough(V)
     quick, roughly = seconds(lambda: rough(V), device)
     exact, product = seconds(lambda: own_product_on(KERNEL, rows, on, V), device)
     row(f"product in single precision, {n_items} items", f"{quick:.4f}", "", "",
-        f"{difference(roughly, product):.1e}", "")  # fmt: skip
+        f"{difference(on.host(roughly), on.host(product)):.1e}", "")  # fmt: skip
     row(f"product in double precision, {n_items} items", f"{exact:.4f}", "", "", "", "")
     forget(device)
     start, steps = time.monotonic(), []

@@ -96,7 +96,7 @@ def seconds_of_product(X: np.ndarray, device: str | None) -> float:
     if there is None:
         own_product(KERNEL, rows, V)
     else:
-        own_product_on(KERNEL, rows, there, V)
+        there.host(own_product_on(KERNEL, rows, there, there.array(V)))
     return clock(device) - start
 
 

@@ -13,6 +13,7 @@ import reference
 from laws.implementations import implementations
 from problems import problem
 from rankwise import PreferenceGraph
+from rankwise.core.devices import as_device
 from rankwise.graph.laplacian import GraphLaplacian
 
 CONVENTIONS = [  # cost and ties; a new cost is one line
@@ -224,6 +225,20 @@ class TestEveryGraph:
     def test_coordinates_and_scores_are_inverse(self, root):
         P = np.random.default_rng(0).normal(size=(root.rank, 2))
         np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-11)
+
+    def test_a_device_does_the_same_with_the_root(self, root, features):
+        pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+        device, rng = as_device("cpu"), np.random.default_rng(0)
+        there, V = root.on(device), rng.normal(size=(len(features), 3))
+        C = rng.normal(size=(root.rank, 3))
+        assert there.rank == root.rank
+        for found, expected in (
+            (there.coordinates(device.array(V)), root.to_coordinates(V)),
+            (there.coordinates_in_place(device.array(V.copy())), root.to_coordinates(V)),
+            (there.items(device.array(C)), root.to_items(C)),
+            (there.scores(device.array(C)), root.to_scores(C)),
+        ):
+            np.testing.assert_allclose(device.host(found), expected, atol=1e-9)
 
     def test_coordinates_stay_inside_their_component(self, graph, root):
         R = root.to_items(np.eye(root.rank))

@@ -19,7 +19,6 @@ from rankwise import (
     PreferenceGraph,
     RankRLS,
 )
-from rankwise.features import kernels
 from rankwise.features.kernels import own_product, own_product_on, rough_product_on
 from rankwise.solve.kernel_iteration import (
     LowRank,
@@ -134,15 +133,14 @@ def test_own_product(threads, n_items, monkeypatch):
 
 
 @pytest.mark.parametrize("entries", [1, 1000, 1 << 28])
-def test_own_product_on_a_device(entries, monkeypatch):
+def test_own_product_on_a_device(entries):
     pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-    monkeypatch.setattr(kernels, "DEVICE_ENTRIES", entries)
     device = rankwise.core.devices.as_device("cpu")
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
     for kernel in (Gaussian(0.5), Polynomial(2, 1.0)):
-        found = own_product_on(kernel, device.array(X), device, V)
-        close(found, kernel(X, X) @ V, 1e-13)
+        found = own_product_on(kernel, device.array(X), device, device.array(V), entries)
+        close(device.host(found), kernel(X, X) @ V, 1e-13)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
@@ -172,7 +170,7 @@ def test_the_product_of_single_precision():
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
     kernel = Gaussian(0.5)
-    found = rough_product_on(kernel, device.array(X), device)(V)
+    found = device.host(rough_product_on(kernel, device.array(X), device)(device.array(V)))
     close(found, kernel(X, X) @ V, 1e-5)
     assert np.abs(found - kernel(X, X) @ V).max() > 0
     assert rough_product_on(Polynomial(2, 1.0), device.array(X), device) is None

@@ -135,6 +135,10 @@ class Device(ABC):
         """Solve with a lower triangular matrix."""
 
     @abstractmethod
+    def solve_transposed(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with the transpose of a lower triangular matrix."""
+
+    @abstractmethod
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
 
@@ -314,9 +318,12 @@ class TorchDevice(Device):
             X.sum_duplicates()
         parts = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64))
         there = [self.torch.from_numpy(part).to(self.device) for part in parts]
-        with warnings.catch_warnings():
+        with (
+            warnings.catch_warnings(),
+            self.torch.sparse.check_sparse_tensor_invariants(enable=True),
+        ):
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            return self.torch.sparse_csr_tensor(*there, size=X.shape, check_invariants=True)
+            return self.torch.sparse_csr_tensor(*there, size=X.shape)
 
     def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
         """Return some rows."""
@@ -394,7 +401,7 @@ class TorchDevice(Device):
     def solve_factored(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a Cholesky factor, of which `torch.cholesky_solve` would make a copy."""
         half = self.solve_triangular(factor, B)
-        return self.torch.linalg.solve_triangular(factor.T, half, upper=True)
+        return self.solve_transposed(factor, half)
 
     def invert_triangle(self, factor: DeviceArray) -> DeviceArray:
         """Return the inverse of a lower triangular matrix, zeros above, in its memory."""
@@ -466,6 +473,10 @@ class TorchDevice(Device):
     def solve_triangular(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with a lower triangular matrix."""
         return self.torch.linalg.solve_triangular(factor, B, upper=False)
+
+    def solve_transposed(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
+        """Solve with the transpose of a lower triangular matrix."""
+        return self.torch.linalg.solve_triangular(factor.T, B, upper=True)
 
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""

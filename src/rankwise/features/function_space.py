@@ -64,13 +64,13 @@ class FunctionSpace(ABC):
         """Return the kernel of the training rows on a device; it may be overwritten."""
 
     @abstractmethod
-    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
         """Return the product with the kernel of the training rows, which is never formed."""
 
     @abstractmethod
     def rough_kernel_product(
         self, device: Device | None
-    ) -> Callable[[FloatArray], FloatArray] | None:
+    ) -> Callable[[DeviceArray], DeviceArray] | None:
         """Return that product in single precision, None where it would not be quicker."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class ExplicitSpace(FunctionSpace):
         Z = Z - Z.mean(0)
         return Z @ Z.T
 
-    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
         """Return the product with ``Z Z'``, here whatever the device."""
         del device
         Z = self.Z
@@ -151,7 +151,7 @@ class ExplicitSpace(FunctionSpace):
     def rough_kernel_product(
         self,
         device: Device | None,  # noqa: ARG002
-    ) -> Callable[[FloatArray], FloatArray] | None:
+    ) -> Callable[[DeviceArray], DeviceArray] | None:
         """Return None: features are solved at once."""
         return None
 
@@ -238,17 +238,19 @@ class KernelSpace(FunctionSpace):
         rows = device.array(dense_rows(self.X))
         return kernel_on(self.kernel, rows, rows, device)
 
-    def kernel_product(self, device: Device | None) -> Callable[[FloatArray], FloatArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
         """Return the product with the kernel, of which blocks are formed and forgotten."""
-        if not self.kernel.is_function:
-            return lambda V: np.asarray(self.X @ V)
         if device is None:
+            if not self.kernel.is_function:
+                return lambda V: np.asarray(self.X @ V)
             return partial(own_product, self.kernel, self.X)
+        if not self.kernel.is_function:
+            return lambda V: device.array(np.asarray(self.X @ device.host(V)))
         return partial(own_product_on, self.kernel, device.array(dense_rows(self.X)), device)
 
     def rough_kernel_product(
         self, device: Device | None
-    ) -> Callable[[FloatArray], FloatArray] | None:
+    ) -> Callable[[DeviceArray], DeviceArray] | None:
         """Return the product in single precision, on a device and where there is a form of it."""
         if device is None:
             return None
@@ -264,7 +266,7 @@ class KernelSpace(FunctionSpace):
         """Return the features that random basis rows span."""
         some = np.sort(rng.choice(self.X.shape[0], n_basis, replace=False))
         if self.kernel.is_function:
-            basis, X = Basis.of(self.kernel, self.X[some]), self.X
+            basis, X = Basis.of(self.kernel, self.X[some], device), self.X
         else:
             basis, X = Basis.of(self.kernel, self.X[np.ix_(some, some)]), self.X[:, some]
         return basis.map(X) if device is None else basis.map_on(device.array(dense_rows(X)), device)
@@ -338,12 +340,12 @@ def smallest_space(
         Whether the features that basis rows span are kept here; not if a solver forms them on a
         device.
     device : Device, optional
-        What forms the features that are kept here.
+        What factors the kernel of the basis rows, and forms the features that are kept here.
     """
     refuse_sparse(X, kernel)
     if basis_rows is not None:
-        basis = Basis.of(kernel, basis_rows)
-        return basis_space(X if mapped else X[:0], basis, device)
+        basis = Basis.of(kernel, basis_rows, device)
+        return basis_space(X, basis, device) if mapped else basis_space(X[:0], basis)
     if not kernel.is_linear:
         return KernelSpace(kernel, X, Expansion(kernel, X))
     if X.shape[1] <= rank:

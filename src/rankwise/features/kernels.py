@@ -487,29 +487,28 @@ def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
     return shares
 
 
-def own_product_on(kernel: Kernel, X: DeviceArray, device: Device, V: FloatArray) -> FloatArray:
-    """Return ``k(X, X) @ V`` of rows on a device, for vectors that are here."""
-    n_items = len(X)
-    there = device.array(V)
-    out = there * 0.0
-    start = 0
+def own_product_on(
+    kernel: Kernel, X: DeviceArray, device: Device, V: DeviceArray, entries: int = DEVICE_ENTRIES
+) -> DeviceArray:
+    """Return ``k(X, X) @ V`` of rows on a device; so many entries are formed at a time."""
+    n_items, out, start = len(X), V * 0.0, 0
     while start < n_items:
-        stop = min(n_items, start + max(1, DEVICE_ENTRIES // (n_items - start)))
+        stop = min(n_items, start + max(1, entries // (n_items - start)))
         K = kernel_on(kernel, X[start:stop], X[start:], device, checked=False)
-        out[start:stop] += K @ there[start:]
-        out[stop:] += K[:, stop - start :].T @ there[start:stop]
+        out[start:stop] += K @ V[start:]
+        out[stop:] += K[:, stop - start :].T @ V[start:stop]
         start = stop
-    return device.host(out)
+    return out
 
 
 def rough_product_on(
     kernel: Kernel, X: DeviceArray, device: Device
-) -> Callable[[FloatArray], FloatArray] | None:
+) -> Callable[[DeviceArray], DeviceArray] | None:
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
     if kernel.name != "gaussian":
         return None
     left, right = _exponents_on(kernel, X, X, device)
-    return lambda V: device.host(device.exp_product(left, right, device.array(V)))
+    return lambda V: device.exp_product(left, right, V)
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}

@@ -172,15 +172,30 @@ class Basis(FeatureMap):
     is_dual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: Matrix) -> Self:
-        """Build from a kernel and basis rows, which may be nearly dependent."""
-        K = finite_kernel(kernel, rows, rows)
+    def of(cls, kernel: Kernel, rows: Matrix, device: Device | None = None) -> Self:
+        """Build from a kernel and basis rows, which may be nearly dependent.
+
+        On a device their kernel is factored there.
+        """
         expansion = Expansion(kernel, rows)
+        if device is not None:
+            return cls._of_device(expansion, device)
+        K = finite_kernel(kernel, rows, rows)
         C, info = dpotrf(K.T, lower=True, clean=True)
         pivots = np.diagonal(C)
         if info != 0 or pivots.min() < WELL_CONDITIONED * pivots.max():
             return cls(expansion, _eigen_whitening(K), is_triangular=False)
         return cls(expansion, C, is_triangular=True)
+
+    @classmethod
+    def _of_device(cls, expansion: Expansion, device: Device) -> Self:
+        rows = device.array(dense_rows(expansion.rows))
+        K = kernel_on(expansion.kernel, rows, rows, device)
+        C = device.factor(K)
+        pivots = np.zeros(1) if C is None else device.host(C.diagonal())
+        if C is None or pivots.min() < WELL_CONDITIONED * pivots.max():
+            return cls(expansion, _eigen_whitening(device.host(K)), is_triangular=False)
+        return cls(expansion, device.host(C), is_triangular=True)
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""

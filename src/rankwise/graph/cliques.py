@@ -13,7 +13,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.graph._kernels import centred_rows, group_means, reflect_rows
-from rankwise.graph.laplacian import CliqueForm, GraphLaplacian, Root
+from rankwise.graph.laplacian import CliqueForm, DeviceRoot, GraphLaplacian, Root
 
 BLOCK_BYTES = 1 << 20
 """Rows are centred and squared in blocks of this size, which stay in a core's cache."""
@@ -226,7 +226,7 @@ class CliqueRoot(Root):
         )
 
     @cached_property
-    def _group(self) -> IntArray:
+    def coordinate_group(self) -> IntArray:
         """The group of each coordinate."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts) - 1)
 
@@ -239,7 +239,7 @@ class CliqueRoot(Root):
         """Reflect the groups that are asked for."""
 
         def pick(which: IntArray) -> FloatArray:
-            group = self._group[which]
+            group = self.coordinate_group[which]
             begins = np.flatnonzero(np.diff(group, prepend=-1))
             out = np.empty((len(which), V.shape[1]))
             self._fill(V, group[begins], begins, out)
@@ -260,18 +260,9 @@ class CliqueRoot(Root):
 
         in_threads(reflect, n_tasks)
 
-    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``R.T @ V`` for V on a device; the first row of a group is taken off first."""
-        n_groups, lengths = len(self.starts) - 1, np.diff(self.starts)
-        group = np.repeat(np.arange(n_groups), lengths)
-        first = self.starts[:-1]
-        inner = np.delete(np.arange(len(self.rows)), first)
-        W = device.take(V, self.rows[inner]) - device.take(V, self.rows[first][group[inner]])
-        axis = device.array(self.axis[inner])[:, None]
-        W *= device.array(self.scale[inner])[:, None]
-        share = device.array(1.0 / (1.0 + self.axis[first]))[:, None]
-        along = share * device.segment_sums(axis * W, group[inner], n_groups)
-        return W - axis * device.take(along, group[inner])
+    def on(self, device: Device) -> "CliqueDeviceRoot":
+        """Bring the reflections to a device."""
+        return CliqueDeviceRoot.of(self, device)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
@@ -389,12 +380,14 @@ class NestedCliqueRoot(Root):
 
         return pick
 
-    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``R.T @ V`` for V on a device."""
-        share = device.array(self.cliques.share)[:, None]
-        means = device.segment_sums(V * share, self.cliques.group, self.cliques.n_groups)
-        parts = [self.within.coordinates_on(V, device), self.between.coordinates_on(means, device)]
-        return device.concatenate(parts)
+    def on(self, device: Device) -> "NestedDeviceRoot":
+        """Bring both roots to a device."""
+        cliques = self.cliques
+        group = np.where(cliques.group >= 0, cliques.group, cliques.n_groups)
+        parts = self.within.on(device), self.between.on(device)
+        return NestedDeviceRoot(
+            *parts, device.array(group), device.array(cliques.share), cliques.n_groups, device
+        )
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
@@ -411,3 +404,117 @@ class NestedCliqueRoot(Root):
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the C with ``R @ C = B``: each part on its own."""
         return np.vstack([self.within.solve(B), self.between.solve(self.cliques.totals(B))])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CliqueDeviceRoot(DeviceRoot):
+    """A `CliqueRoot` on a device: per coordinate its item, the first item of its group, its group.
+
+    ``share`` is ``1 / (1 + axis)`` of the first item of each group, ``lead_scale`` its scale.
+    """
+
+    n_items: int
+    item: DeviceArray
+    leader: DeviceArray
+    group: DeviceArray
+    first: DeviceArray
+    axis: DeviceArray
+    scale: DeviceArray
+    share: DeviceArray
+    lead_scale: DeviceArray
+    device: Device
+
+    @classmethod
+    def of(cls, root: CliqueRoot, device: Device) -> Self:
+        """Bring the numbers of a root to a device."""
+        first = root.starts[:-1]
+        inner = np.delete(np.arange(len(root.rows)), first)
+        group, leaders = root.coordinate_group, root.rows[first]
+        item, leader, of_group, lead = (
+            device.array(numbers) for numbers in (root.rows[inner], leaders[group], group, leaders)
+        )
+        axis, scale, share, lead_scale = (
+            device.array(values)[:, None]
+            for values in (
+                *(root.axis[inner], root.scale[inner]),
+                *(1.0 / (1.0 + root.axis[first]), root.scale[first]),
+            )
+        )
+        return cls(
+            root.n_items, item, leader, of_group, lead, axis, scale, share, lead_scale, device
+        )
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return len(self.item)
+
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V``; the first row of a group is taken off first."""
+        W = V[self.item]
+        W -= V[self.leader]
+        W *= self.scale
+        W -= self.axis * (self.share * self._sums(self.axis * W))[self.group]
+        return W
+
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C``."""
+        out = self.device.empty(self.n_items, C.shape[1])
+        out[:] = 0.0
+        along = self._sums(self.axis * C)
+        out[self.item] = self.scale * (C - self.axis * (self.share * along)[self.group])
+        out[self.first] = -self.lead_scale * along
+        return out
+
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
+        out = self.items(P)
+        out[self.item] /= self.scale**2
+        out[self.first] /= self.lead_scale**2
+        return out
+
+    def _sums(self, values: DeviceArray) -> DeviceArray:
+        return self.device.add_at(values, self.group, len(self.first))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedDeviceRoot(DeviceRoot):
+    """A `NestedCliqueRoot` on a device; items of no group have the number ``n_groups``."""
+
+    within: CliqueDeviceRoot
+    between: DeviceRoot
+    group: DeviceArray
+    share: DeviceArray
+    n_groups: int
+    device: Device
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return self.within.rank + self.between.rank
+
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V``."""
+        means = self.device.add_at(V * self.share[:, None], self.group, self.n_groups + 1)
+        parts = [self.within.coordinates(V), self.between.coordinates(means[:-1])]
+        return self.device.concatenate(parts)
+
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C``."""
+        inside, across = self._parts(C)
+        spread = self._of_items(self.between.items(across))
+        return self.within.items(inside) + self.share[:, None] * spread
+
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
+        inside, across = self._parts(P)
+        return self.within.scores(inside) + self._of_items(self.between.scores(across))
+
+    def _parts(self, C: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        return C[: self.within.rank], C[self.within.rank :]
+
+    def _of_items(self, of_groups: DeviceArray) -> DeviceArray:
+        """Give each item what its group has, 0 to those of none."""
+        return self.device.concatenate([of_groups, of_groups[:1] * 0.0])[self.group]

@@ -14,7 +14,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.storable import storable
 from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
-from rankwise.graph.laplacian import GraphLaplacian, Root
+from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Root
 
 BLOCK_PAIRS = 2048
 """Pairs whose differences are formed together."""
@@ -216,13 +216,10 @@ class EdgeRoot(Root):
         """Pick from all coordinates, which are kept."""
         return self.to_coordinates(V).__getitem__
 
-    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``R.T @ V`` for V on a device, to which the factors are brought."""
-        parts = []
-        for items, C in zip(self.members, self.factors, strict=True):
-            lead = device.take(V, items[:-1]) - device.take(V, items[-1:])
-            parts.append(device.array(C).T @ lead)
-        return device.concatenate(parts)
+    def on(self, device: Device) -> "EdgeDeviceRoot":
+        """Bring the factors to a device."""
+        factors = [device.array(C) for C in self.factors]
+        return EdgeDeviceRoot(self, factors, [device.array(m) for m in self.members], device)
 
     def to_items(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``."""
@@ -245,4 +242,48 @@ class EdgeRoot(Root):
         out = np.empty((self.rank, B.shape[1]))
         for items, factor, where in zip(self.members, self.factors, self.slices, strict=True):
             out[where] = solve_triangular(factor, B[items[:-1]], lower=True)
+        return out
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EdgeDeviceRoot(DeviceRoot):
+    """An `EdgeRoot` on a device."""
+
+    root: EdgeRoot
+    factors: list[DeviceArray]
+    members: list[DeviceArray]
+    device: Device
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return self.root.rank
+
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V``."""
+        out = self.device.empty(self.rank, V.shape[1])
+        for items, C, where in zip(self.members, self.factors, self.root.slices, strict=True):
+            out[where] = C.T @ (V[items[:-1]] - V[items[-1:]])
+        return out
+
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C``."""
+        out = self._zeros(C)
+        for items, factor, where in zip(self.members, self.factors, self.root.slices, strict=True):
+            P = factor @ C[where]
+            out[items[:-1]] = P
+            out[items[-1]] = -P.sum(0)
+        return out
+
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V with ``R.T @ V = P`` and 0 for the grounded item."""
+        out = self._zeros(P)
+        for items, factor, where in zip(self.members, self.factors, self.root.slices, strict=True):
+            out[items[:-1]] = self.device.solve_transposed(factor, P[where])
+        return out
+
+    def _zeros(self, C: DeviceArray) -> DeviceArray:
+        out = self.device.empty(self.root.n_items, C.shape[1])
+        out[:] = 0.0
         return out

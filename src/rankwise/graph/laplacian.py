@@ -54,20 +54,8 @@ class Root(ABC):
         """
 
     @abstractmethod
-    def coordinates_on(self, V: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``R.T @ V`` for V on a device."""
-
-    def reduce_on(self, K: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``R.T @ K @ R`` for a symmetric K on a device, in the memory of K."""
-        n_items, rank = len(K), self.rank
-        half = device.empty(rank, n_items)
-        for start in range(0, n_items, DEVICE_BLOCK):
-            block = slice(start, start + DEVICE_BLOCK)
-            half[:, block] = self.coordinates_on(K[:, block], device)
-        for start in range(0, rank, DEVICE_BLOCK):
-            block = slice(start, min(start + DEVICE_BLOCK, rank))
-            K[:rank, block] = self.coordinates_on(half[block].T, device)
-        return K[:rank, :rank]
+    def on(self, device: Device) -> "DeviceRoot":
+        """Bring the root to a device."""
 
     @abstractmethod
     def to_items(self, C: FloatArray) -> FloatArray:
@@ -103,6 +91,45 @@ class Root(ABC):
             flat[row * rank : (row + 1) * rank] = K[row, :rank]
         K.resize((rank, rank), refcheck=False)
         return K
+
+
+class DeviceRoot(ABC):
+    """A `Root` on a device; what it takes and returns is there."""
+
+    rank: int
+    """Number of coordinates."""
+    device: Device
+
+    @abstractmethod
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V`` for V of shape (n_items, k)."""
+
+    @abstractmethod
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C`` for C of shape (rank, k)."""
+
+    @abstractmethod
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V of the items with ``R.T @ V = P``, as `Root.to_scores` does."""
+
+    def coordinates_in_place(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V`` in the memory of V, a block of columns at a time."""
+        for start in range(0, V.shape[1], DEVICE_BLOCK):
+            block = slice(start, start + DEVICE_BLOCK)
+            V[: self.rank, block] = self.coordinates(V[:, block])
+        return V[: self.rank]
+
+    def reduce(self, K: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ K @ R`` for a symmetric K, in the memory of K."""
+        n_items, rank = len(K), self.rank
+        half = self.device.empty(rank, n_items)
+        for start in range(0, n_items, DEVICE_BLOCK):
+            block = slice(start, start + DEVICE_BLOCK)
+            half[:, block] = self.coordinates(K[:, block])
+        for start in range(0, rank, DEVICE_BLOCK):
+            block = slice(start, min(start + DEVICE_BLOCK, rank))
+            K[:rank, block] = self.coordinates(half[block].T)
+        return K[:rank, :rank]
 
 
 class GraphLaplacian(ABC):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Self, TypeAlias, final
+from typing import Literal, Self, TypeAlias, TypedDict, final
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
@@ -28,16 +28,19 @@ from rankwise.solve.iteration import (
 )
 from rankwise.solve.normal_equations import Spectrum, System, rounding_of_scores
 
-Product: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Gives ``K @ V`` for V of shape (n_items, k)."""
+Product: TypeAlias = Callable[[DeviceArray], DeviceArray]
+"""Gives ``K @ V`` for V of shape (n_items, k), here or on a device."""
 
 REMEDY = "Raise max_iter, n_basis or alpha."
 
-MOST_BASIS_ROWS = 1000
+BASIS_ROWS = 1000
 """Basis rows of the preconditioner, when their number is left open."""
 
 BASIS_ENTRIES = 1 << 27
 """Numbers that the preconditioner may take when the number of basis rows is left open."""
+
+ITEMS_PER_BASIS_ROW, MOST_BASIS_ROWS = 50, 8000
+"""On a device there are as many basis rows as this, if they are more: products take longer."""
 
 CORRECTION = 1e-5
 """Residual to which a correction is solved for with products of single precision."""
@@ -47,6 +50,9 @@ STALLED = 50
 
 LEAST_GAIN = 0.1
 """A correction that leaves more than this share of the residual is the last one."""
+
+TURNED_ROWS = 1 << 16
+"""Rows of features that a device multiplies together."""
 
 KEPT = 1e-10
 """Directions whose eigenvalue is below this share of the largest are left to the iteration."""
@@ -70,7 +76,7 @@ class ConjugateGradients:
         Number of iterations at most.
     n_basis : int, optional
         Number r of basis rows. When left out, 1000, or fewer where they would take more than a
-        gigabyte, or a sixteenth of the memory of a device.
+        gigabyte. On a device one for 50 items, from 1000 to 8000, in half of its memory.
     precision : {"mixed", "double"}
         With "mixed" a Gaussian kernel on a device is multiplied in single precision, and what that
         leaves is found by residuals in double precision, until `tol` holds in double precision.
@@ -116,9 +122,13 @@ class ConjugateGradients:
 
     def basis_size(self, n_items: int, device: Device | None = None) -> int:
         """Return the number of basis rows for so many items."""
-        entries = BASIS_ENTRIES if device is None else max(BASIS_ENTRIES, device.memory() // 128)
-        usual = max(1, min(MOST_BASIS_ROWS, entries // n_items))
-        return min(n_items, usual if self.n_basis is None else self.n_basis)
+        if self.n_basis is not None:
+            return min(n_items, self.n_basis)
+        usual, entries = BASIS_ROWS, BASIS_ENTRIES
+        if device is not None:
+            usual = min(max(usual, n_items // ITEMS_PER_BASIS_ROW), MOST_BASIS_ROWS)
+            entries = max(entries, device.memory() // 16)
+        return min(n_items, max(1, min(usual, entries // n_items)))
 
 
 def as_conjugate_gradients(solver: object, names: tuple[str, ...]) -> ConjugateGradients:
@@ -144,23 +154,22 @@ class LowRank:
 
     @classmethod
     def of(cls, Z: DeviceArray, device: Device | None) -> Self:
-        """Build from features, (order, n_features), here or on a device: O(order n_features^2)."""
+        """Build from features, (order, n_features), here or on a device: O(order n_features^2).
+
+        On a device they are overwritten.
+        """
         values, vectors = _eigh(Z, device)
         kept = values > KEPT * values.max(initial=0.0)
         values, vectors = values[kept], vectors[:, kept] / np.sqrt(values[kept])
-        H = Z @ (vectors if device is None else device.array(vectors))
-        return cls(_orthonormal(H, device), values, device)
+        return cls(_orthonormal(_turned(Z, vectors, device), device), values, device)
 
-    def divide(self, V: FloatArray, alpha: float) -> FloatArray:
+    def divide(self, V: DeviceArray, alpha: float) -> DeviceArray:
         """Return the preconditioned vectors, V of shape (order, k)."""
         if len(self.values) == 0:
             return V
-        shares = (self.values.min() + alpha) / (self.values + alpha) - 1.0
-        if self.device is None:
-            return V + self.H @ (shares[:, None] * (self.H.T @ V))
-        there = self.device.array(V)
-        scaled = self.device.array(shares)[:, None] * (self.H.T @ there)
-        return self.device.host(there + self.H @ scaled)
+        shares = ((self.values.min() + alpha) / (self.values + alpha) - 1.0)[:, None]
+        there = shares if self.device is None else self.device.array(shares)
+        return V + self.H @ (there * (self.H.T @ V))
 
 
 def _eigh(Z: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray]:
@@ -172,6 +181,17 @@ def _eigh(Z: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray
     return device.host(values), device.host(vectors)
 
 
+def _turned(Z: DeviceArray, vectors: FloatArray, device: Device | None) -> DeviceArray:
+    """Return ``Z @ vectors``: on a device in the memory of Z, some rows at a time."""
+    if device is None:
+        return Z @ vectors
+    there, width = device.array(vectors), vectors.shape[1]
+    for start in range(0, len(Z), TURNED_ROWS):
+        rows = slice(start, start + TURNED_ROWS)
+        Z[rows, :width] = Z[rows] @ there
+    return Z[:, :width]
+
+
 def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
     """Make columns that are nearly orthonormal so up to rounding: a Cholesky factorisation."""
     if device is None:
@@ -179,50 +199,77 @@ def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
     return device.solve_rows(device.factor(device.gram(H)), H)
 
 
+def _dots(A: DeviceArray, B: DeviceArray, device: Device | None) -> FloatArray:
+    """Return the product of each column of A with that of B, here."""
+    if device is None:
+        dots: FloatArray = np.einsum("ij,ij->j", A, B)
+        return dots
+    return device.host((A * B).sum(0))
+
+
+def _norms(V: DeviceArray, device: Device | None) -> FloatArray:
+    return np.sqrt(_dots(V, V, device))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Iterated:
     """What conjugate gradients found, and why they ended."""
 
-    C: FloatArray
+    C: DeviceArray
     n_iter: int
     ending: Ending
 
 
 @final
 class _Descent:
-    """Conjugate gradients on several right-hand sides at once, each with steps of its own."""
+    """Conjugate gradients on several right-hand sides at once, each with steps of its own.
 
-    def __init__(self, apply: Product, divide: Product, B: FloatArray, start: FloatArray | None):
-        self.apply, self.divide = apply, divide
-        self.norms = np.where((norms := np.linalg.norm(B, axis=0)) > 0, norms, 1.0)
-        self.C = np.zeros_like(B) if start is None else start.copy()
-        self.R = B.copy() if start is None else B - apply(start)
+    Vectors are where they are given; their lengths and products with each other are here.
+    """
+
+    def __init__(
+        self,
+        apply: Product,
+        divide: Product,
+        B: DeviceArray,
+        start: DeviceArray | None,
+        device: Device | None,
+    ):
+        self.apply, self.divide, self.device = apply, divide, device
+        self.norms = np.where((norms := _norms(B, device)) > 0, norms, 1.0)
+        self.C = B * 0.0 if start is None else start * 1.0
+        self.R = B * 1.0 if start is None else B - apply(start)
         self.P = divide(self.R)
-        self.rho = np.einsum("ij,ij->j", self.R, self.P)
+        self.rho = _dots(self.R, self.P, device)
         self.iteration = 0
 
     def errors(self) -> FloatArray:
         """Return the residuals as shares of the right-hand sides."""
-        return np.linalg.norm(self.R, axis=0) / self.norms
+        return _norms(self.R, self.device) / self.norms
 
     def move(self, tol: float) -> bool:
         """Make one step in the columns that have not converged; False if rounding forbids it."""
         Q = self.apply(self.P)
-        curvature = np.einsum("ij,ij->j", self.P, Q)
+        curvature = _dots(self.P, Q, self.device)
         active = self.errors() > tol
         if not (curvature[active] > 0).all():
             return False
-        length = np.divide(self.rho, curvature, out=np.zeros_like(self.rho), where=active)
+        length = self._there(
+            np.divide(self.rho, curvature, out=np.zeros_like(self.rho), where=active)
+        )
         self.C += length * self.P
         self.R -= length * Q
         Z = self.divide(self.R)
-        rho = np.einsum("ij,ij->j", self.R, Z)
+        rho = _dots(self.R, Z, self.device)
         beta = np.divide(rho, self.rho, out=np.zeros_like(rho), where=active & (self.rho > 0))
-        self.P = Z + beta * self.P
+        self.P = Z + self._there(beta) * self.P
         self.rho = rho
         self.iteration += 1
         return True
+
+    def _there(self, values: FloatArray) -> DeviceArray:
+        return values if self.device is None else self.device.array(values)
 
     def run(
         self, rule: StoppingRule, on_step: StepCallback | None, interrupts: Interrupts
@@ -244,11 +291,12 @@ class _Descent:
 def conjugate_gradients(
     apply: Product,
     divide: Product,
-    B: FloatArray,
+    B: DeviceArray,
     settings: ConjugateGradients,
     *,
-    start: FloatArray | None = None,
+    start: DeviceArray | None = None,
     label: str = "conjugate gradients",
+    device: Device | None = None,
 ) -> Iterated:
     """Solve ``apply(C) = B`` for a symmetric positive definite operator.
 
@@ -268,13 +316,15 @@ def conjugate_gradients(
         Where to start; zeros when left out.
     label : str
         What the progress bar says.
+    device : Device, optional
+        Where the vectors are.
     """
     rule = settings.rule
     with (
         steps_shown(settings.progress, label, rule.max_iter) as on_step,
         deferred_interrupts() as interrupts,
     ):
-        descent = _Descent(apply, divide, B, start)
+        descent = _Descent(apply, divide, B, start, device)
         reason = descent.run(rule, on_step, interrupts)
     error = float(descent.errors().max(initial=0.0))
     ending = rule.end(reason, descent.iteration, error, REMEDY)
@@ -285,10 +335,11 @@ def refined_conjugate_gradients(
     apply: Product,
     rough: Product,
     divide: Product,
-    B: FloatArray,
+    B: DeviceArray,
     settings: ConjugateGradients,
     *,
-    start: FloatArray | None = None,
+    start: DeviceArray | None = None,
+    device: Device | None = None,
 ) -> Iterated:
     """Solve ``apply(C) = B`` by corrections that a rough and quicker form of the operator finds.
 
@@ -297,7 +348,7 @@ def refined_conjugate_gradients(
     not do a tenth of that, the true operator goes on alone.
     """
     with steps_shown(settings.progress, "conjugate gradients", settings.max_iter) as on_step:
-        return _Refinement(apply, rough, divide, B, settings, on_step).run(start)
+        return _Refinement(apply, rough, divide, B, settings, on_step, device).run(start)
 
 
 @final
@@ -308,13 +359,14 @@ class _Refinement:
     apply: Product
     rough: Product
     divide: Product
-    B: FloatArray
+    B: DeviceArray
     settings: ConjugateGradients
     on_step: StepCallback | None
+    device: Device | None
 
-    def run(self, start: FloatArray | None) -> Iterated:
-        C = np.zeros_like(self.B) if start is None else start
-        R, n_iter = (self.B.copy() if start is None else self.B - self.apply(start)), 0
+    def run(self, start: DeviceArray | None) -> Iterated:
+        C = self.B * 0.0 if start is None else start
+        R, n_iter = (self.B if start is None else self.B - self.apply(start)), 0
         while (error := self._error(R)) > self.settings.tol and n_iter < self.settings.max_iter:
             watch = _Watch(self.on_step, n_iter, error)
             found = self._correction(R, error, watch)
@@ -331,24 +383,26 @@ class _Refinement:
         reason: Reason = "converged" if error <= self.settings.tol else "max_iter"
         return Iterated(C, n_iter, self.settings.rule.end(reason, n_iter, error, REMEDY))
 
-    def _error(self, R: FloatArray) -> float:
-        norms = np.linalg.norm(self.B, axis=0)
-        lengths = np.linalg.norm(R, axis=0) / np.where(norms > 0, norms, 1.0)
+    def _error(self, R: DeviceArray) -> float:
+        norms = _norms(self.B, self.device)
+        lengths = _norms(R, self.device) / np.where(norms > 0, norms, 1.0)
         return float(lengths.max(initial=0.0))
 
-    def _correction(self, R: FloatArray, error: float, watch: "_Watch") -> Iterated:
+    def _correction(self, R: DeviceArray, error: float, watch: "_Watch") -> Iterated:
         """Solve with the rough operator for what is left."""
         tol = min(0.5, max(CORRECTION, 0.5 * self.settings.tol / error))
         left = self.settings.max_iter - watch.n_before
         settings = replace(self.settings, tol=tol, max_iter=left, progress=watch)
-        return conjugate_gradients(self.rough, self.divide, R, settings)
+        return conjugate_gradients(self.rough, self.divide, R, settings, device=self.device)
 
-    def _finish(self, C: FloatArray, n_iter: int) -> Iterated:
+    def _finish(self, C: DeviceArray, n_iter: int) -> Iterated:
         """Go on with the true operator alone."""
         progress = False if self.on_step is None else _Watch(self.on_step, n_iter, 1.0, np.inf)
         left = self.settings.max_iter - n_iter
         settings = replace(self.settings, max_iter=left, progress=progress)
-        found = conjugate_gradients(self.apply, self.divide, self.B, settings, start=C)
+        found = conjugate_gradients(
+            self.apply, self.divide, self.B, settings, start=C, device=self.device
+        )
         return Iterated(found.C, n_iter + found.n_iter, found.ending)
 
 
@@ -387,6 +441,13 @@ class _Watch:
         return self.was_asked or step.iteration - self.lowest_at >= self.patience
 
 
+class _Given(TypedDict):
+    """Where to start, and where vectors are."""
+
+    start: DeviceArray | None
+    device: Device | None
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class MatrixFree(System):
@@ -410,6 +471,8 @@ class MatrixFree(System):
         As in every `System`.
     rough : function, optional
         Gives ``K @ V`` in single precision.
+    device : Device, optional
+        Where products are made and vectors stay until the end.
     """
 
     product: Product
@@ -420,6 +483,7 @@ class MatrixFree(System):
     size: float
     rounding: float
     rough: Product | None = None
+    device: Device | None = None
 
     @classmethod
     def of(
@@ -441,13 +505,13 @@ class MatrixFree(System):
         product : function
             Gives ``K @ V``.
         features : (n_items, n_basis)
-            Z with ``Z Z'`` close to K, here or on the device.
+            Z with ``Z Z'`` close to K, here or on the device, where they are overwritten.
         settings : ConjugateGradients
             When to stop.
         size : float
             Largest entry of the diagonal of K.
         device : Device, optional
-            Where the features are.
+            Where the features are, and vectors for `product`.
         rough : function, optional
             Gives ``K @ V`` in single precision, and more quickly.
         """
@@ -455,11 +519,12 @@ class MatrixFree(System):
         Z = (
             root.to_coordinates(np.ascontiguousarray(features))
             if device is None
-            else root.coordinates_on(features, device)
+            else root.on(device).coordinates_in_place(features)
         )
         rhs = root.solve(as_columns(graph.rhs))
         rounding = rounding_of_scores(graph, size)
-        return cls(product, root, rhs, LowRank.of(Z, device), settings, size, rounding, rough)
+        known = LowRank.of(Z, device)
+        return cls(product, root, rhs, known, settings, size, rounding, rough, device)
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
@@ -467,7 +532,7 @@ class MatrixFree(System):
 
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights for one alpha, and warn if they are not converged."""
-        return self._trusted_weights(self._solution(alpha, None))
+        return self._trusted_weights(self._here(self._solution(alpha, None)))
 
     def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
         """Return the weights for every alpha, each from where the next larger one ended."""
@@ -475,7 +540,7 @@ class MatrixFree(System):
         start, found = None, {}
         for alpha in sorted(alphas.tolist(), reverse=True):
             start = self._solution(alpha, start)
-            found[alpha] = made(start)
+            found[alpha] = made(self._here(start))
         return np.stack([found[alpha] for alpha in alphas.tolist()])
 
     def spectrum(self) -> Spectrum:
@@ -485,23 +550,35 @@ class MatrixFree(System):
             "solver='direct', or a `basis`."
         )
 
-    def _solution(self, alpha: float, start: FloatArray | None) -> FloatArray:
-        def applied(product: Product, C: FloatArray) -> FloatArray:
-            image = self.root.to_coordinates(product(self.root.to_items(C)))
+    def _here(self, C: DeviceArray) -> FloatArray:
+        solution: FloatArray = C if self.device is None else self.device.host(C)
+        return solution
+
+    def _between(self) -> tuple[Product, Product]:
+        """Return the ways from coordinates to items and back."""
+        if self.device is None:
+            return self.root.to_items, self.root.to_coordinates
+        there = self.root.on(self.device)
+        return there.items, there.coordinates
+
+    def _solution(self, alpha: float, start: DeviceArray | None) -> DeviceArray:
+        to_items, to_coordinates = self._between()
+
+        def applied(product: Product, C: DeviceArray) -> DeviceArray:
+            image = to_coordinates(product(to_items(C)))
             return image + alpha * C  # [APS10] eq. (8), with the kernel for X X'
 
-        def divide(V: FloatArray) -> FloatArray:
+        def divide(V: DeviceArray) -> DeviceArray:
             return self.known.divide(V, alpha)
 
-        apply = partial(applied, self.product)
+        apply, given = partial(applied, self.product), _Given(start=start, device=self.device)
+        rhs = self.rhs if self.device is None else self.device.array(self.rhs)
         if self.rough is None or self.settings.precision == "double":
-            found = conjugate_gradients(apply, divide, self.rhs, self.settings, start=start)
+            found = conjugate_gradients(apply, divide, rhs, self.settings, **given)
         else:
             rough = partial(applied, self.rough)
-            found = refined_conjugate_gradients(
-                apply, rough, divide, self.rhs, self.settings, start=start
-            )
-        if not np.isfinite(found.C).all():
+            found = refined_conjugate_gradients(apply, rough, divide, rhs, self.settings, **given)
+        if not np.isfinite(_norms(found.C, self.device)).all():
             raise NumericalError(
                 "The products with the kernel must be finite: they exceed the range of double "
                 "precision. Scale the features, or lower the degree of the kernel."

@@ -316,7 +316,7 @@ class DeviceSystem(System):
         """Build from a kernel matrix on the device, which is overwritten."""
         root = graph.laplacian.root()
         size = float(device.absolute(K.diagonal()).max())
-        reduced = root.reduce_on(K, device)
+        reduced = root.on(device).reduce(K)
         rhs = root.solve(as_columns(graph.rhs))
         _refuse_overflow(is_finite=device.is_finite(reduced) and bool(np.isfinite(rhs).all()))
         if not trusted:
@@ -339,7 +339,7 @@ class DeviceSystem(System):
 
     def root_on(self, V: DeviceArray) -> DeviceArray:
         """Return the coordinates of vectors over the items, on the device."""
-        return V if self.root is None else self.root.coordinates_on(V, self.device)
+        return V if self.root is None else self.root.on(self.device).coordinates(V)
 
     def eigenpairs(self) -> tuple[FloatArray, DeviceArray]:
         """Return the eigenvalues, 0 or more, and the eigenvectors, which stay on the device.

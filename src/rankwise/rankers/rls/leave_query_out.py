@@ -483,7 +483,7 @@ class _FeaturesThere:
         Z = device.array(problem.Z)
         mean = Z.mean(0)
         centred = Z - mean
-        H = problem.root.coordinates_on(centred, device)
+        H = problem.root.on(device).coordinates(centred)
         there = device.array(problem.root.solve(as_columns(problem.graph.rhs)))
         b = H.T @ there + device.array(problem.elsewhere.moment)
         G = device.gram(H)

@@ -272,7 +272,9 @@ class RankRLS(ClosedFormRanker):
         self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
         rank, mapped = graphs.rank, device is None
-        return graphs, smallest_space(X, self.kernel_, basis_rows, rank, mapped=mapped)
+        return graphs, smallest_space(
+            X, self.kernel_, basis_rows, rank, mapped=mapped, device=device
+        )
 
     def _iterated(
         self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray, device: Device | None
