@@ -1,15 +1,22 @@
 """Held-out comparisons equal those of a model fitted without them."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 import reference
 from rankwise import Gaussian, Linear, PreferenceGraph
+from rankwise.core.devices import as_device
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 
 ALPHAS = np.array([1e-4, 1.0, 1e5])
+needs_torch = pytest.mark.skipif(
+    find_spec("torch") is None, reason="the extra 'gpu' (torch) is not installed"
+)
+DEVICES = [None, pytest.param("cpu", marks=needs_torch)]
 
 
 def refitted(K, pairs, margin, weight, cost):
@@ -29,7 +36,8 @@ def refitted(K, pairs, margin, weight, cost):
 @pytest.mark.parametrize("n_pairs", [5, 12, 60])
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("n_features", [2, 30])
-def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost):
+@pytest.mark.parametrize("device", DEVICES)
+def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost, device):
     rng = np.random.default_rng(n_pairs)
     X = rng.normal(size=(12, n_features))
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(n_pairs)])
@@ -38,7 +46,7 @@ def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost):
     graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12)
     space = smallest_space(X, kernel, None, graph.laplacian.rank())
     data = TrainingData.of(12, pairs=pairs, pair_margin=margin, pair_weight=weight)
-    found = leave_edge_out(space, data, ALPHAS, cost=cost)
+    found = leave_edge_out(space, data, ALPHAS, cost=cost, device=as_device(device))
     expected = refitted(kernel(X, X), pairs, margin, weight, cost)
     scale = np.abs(expected).max(axis=1, keepdims=True)
     np.testing.assert_allclose(found.differences / scale, expected / scale, atol=1e-8)
@@ -47,14 +55,16 @@ def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost):
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("n_features", [2, 30])
-def test_a_huge_alpha_scales_the_differences_of_a_large_one(kernel, n_features):
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_huge_alpha_scales_the_differences_of_a_large_one(kernel, n_features, device):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, n_features))
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(25)])
     graph = PreferenceGraph.from_pairs(pairs, n_items=12)
     space = smallest_space(X, kernel, None, graph.laplacian.rank())
     alphas = np.array([1e10, 1e14, 1e18, 1e100])
-    found = leave_edge_out(space, TrainingData.of(12, pairs=pairs), alphas)
+    data = TrainingData.of(12, pairs=pairs)
+    found = leave_edge_out(space, data, alphas, device=as_device(device))
     scaled = found.differences * alphas[:, None]
     size = np.abs(scaled).max()
     np.testing.assert_allclose(scaled[1:] - scaled[0], 0.0, atol=1e-6 * size)

@@ -240,7 +240,8 @@ class ComparisonsLeftOut(HoldOut):
         data, alphas, options = problem.search.data, problem.search.alphas, problem.options
         if self.folds is None:
             given = {"cost": options["cost"], "query_weight": options["query_weight"]}
-            return leave_edge_out(problem.space, data, alphas, **given)
+            device = problem.search.device
+            return leave_edge_out(problem.space, data, alphas, device=device, **given)
         refit = partial(_refitted_scores, problem.space, alphas)
         return leave_comparisons_out(data, self.folds, len(alphas), refit, **options)
 

@@ -1,16 +1,20 @@
 """Leave out one comparison at a time, for every alpha."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, pair_targets
 from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.closed_form import normal_equations
 from rankwise.rankers.rls.complete_pairs import EPS, TINY
 from rankwise.selection.holdouts import EdgesHeldOut
-from rankwise.solve.normal_equations import Dual, Spectrum
+from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, Spectrum
 
 BLOCK_PAIRS = 4096
 """Comparisons that are projected together."""
@@ -23,12 +27,13 @@ def leave_edge_out(
     *,
     cost: Cost = "magnitude",
     query_weight: QueryWeight = "items",
+    device: Device | None = None,
 ) -> EdgesHeldOut:
     r"""Predict each comparison from all the others.
 
     One comparison is one term of a least-squares sum, so its residual without it is its residual
     over :math:`1 - h_e`, with h its leverage; repeated comparisons are left out one copy at a time.
-    Cost: one decomposition and one product of the projected comparisons.
+    Cost: one decomposition, and O(rank) for each comparison and alpha.
 
     Parameters
     ----------
@@ -42,6 +47,8 @@ def leave_edge_out(
         As in `PreferenceGraph.from_pairs`.
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
         As there; the weight of a query stays that of all its comparisons.
+    device : Device, optional
+        Where to decompose and project.
 
     Notes
     -----
@@ -50,47 +57,106 @@ def leave_edge_out(
     """
     pairs, margin, weight = pair_targets(data, cost, query_weight)
     graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
-    if not space.is_explicit:
-        system = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
-        return _in_coordinates(system, pairs, margin, weight, alphas)
-    Z, primal = space.features(), normal_equations(space, graph)
-    spectrum = primal.spectrum()
-    D = dense_rows(Z[pairs[:, 0]] - Z[pairs[:, 1]]) @ spectrum.vectors
-    inverse = 1.0 / (spectrum.values[:, None] + alphas)
-    predicted = D @ (inverse * (spectrum.vectors.T @ primal.rhs))
-    leverage = weight[:, None] * (D**2 @ inverse)
-    return _without_edges(spectrum, alphas, margin, predicted, leverage, 1.0 - leverage)
+    projected = (
+        _projected_here(space, graph) if device is None else _projected_on(space, graph, device)
+    )
+    predicted, leverage, spare = projected.of_pairs(pairs, weight, alphas)
+    return _without_edges(projected.spectrum, alphas, margin, predicted, leverage, spare)
 
 
-def _in_coordinates(
-    system: Dual, pairs: IntArray, margin: FloatArray, weight: FloatArray, alphas: FloatArray
-) -> EdgesHeldOut:
-    """Work in the coordinates t of each comparison, ``R t = e_winner - e_loser``.
+@final
+@dataclass(frozen=True, eq=False)
+class _Projected:
+    """The comparisons in the eigenvectors of the normal equations, here or on a device.
 
-    With S = V diag(s) V' the leverage is ``w sum (V't)^2 s / (s + alpha)``; what is left of 1 is
-    summed from positive parts, ``(1 - w t't) + w alpha sum (V't)^2 / (s + alpha)``.
+    Parameters
+    ----------
+    spectrum : Spectrum
+        The decomposition; its vectors may be on the device.
+    rhs : (order, 1)
+        The right-hand side in the eigenvectors, here.
+    differences : function
+        Projects comparisons, given by winners and losers: (n_pairs, order).
+    in_coordinates : bool
+        Whether the unknowns are coordinates of the graph, and not features.
+    device : Device, optional
+        Where the differences are.
     """
-    spectrum = system.spectrum()
-    n_pairs, n_items = len(pairs), system.root.to_items(np.zeros((system.root.rank, 1))).shape[0]
-    inverse = 1.0 / (spectrum.values[:, None] + alphas)
-    coef = spectrum.values[:, None] * inverse * (spectrum.vectors.T @ system.rhs)
-    predicted, leverage, spare = np.empty((3, n_pairs, len(alphas)))
-    for start in range(0, n_pairs, BLOCK_PAIRS):
-        block = slice(start, start + BLOCK_PAIRS)
-        T = spectrum.vectors.T @ system.root.solve(_incidence(pairs[block], n_items))
-        w = weight[block, None]
-        free = np.maximum(1.0 - w[:, 0] * np.einsum("ij,ij->j", T, T), 0.0)
-        spare[block] = free[:, None] + w * ((T**2).T @ (alphas * inverse))
-        leverage[block] = w * ((T**2).T @ (spectrum.values[:, None] * inverse))
-        predicted[block] = T.T @ coef
-    return _without_edges(spectrum, alphas, margin, predicted, leverage, spare)
+
+    spectrum: Spectrum
+    rhs: FloatArray
+    differences: Callable[[IntArray, IntArray], DeviceArray]
+    in_coordinates: bool
+    device: Device | None = None
+
+    def of_pairs(
+        self, pairs: IntArray, weight: FloatArray, alphas: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return predictions, leverages and 1 - leverages, each (n_pairs, n_alphas).
+
+        In the coordinates t of a comparison, ``R t = e_winner - e_loser``, and with the matrix
+        V diag(s) V', the leverage is ``w sum (V't)^2 s / (s + alpha)``; what is left of 1 is
+        summed from positive parts, ``(1 - w t't) + w alpha sum (V't)^2 / (s + alpha)``.
+        """
+        inverse = 1.0 / (self.spectrum.values[:, None] + alphas)
+        gain = self.spectrum.values[:, None] * inverse if self.in_coordinates else inverse
+        factors = [self._there(a) for a in (gain * self.rhs, gain, alphas * inverse)]
+        predicted, leverage, spare = np.empty((3, len(pairs), len(alphas)))
+        for start in range(0, len(pairs), BLOCK_PAIRS):
+            some = slice(start, start + BLOCK_PAIRS)
+            D, w = self.differences(*pairs[some].T), weight[some, None]
+            squares = D * D
+            predicted[some] = self._here(D @ factors[0])
+            leverage[some] = w * self._here(squares @ factors[1])
+            spare[some] = 1.0 - leverage[some]
+            if self.in_coordinates:
+                free = np.maximum(1.0 - w * self._here(squares.sum(1))[:, None], 0.0)
+                spare[some] = free + w * self._here(squares @ factors[2])
+        return predicted, leverage, spare
+
+    def _there(self, values: FloatArray) -> DeviceArray:
+        return values if self.device is None else self.device.array(values)
+
+    def _here(self, values: DeviceArray) -> FloatArray:
+        found: FloatArray = values if self.device is None else self.device.host(values)
+        return found
 
 
-def _incidence(pairs: IntArray, n_items: int) -> FloatArray:
-    M = np.zeros((n_items, len(pairs)))
-    M[pairs[:, 0], np.arange(len(pairs))] = 1.0
-    M[pairs[:, 1], np.arange(len(pairs))] = -1.0
-    return M
+def _projected_here(space: FunctionSpace, graph: PreferenceGraph) -> _Projected:
+    if space.is_explicit:
+        Z = space.features()
+        primal = Primal.of(graph, Z)
+        spectrum = primal.spectrum()
+
+        def differences(first: IntArray, second: IntArray) -> FloatArray:
+            return dense_rows(Z[first] - Z[second]) @ spectrum.vectors
+
+        rhs = spectrum.vectors.T @ primal.rhs
+        return _Projected(spectrum, rhs, differences, in_coordinates=False)
+    dual = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
+    spectrum = dual.spectrum()
+    S, rhs = dual.root.to_scores(spectrum.vectors), spectrum.vectors.T @ dual.rhs
+    return _Projected(spectrum, rhs, lambda i, j: S[i] - S[j], in_coordinates=True)
+
+
+def _projected_on(space: FunctionSpace, graph: PreferenceGraph, device: Device) -> _Projected:
+    if space.is_explicit:
+        Z = device.array(dense_rows(space.features()))
+        Z = Z - Z.mean(0)  # differences do not see it, but digits are saved
+        system = DeviceSystem.primal(graph, Z, device)
+    else:
+        K = space.kernel_matrix_on(device)
+        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        del K
+    values, vectors = system.eigenpairs()
+    S = Z @ vectors if system.root is None else system.root.on(device).scores(vectors)
+
+    def differences(first: IntArray, second: IntArray) -> DeviceArray:
+        return device.take(S, first) - device.take(S, second)
+
+    rhs = device.host(vectors.T @ device.array(system.rhs))
+    spectrum = Spectrum(values, vectors, system.size)
+    return _Projected(spectrum, rhs, differences, system.root is not None, device)
 
 
 def _without_edges(

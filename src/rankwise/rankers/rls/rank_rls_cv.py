@@ -77,8 +77,8 @@ class RankRLSCV(ClosedFormCV):
     query_weight, basis
         As in `RankRLS`. A number of basis rows is drawn once for all settings and the final fit.
     device : str, optional
-        As in `RankRLS`: for the kernel matrices, factorisations and decompositions, and the pairs
-        left out of a complete graph.
+        As in `RankRLS`: for the kernel matrices, factorisations and decompositions, the pairs left
+        out of a complete graph, and the comparisons left out one by one.
     alpha_per_output : bool
         Whether every output (column of `y`) has an alpha of its own; kernel, cost and ties are
         shared, and chosen by the mean of what the outputs reach.
