@@ -115,6 +115,17 @@ class Device(ABC):
         """Return the inverse of a matrix in the memory of its Cholesky factor."""
 
     @abstractmethod
+    def factor_blocks(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Return the lower Cholesky factors of a stack of matrices, (..., n, n), and their pivots.
+
+        Pivots are the squares of the diagonal of a factor, all 0 where a matrix is not definite.
+        """
+
+    @abstractmethod
+    def sums_of_others(self, values: DeviceArray) -> DeviceArray:
+        """Sum all entries along the first axis but one, for each of them: nothing is subtracted."""
+
+    @abstractmethod
     def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Solve stacks of small symmetric definite systems, (..., n, n) and (..., n, k).
 
@@ -439,15 +450,25 @@ class TorchDevice(Device):
         L[:half, half:].copy_(left.T)
         self._square_triangle(bottom)
 
+    def factor_blocks(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """Return the lower Cholesky factors of a stack of matrices, and their pivots."""
+        factor, info = self.torch.linalg.cholesky_ex(A)
+        pivots = factor.diagonal(dim1=-2, dim2=-1) ** 2
+        return factor, self.torch.where((info == 0)[..., None], pivots, 0.0)
+
+    def sums_of_others(self, values: DeviceArray) -> DeviceArray:
+        """Sum all entries along the first axis but one: those before it, and those after it."""
+        out = self.torch.zeros_like(values)
+        out[1:] += values[:-1].cumsum(0)
+        out[:-1] += values[1:].flip(0).cumsum(0).flip(0)
+        return out
+
     def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Solve stacks of small symmetric definite systems."""
-        factor, info = self.torch.linalg.cholesky_ex(A)
-        lowest = factor.diagonal(dim1=-2, dim2=-1).amin(-1)
+        factor, pivots = self.factor_blocks(A)
         highest = A.diagonal(dim1=-2, dim2=-1).amax(-1)
-        half = self.solve_triangular(factor, B)
-        solved = self.torch.linalg.solve_triangular(factor.mT, half, upper=True)
-        pivot = lowest * lowest / highest
-        return solved, self.torch.where(info == 0, pivot, self.torch.zeros_like(pivot))
+        solved = self.solve_transposed(factor, self.solve_triangular(factor, B))
+        return solved, pivots.amin(-1) / highest
 
     def gram(self, Z: DeviceArray) -> DeviceArray:
         """Return ``Z' Z``, of which blocks above the diagonal are copies."""
@@ -476,7 +497,7 @@ class TorchDevice(Device):
 
     def solve_transposed(self, factor: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Solve with the transpose of a lower triangular matrix."""
-        return self.torch.linalg.solve_triangular(factor.T, B, upper=True)
+        return self.torch.linalg.solve_triangular(factor.mT, B, upper=True)
 
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""

@@ -1,6 +1,6 @@
 """Least squares on the first p components, for every p, from one Cholesky factorisation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, final
 
@@ -9,7 +9,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import real_number
 from rankwise.core.compile import in_threads, n_threads, serial_blas
-from rankwise.core.devices import Device
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Components, Solver, find_components
@@ -152,8 +152,17 @@ def _as_panels(blocks: list[FloatArray], width: int) -> FloatArray:
     return panels
 
 
+FOLD_ENTRIES = 1 << 27
+"""Numbers of folds that a device computes with together: 1 GB."""
+
+
 def leave_query_out_components(
-    Z: FloatArray, graph: PreferenceGraph, folds: Folds, alpha: float
+    Z: FloatArray,
+    graph: PreferenceGraph,
+    folds: Folds,
+    alpha: float,
+    device: Device | None = None,
+    entries: int = FOLD_ENTRIES,
 ) -> HeldOut:
     """Return the scores that models without each fold give to its items, for every number p.
 
@@ -171,6 +180,10 @@ def leave_query_out_components(
         What is held out together.
     alpha : float
         Regularisation, may be 0.
+    device : Device, optional
+        Where folds of one size are left out together.
+    entries : int
+        Numbers that a device computes with together.
 
     Returns
     -------
@@ -178,6 +191,8 @@ def leave_query_out_components(
         Its first axis is the number of components, from 1.
     """
     data = _SortedByFold.of(Z, graph, folds)
+    if device is not None:
+        return _FoldsOnDevice.of(data, Z, device).leave_out(alpha, entries)
     out = np.full((Z.shape[1], len(Z), data.C.shape[1]), np.nan)
     errors = np.zeros((folds.n_folds, Z.shape[1]))
 
@@ -251,6 +266,121 @@ class _SortedByFold:
         """Return the items of a fold."""
         return self.items[self.item_starts[fold] : self.item_starts[fold + 1]]
 
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.starts) - 2
+
+    def alike(self, most: Callable[[int], int]) -> list[IntArray]:
+        """Group folds that have as many coordinates and items, ``most(n_items)`` in a group."""
+        sizes = np.stack([np.diff(self.starts), np.diff(self.item_starts)])[:, : self.n_folds]
+        kinds, kind = np.unique(sizes, axis=1, return_inverse=True)
+        parts = []
+        for number, n_items in enumerate(kinds[1].tolist()):
+            found = np.flatnonzero(kind.reshape(-1) == number)
+            parts += np.array_split(found, -(-len(found) // most(n_items)))
+        return parts
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _FoldsOnDevice:
+    """Sorted coordinates and items on a device, where folds of one size are left out together."""
+
+    sorted: _SortedByFold
+    H: DeviceArray
+    C: DeviceArray
+    squares: DeviceArray
+    Z: DeviceArray
+    device: Device
+
+    @classmethod
+    def of(cls, data: _SortedByFold, Z: FloatArray, device: Device) -> Self:
+        """Bring everything to the device."""
+        arrays = data.H, data.C, data.squares, Z[data.items]
+        H, C, squares, rows = (device.array(values) for values in arrays)
+        return cls(data, H, C, squares, rows, device)
+
+    def leave_out(self, alpha: float, entries: int) -> HeldOut:
+        """Return the held-out scores of all folds, some of a size at a time."""
+        width, n_outputs = self.Z.shape[1], self.C.shape[1]
+        parts = self.sorted.alike(lambda n: max(1, entries // (width * max(width, n * n_outputs))))
+        inside = [self._moments(part).joined() for part in parts]
+        never_out = self._moments(np.array([self.sorted.n_folds])).joined()
+        out = np.full((width, len(self.Z), n_outputs), np.nan)
+        error = np.zeros(width)
+        for number, part in enumerate(parts):
+            others = [moments for k, moments in enumerate(inside) if k != number]
+            outside = self._moments(part).of_others(sum(others, start=never_out), self.device)
+            error = np.maximum(error, self._score(part, outside, alpha, out))
+        return HeldOut(out, error)
+
+    def _moments(self, part: IntArray) -> "_MomentsOfFolds":
+        coordinates = _places(self.sorted.starts, part)
+        H, C = (self._stacked(values, coordinates) for values in (self.H, self.C))
+        squares = self._stacked(self.squares, _places(self.sorted.item_starts, part))
+        turned = H.swapaxes(1, 2)
+        return _MomentsOfFolds(turned @ H, turned @ C, squares.sum(1))
+
+    def _stacked(self, values: DeviceArray, places: IntArray) -> DeviceArray:
+        return self.device.take(values, places.ravel()).reshape(*places.shape, values.shape[1])
+
+    def _score(
+        self, part: IntArray, outside: "_MomentsOfFolds", alpha: float, out: FloatArray
+    ) -> FloatArray:
+        """Set the scores of the items of some folds; those that lose digits are fitted here."""
+        device, places = self.device, _places(self.sorted.item_starts, part)
+        shift = device.array(alpha * np.eye(len(out)))
+        factor, pivots = device.factor_blocks(outside.gram + shift)
+        size = device.host(outside.size) + alpha
+        left = device.host(pivots) / size
+        is_safe = (left > DEPENDENT).all(axis=1)
+        rows = self._stacked(self.Z, places)
+        parts = device.solve_triangular(factor, rows.swapaxes(1, 2))
+        rhs = device.solve_triangular(factor, outside.rhs)
+        scores = device.host((parts[:, :, :, None] * rhs[:, :, None, :]).cumsum(1))
+        items = self.sorted.items[places]
+        out[:, items[is_safe]] = scores[is_safe].swapaxes(0, 1)
+        errors = np.finfo(float).eps / np.minimum.accumulate(left[is_safe], axis=1)
+        found = [*errors, np.zeros(out.shape[0])]
+        for k in np.flatnonzero(~is_safe).tolist():
+            fold = NestedSolutions.of(outside.of_fold(k, device), device.host(rows[k]), alpha)
+            out[:, items[k]] = fold.scores()
+            found.append(fold.errors)
+        return np.max(found, axis=0)
+
+
+def _places(starts: IntArray, part: IntArray) -> IntArray:
+    """Return where things of folds of one size stand, (n_folds, n_things)."""
+    length = int(starts[part[0] + 1] - starts[part[0]])
+    return starts[part][:, None] + np.arange(length)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _MomentsOfFolds:
+    """`Moments` of several folds, or of one, on a device."""
+
+    gram: DeviceArray
+    rhs: DeviceArray
+    size: DeviceArray
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.gram + other.gram, self.rhs + other.rhs, self.size + other.size)
+
+    def joined(self) -> Self:
+        """Add up the folds."""
+        return type(self)(self.gram.sum(0), self.rhs.sum(0), self.size.sum(0))
+
+    def of_others(self, elsewhere: Self, device: Device) -> Self:
+        """Return, for each fold, the moments of all others and of what is elsewhere."""
+        of = device.sums_of_others
+        return type(self)(of(self.gram), of(self.rhs), of(self.size)) + elsewhere
+
+    def of_fold(self, k: int, device: Device) -> Moments:
+        """Bring the moments of one fold here."""
+        return Moments(*(device.host(a[k]) for a in (self.gram, self.rhs, self.size)))
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -273,6 +403,8 @@ class ComponentFit:
         The preferences.
     alpha : float
         Regularisation, may be 0.
+    device : Device, optional
+        Where components are found and queries left out.
     """
 
     components: Components
@@ -281,6 +413,7 @@ class ComponentFit:
     options: Mapping[str, Any]
     graphs: OutputGraphs
     alpha: float
+    device: Device | None = None
 
     @classmethod
     def of(
@@ -297,7 +430,7 @@ class ComponentFit:
         """Build the graphs and find the components of rows X, on a device where there is one."""
         graphs = OutputGraphs.of(data, **options)
         components, Z = find_components(kernel, X, n_components, solver, data.weight, device)
-        return cls(components, Z, data, options, graphs, alpha)
+        return cls(components, Z, data, options, graphs, alpha, device)
 
     @property
     def numbers(self) -> IntArray:
@@ -326,7 +459,9 @@ class ComponentFit:
         if self.data.has_qid:
             return gather_held_out(
                 self.graphs,
-                lambda graph: leave_query_out_components(self.Z, graph, folds, self.alpha),
+                lambda graph: leave_query_out_components(
+                    self.Z, graph, folds, self.alpha, self.device
+                ),
             )
         n_numbers = len(self.numbers)
         return leave_items_out(self.data, folds, n_numbers, self._refit, **self.options)

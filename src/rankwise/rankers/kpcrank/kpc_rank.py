@@ -49,7 +49,8 @@ class KPCRank(ClosedFormRanker):
         faster for a few components of many items. Both give the same to the precision of the
         machine.
     device : str, optional
-        Where the kernel matrix is formed and decomposed, as in `RankRLS`.
+        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` leaves
+        queries out there, too.
 
     Attributes
     ----------
