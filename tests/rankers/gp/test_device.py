@@ -56,21 +56,22 @@ def test_parameters_are_found_alike():
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
-def test_moments_in_blocks_of_comparisons(ridge, monkeypatch):
+def test_moments_in_blocks_of_comparisons(ridge):
     """Of few directions, where rows are summed, and of many, where the Laplacian is formed."""
     X, pairs = problem()
     comparisons = Comparisons.from_pairs(pairs)
     rows = X[comparisons.items]
     prior = factorize_kernel(rows @ rows.T + ridge * np.eye(len(rows)), comparisons)
-    monkeypatch.setattr("rankwise.rankers.gp.inference.prior.DEVICE_ENTRIES", 7 * prior.rank)
-    there = DeviceMoments.of(prior, as_device("cpu"))
+    there = DeviceMoments.of(prior, as_device("cpu"), entries=7 * prior.rank)
     rng = np.random.default_rng(1)
     tau, nu = rng.random(comparisons.n_pairs), rng.normal(size=comparisons.n_pairs)
     weights, mean, variance = there(tau, nu)
     expected, mean_here, variance_here = moments_under(prior, tau, nu)
     close(mean, mean_here)
     close(variance, variance_here)
-    close(there.brought_here(weights).C, np.tril(expected.C))
+    brought = there.brought_here(weights)
+    close(brought.C, np.tril(expected.C))
+    close(brought.w, expected.w)
     close(weights.log_normalizer, expected.log_normalizer)
     with pytest.raises(NumericalError, match="posterior precision must be positive definite"):
         there(np.full(len(tau), -1e3), nu)

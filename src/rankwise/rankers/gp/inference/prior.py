@@ -260,7 +260,7 @@ class WeightPosterior:
     C : (rank, rank)
         Lower Cholesky factor of the precision I + R'LR, here or on a device.
     u, w : (rank,)
-        C^-1 R'b and C^-T u, the mean.
+        C^-1 R'b and C^-T u, the mean, which is empty while C is on a device.
     pivots : (rank,)
         The diagonal of C.
     """
@@ -358,33 +358,41 @@ class DeviceMoments:
     first: DeviceArray
     second: DeviceArray
     device: Device
+    entries: int = DEVICE_ENTRIES
 
     @classmethod
-    def of(cls, prior: Prior, device: Device) -> Self:
-        """Bring R and the comparisons to the device."""
+    def of(cls, prior: Prior, device: Device, entries: int = DEVICE_ENTRIES) -> Self:
+        """Bring R and the comparisons to the device, which forms so many differences together."""
         pairs = prior.pairs
         R, first, second = (device.array(a) for a in (prior.R, pairs.first, pairs.second))
-        return cls(prior, R, first, second, device)
+        return cls(prior, R, first, second, device, entries)
 
     def __call__(
         self, tau: FloatArray, nu: FloatArray
     ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
-        """Condition the prior on sites."""
+        """Condition the prior on sites: one factorisation, one substitution, one way back."""
         device, pairs, count = self.device, self.prior.pairs, self.prior.comparisons.count
         B = self.R.T @ self._laplacian_factor(count * tau)
         B.diagonal().add_(1.0)
-        C = device.factor(B) if device.is_finite(B) else None
+        C = device.factor(B)
         if C is None:
             raise NumericalError(INDEFINITE)
-        b = self.R.T @ device.array(pairs.adjoint(count * nu)[:, None])
-        u, w = device.solve_triangular(C, b), device.solve_factored(C, b)
-        u_here, w_here = device.host(u)[:, 0], device.host(w)[:, 0]
-        weights = WeightPosterior(C, u_here, w_here, device.host(C.diagonal()))
-        mean = pairs.differences(device.host(self.R @ w)[:, 0])
-        return weights, mean, self._variances(C)
+        b = device.array(pairs.adjoint(count * nu)[None, :])
+        V = device.solve_triangular(C, self.R.T)
+        u = (V @ b.T)[:, 0]  # C^-1 R'b
+        rows = V.T.contiguous()
+        mean = rows @ u  # R w, with w = C^-T u
+        parts = [mean[self.first] - mean[self.second], self._variances(rows), u, C.diagonal()]
+        here = device.host(device.concatenate(parts))
+        mean_here, variance, u_here, pivots = np.split(
+            here, np.cumsum([pairs.n_pairs, pairs.n_pairs, self.prior.rank])
+        )
+        if not np.isfinite(pivots).all():
+            raise NumericalError(INDEFINITE)
+        return WeightPosterior(C, u_here, np.zeros(0), pivots), mean_here, variance
 
     def _blocks(self) -> Iterator[tuple[slice, DeviceArray, DeviceArray]]:
-        n_together = max(1, DEVICE_ENTRIES // self.prior.rank)
+        n_together = max(1, self.entries // self.prior.rank)
         for start in range(0, len(self.first), n_together):
             some = slice(start, start + n_together)
             yield some, self.first[some], self.second[some]
@@ -409,14 +417,17 @@ class DeviceMoments:
         places = [(first, first), (second, second), (first, second), (second, first)]
         return self.device.concatenate([i * n_rows + j for i, j in places])
 
-    def _variances(self, C: DeviceArray) -> FloatArray:
-        V = self.device.solve_triangular(C, self.R.T).T.contiguous()
+    def _variances(self, V: DeviceArray) -> DeviceArray:
+        """Return the squared distances between rows of V that comparisons join."""
         parts = []
         for _, first, second in self._blocks():
-            D = V[first] - V[second]
-            parts.append((D * D).sum(1))
-        return self.device.host(self.device.concatenate(parts))
+            D = V[first]
+            D -= V[second]
+            D *= D
+            parts.append(D.sum(1))
+        return self.device.concatenate(parts)
 
     def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
-        """Bring a factor from the device, column by column as LAPACK has it."""
-        return replace(weights, C=np.asfortranarray(self.device.host(weights.C)))
+        """Bring a factor from the device, column by column as LAPACK has it, and find the mean."""
+        C = np.asfortranarray(self.device.host(weights.C))
+        return replace(weights, C=C, w=dtrsv(C, weights.u, lower=1, trans=1))
