@@ -47,6 +47,22 @@ def test_tiny_margins_of_the_relative_cost_are_bounded():
 COPIES = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
 
 
+@pytest.mark.parametrize("n_decimals", [0, 6])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_grades_are_numbered_query_by_query_and_by_score(n_decimals, shuffled):
+    """Of queries of three sizes, which are sorted size by size."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(600), np.tile([1, 3, 8], 200))
+    if shuffled:
+        qid = rng.permutation(qid)
+    y = rng.normal(size=len(qid)).round(n_decimals)
+    queries = Queries.from_qid(qid)
+    grades = Grades.of(queries, y, np.ones(len(y)), keep_ties=False)
+    both, expected = np.unique([queries.index, y], axis=1, return_inverse=True)
+    np.testing.assert_array_equal(grades.grade, expected.reshape(-1))
+    np.testing.assert_array_equal(grades.query, both[0])
+
+
 @pytest.mark.parametrize("copied", COPIES)
 @pytest.mark.parametrize("keep_ties", [False, True])
 def test_kept_ties_survive_a_copy_of_the_grades(copied, keep_ties):

@@ -17,6 +17,9 @@ from rankwise.graph.query_weights import given_query_weight, standard_query_weig
 MIN_GAP = 1e-6
 """Score gaps below this share of a query's range count as that in the relative cost."""
 
+ITEMS_PER_SIZE = 500
+"""Items for each size of a query from which queries are sorted by size."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -161,12 +164,28 @@ class Grades:
 
 def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the grade of each item, numbered query by query and by rising score."""
-    order = np.lexsort((scores, queries.index))
+    order = _by_score(queries, scores)
     q, s = queries.index[order], scores[order]
     new = np.r_[True, (q[1:] != q[:-1]) | (s[1:] != s[:-1])]
     grade = np.empty(len(order), dtype=np.intp)
     grade[order] = np.cumsum(new) - 1
     return grade, q[new]
+
+
+def _by_score(queries: Queries, scores: FloatArray) -> IntArray:
+    """Return the items query by query and by rising score; ties stand in any order.
+
+    Queries of one size are sorted together, many times as fast as all items at once.
+    """
+    sizes, kind = np.unique(queries.sizes, return_inverse=True)
+    if len(sizes) * ITEMS_PER_SIZE > queries.n_items:
+        return np.lexsort((scores, queries.index))
+    out = np.empty(queries.n_items, dtype=np.intp)
+    for number, size in enumerate(sizes.tolist()):
+        places = queries.starts[:-1][kind == number][:, None] + np.arange(size)
+        rows = queries.order[places]
+        out[places] = np.take_along_axis(rows, np.argsort(scores[rows], axis=1), axis=1)
+    return out
 
 
 def _refuse_other_ties(grade: IntArray, other: IntArray, output: int) -> None:
