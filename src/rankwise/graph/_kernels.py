@@ -189,6 +189,27 @@ def apply_band(
             out[item[p]] -= share[p] * _prefix_sum(tree, k - 1 - grade[p])
 
 
+@njit(cache=True, nogil=True)
+def add_band(
+    item: IntArray,
+    grade: IntArray,
+    weight: FloatArray,
+    share: FloatArray,
+    degree: FloatArray,
+    band_start: IntArray,
+    band_stop: IntArray,
+    out: FloatArray,
+) -> None:
+    """Add the Laplacian of the active pairs to the lower triangle of ``out``."""
+    for p in range(len(item)):
+        i, g, s = item[p], grade[p], share[p]
+        out[i, i] += degree[p]
+        for r in range(band_start[p], band_stop[p]):
+            if grade[r] < g:
+                j = item[r]
+                out[max(i, j), min(i, j)] -= s * weight[r]
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _add_at(tree: FloatArray, node: int, k: int, value: float) -> None:
     while node < k:

@@ -11,7 +11,13 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.compile import even_parts, sum_parts
 from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.training_data import TrainingData
-from rankwise.graph._kernels import apply_band, find_band_start, find_joined, sum_partners
+from rankwise.graph._kernels import (
+    add_band,
+    apply_band,
+    find_band_start,
+    find_joined,
+    sum_partners,
+)
 from rankwise.graph.edges import Incidence
 from rankwise.graph.grades import Grades
 from rankwise.graph.preference_graph import pair_targets
@@ -39,6 +45,10 @@ class BandLaplacian(ABC):
     @abstractmethod
     def gram(self, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ L @ Z`` for dense rows."""
+
+    @abstractmethod
+    def add_to(self, matrix: FloatArray, c: float) -> None:
+        """Add ``c L`` to the lower triangle of a matrix: O(1) for each pair in the window."""
 
     @abstractmethod
     def diagonal(self) -> FloatArray:
@@ -302,6 +312,12 @@ class GradedBand(BandLaplacian):
         apply_band(v, *positions, *windows, out)
         return out
 
+    def add_to(self, matrix: FloatArray, c: float) -> None:
+        """Add ``c L`` to the lower triangle, pair by pair."""
+        items = self.items
+        positions = items.item, items.grade, items.weight, c * items.query_share, c * self.degree
+        add_band(*positions, self.start, self.stop, matrix)
+
     def diagonal(self) -> FloatArray:
         """Return the weight of all pairs of each item."""
         return self.items.to_items(self.degree)
@@ -453,6 +469,14 @@ class ExplicitBand(BandLaplacian):
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
         return self.pairs.product(self.weight, v)
+
+    def add_to(self, matrix: FloatArray, c: float) -> None:
+        """Add ``c L`` to the lower triangle, pair by pair."""
+        first, second, weight = self.pairs.first, self.pairs.second, c * self.weight
+        ends = np.maximum(first, second), np.minimum(first, second)
+        np.subtract.at(matrix, ends, weight)
+        np.add.at(matrix, (first, first), weight)
+        np.add.at(matrix, (second, second), weight)
 
     def diagonal(self) -> FloatArray:
         """Return the weight of all pairs of each item."""

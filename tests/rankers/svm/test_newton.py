@@ -17,8 +17,10 @@ from rankwise.rankers.svm import systems
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import minimize_hinge
 from rankwise.rankers.svm.systems import (
+    ItemSystems,
     NewtonSystems,
     RegularizedLoss,
+    is_triangular,
     solve_by_products,
     solve_in_span,
 )
@@ -70,6 +72,9 @@ def assert_same_sums(slacks, listed, scores, low, high, Z):
     band = slacks.band(low, high)
     np.testing.assert_allclose(band @ Z[:, 0], L @ Z[:, 0], atol=1e-10)
     np.testing.assert_allclose(band.gram(Z), Z.T @ L @ Z, atol=1e-9)
+    added = np.ones(L.shape)
+    band.add_to(added, 2.0)
+    np.testing.assert_allclose(np.tril(added), np.tril(1.0 + 2.0 * L), atol=1e-10)
 
 
 @pytest.mark.parametrize("cost", COSTS)
@@ -212,6 +217,53 @@ def test_cholesky_and_conjugate_gradients_solve_the_same_system():
         NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts()), x, rtol=1e-9
     )
     np.testing.assert_allclose(dense.hessian(loss) @ x, b, rtol=1e-9)
+
+
+def kernel_factor(n_items, seed=0):
+    """Return a triangular Z with ZZ' the matrix of a kernel."""
+    X = np.random.default_rng(seed).normal(size=(n_items, 2))
+    squares = np.square(X[:, None] - X).sum(axis=2)
+    return np.linalg.cholesky(np.exp(-squares) + 1e-3 * np.eye(n_items))
+
+
+@pytest.mark.parametrize("c", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("is_scored", [True, False])
+def test_items_give_the_solution_of_the_same_system(c, is_scored):
+    _, pairs, listed = scored(4) if is_scored else compared(4)
+    n_items = pairs.n_items
+    Z, scores = kernel_factor(n_items), np.zeros(n_items)
+    L = reference.violations(listed, scores, 0.0)[-1]
+    b = np.random.default_rng(1).normal(size=n_items)
+    solver = ItemSystems.of(Z).factorize(pairs.slacks(scores).band(0.0, np.inf), c)
+    expected = np.linalg.solve(np.eye(n_items) + c * Z.T @ L @ Z, b)
+    np.testing.assert_allclose(solver(b), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_items", [80, 600])
+def test_a_triangular_map_gives_what_a_turned_one_gives(loss, n_items):
+    _, pairs, _ = scored(4, sizes=(n_items,), grades=None)
+    Z = kernel_factor(n_items)
+    assert is_triangular(Z)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=Z.shape))[0]
+    assert not is_triangular(Z @ turn)
+    by_items, formed = (minimize_hinge(A, pairs, loss, 3.0, rule(1e-6)) for A in (Z, Z @ turn))
+    np.testing.assert_allclose(by_items.objective, formed.objective, rtol=1e-5)
+    scores = Z @ by_items.point
+    np.testing.assert_allclose(scores, Z @ turn @ formed.point, atol=2e-3 * np.abs(scores).max())
+
+
+def test_the_hessian_is_formed_where_items_have_not_sufficed(monkeypatch):
+    P, pairs, _ = scored(4, grades=None)
+    Z = kernel_factor(len(P.y))
+    objective = RegularizedLoss.of(Z, pairs, 10.0)
+    loss, b = objective.loss(np.zeros(len(P.y)), None), np.arange(1.0, len(P.y) + 1.0)
+    systems_by_items = NewtonSystems.of(objective)
+    assert systems_by_items.is_by_items
+    monkeypatch.setattr(systems, "FEW_PRODUCTS", 0)
+    x = systems_by_items.solve(loss, b, 1e-8, Interrupts())
+    assert not systems_by_items.is_by_items
+    np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, rtol=1e-6)
 
 
 def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):

@@ -28,10 +28,10 @@ MAX_TRIALS = 40
 EASY = 100.0
 """Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
 
-RISE, RISE_IF_FORMED = 3.0, 10.0
+RISE, RISE_IF_FORMED = 3.0, 30.0
 """By how much C rises from one stage to the next; the second where Hessians can be formed."""
 
-STAGE_TOL, STAGE_TOL_IF_FORMED = 0.1, 0.5
+STAGE_TOL, STAGE_TOL_IF_FORMED = 0.1, 0.9
 """The gap at which a smaller C has served its purpose."""
 
 FLAT, FLAT_ENOUGH = 0.1, 0.5
