@@ -15,6 +15,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -82,8 +83,9 @@ def main(arguments: list[str]) -> None:
         ordered = [sections[title] for title in TABLES.values() if title in sections]
         RESULTS.write_text("\n".join([HEAD, *ordered]))
         print(section)
-        for line in regressions(before.get(TABLES[name], ""), section):
-            print(line)
+        if name not in SECTIONS:
+            for line in regressions(before.get(TABLES[name], ""), section):
+                print(line)
 
 
 def _run_quickly(name: str) -> None:
@@ -93,9 +95,10 @@ def _run_quickly(name: str) -> None:
     print(f"## {TABLES[name]}", flush=True)
     lines: list[str] = []
     process = subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    timer = threading.Timer(QUICK_SECONDS, process.kill)
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    timer = threading.Timer(QUICK_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
     assert process.stdout is not None
     for line in process.stdout:
@@ -108,8 +111,9 @@ def _run_quickly(name: str) -> None:
     if not timer.is_alive():
         print(f"cut after {QUICK_SECONDS} s")
     timer.cancel()
-    for line in regressions(_recorded().get(TABLES[name], ""), "".join(lines)):
-        print(line)
+    if name not in SECTIONS:
+        for line in regressions(_recorded().get(TABLES[name], ""), "".join(lines)):
+            print(line)
 
 
 def _can_run(name: str) -> bool:

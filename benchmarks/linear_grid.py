@@ -62,23 +62,24 @@ def table() -> list[Row]:
         for a, (b, _) in zip(grid.coefs[::TRIED], separate, strict=True)
     )
     return [
-        Row("31 alphas with validation of each at its end",
+        Row(f"31 alphas with validation of each at its end, {X.shape[0]:,} x {X.shape[1]:,}",
             "one alpha, the smallest, with validation", "at most 1.5x", grid_s, one_s,
             grid_s / one_s, f"{grid.n_iter} and {one.n_iter} iterations"),
         Row("the same", "31 separate runs to tolerance (method 1)", "at least 12x faster",
             grid_s, separate_s, separate_s / grid_s,
             f"about {n_separate:.0f} iterations: every {TRIED}th alpha run, those between "
             f"interpolated; weights differ by {differ:.0e}"),
-        Row("early stopping with selection (method 2)", "31 separate runs (method 1)",
+        Row(f"early stopping with selection (method 2), {X.shape[0]:,} rows",
+            "31 separate runs (method 1)",
             f"report; the paper: {PAPER[0] / PAPER[1]:.0f}x", early_s, separate_s,
             separate_s / early_s,
             f"{early.n_iter} iterations, best {early.best.iteration}, value {early.best.value:.4f};"
             f" the grid's best {grid.best.value:.4f}"),
-        Row("31 alphas, each stopped early (method 3)", "31 separate runs (method 1)", "report",
-            hybrid_s, separate_s, separate_s / hybrid_s,
+        Row(f"31 alphas, each stopped early (method 3), {X.shape[0]:,} rows",
+            "31 separate runs (method 1)", "report", hybrid_s, separate_s, separate_s / hybrid_s,
             f"{hybrid.n_iter} iterations, best alpha {hybrid.best.alpha:g},"
             f" value {hybrid.best.value:.4f}"),
-        Row("one alpha, the smallest, with the diagonal as preconditioner",
+        Row(f"one alpha, the smallest, with the diagonal as preconditioner, {X.shape[0]:,} rows",
             "the same without", "report", jacobi_s, one_s, one_s / jacobi_s,
             f"{jacobi.n_iter} and {one.n_iter} iterations"),
     ]  # fmt: skip
