@@ -81,3 +81,22 @@ def test_factorization_equals_python(succeed, ratings, tmp_path):
     report = json.loads(succeed("fit", "factorization", ratings, *again))
     assert report["n_users"] == 12
     assert report["C"] == 5.0
+
+
+def test_columns_may_be_asked_for_in_another_spelling(run, folder):
+    lines = ["Person,Film,Stars", *(f"p{i % 6},f{i % 7},{i % 5}" for i in range(42))]
+    (folder / "stars.csv").write_text("\n".join(lines) + "\n")
+    options = (
+        "--user",
+        "person",
+        "--item",
+        "FILM",
+        "--rating",
+        "stars",
+        "-o",
+        "stars.model",
+        "--n-components",
+        2,
+    )
+    result = run("fit", "factorization", "stars.csv", *options)
+    assert result.exit_code == 0, result.output + result.stderr

@@ -121,7 +121,7 @@ def test_a_ranker_is_logged_with_its_run():
     expected = ranker.predict(ROWS)
     np.testing.assert_array_equal(load_model(info.model_uri).predict(ROWS), expected)
     function = mlflow.pyfunc.load_model(info.model_uri)
-    np.testing.assert_array_equal(function.predict(ROWS), expected)
+    np.testing.assert_allclose(function.predict(ROWS), expected, rtol=1e-14)
 
 
 def test_what_is_no_fitted_ranker_is_refused(tmp_path):

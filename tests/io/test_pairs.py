@@ -64,3 +64,17 @@ def test_bad_comparisons_are_named(tmp_path, text, options, message):
     path.write_text(text)
     with pytest.raises(DataFileError, match=message):
         read_pairs(path, **options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_may_be_asked_for_in_another_spelling(tmp_path, suffix):
+    path = tmp_path / f"matches{suffix}"
+    columns = {
+        "Winner": np.array(["x", "y"]),
+        "LOSER": np.array(["y", "z"]),
+        "Goal-Lead": [2.0, 1.0],
+    }
+    write_table(path, columns)
+    matches = read_pairs(path, margin="goal_lead", weight="goal lead")
+    assert matches.pairs.tolist() == [[0, 1], [1, 2]]
+    assert matches.margin.tolist() == matches.weight.tolist() == [2.0, 1.0]

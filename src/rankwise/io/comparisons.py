@@ -83,11 +83,14 @@ def read_pairs(
     (['Italy', 'Norway', 'Spain'], [[0, 1], [2, 0]], [2.0, 1.0])
     """
     table = open_table(path)
-    names = {"winner": winner, "loser": loser, "margin": margin, "weight": weight}
-    for option, name in names.items():
-        if name is not None:
-            require_column(path, table, name, option)
-    (margins, weights), ends = table.read([if_any(margin), if_any(weight)], [winner, loser])
+    asked = {"winner": winner, "loser": loser, "margin": margin, "weight": weight}
+    found = {
+        option: require_column(path, table, name, option)
+        for option, name in asked.items()
+        if name is not None
+    }
+    numbers = [if_any(found.get("margin")), if_any(found.get("weight"))]
+    (margins, weights), ends = table.read(numbers, [found["winner"], found["loser"]])
     pairs, items = _number_items(path, join_ids(ends))
     return PairData(
         pairs.reshape(2, -1).T,

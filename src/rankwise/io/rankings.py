@@ -281,9 +281,9 @@ def read_ranked(path: str | os.PathLike[str]) -> RankedItems:
     if suffix in JSON_SUFFIXES:
         return _of_columns(path, _read_json(path))
     table = open_table(path)
-    require_column(path, table, "score", "score")
+    score = require_column(path, table, "score", "score")
     words = [name for name in ("query", "item", "row") if name in table.names]
-    (scores,), ids = table.read([["score"]], words)
+    (scores,), ids = table.read([[score]], words)
     return _of_columns(path, {"score": scores[:, 0], **dict(zip(words, ids, strict=True))})
 
 

@@ -91,13 +91,11 @@ def _read_items(command: Prefer) -> NamedItems:
     if is_answer_file(path):
         return _items_of_answers(command)
     table = open_table(path)
-    name = command.name or table.names[0]
-    require_column(path, table, name, "name")
+    name = require_column(path, table, command.name or table.names[0], "name")
     columns = command.feature_names
     if columns is None:
         columns = tuple(column for column in table.names if column != name)
-    for column in columns:
-        require_column(path, table, column, "features")
+    columns = tuple(require_column(path, table, column, "features") for column in columns)
     try:
         (X,), (ids,) = table.read([columns], [name])
     except CellError as error:
@@ -171,8 +169,7 @@ def _further_columns(command: Prefer, table: DataTable) -> dict[str, str]:
     found = {}
     for option, name in given.items():
         if name is not None:
-            require_column(command.answer_file, table, name, option)
-            found[option] = name
+            found[option] = require_column(command.answer_file, table, name, option)
         elif option in usual and option in table.names:
             found[option] = option
     return found

@@ -56,8 +56,8 @@ def _diverse(command: RankCommand) -> RankedItems:
         )
     assert command.sources is not None
     table = open_table(command.data)
-    require_column(command.data, table, command.sources, "sources")
-    sources = np.array(table.words(command.sources))
+    column = require_column(command.data, table, command.sources, "sources")
+    sources = np.array(table.words(column))
     data = read_items_of(ranker, command.data, command.named_layout, find_items=True)
     number = command.n_diverse or DEFAULT_DIVERSE
     with columns_chosen():

@@ -137,7 +137,7 @@ class CsvTable(DataTable):
         }
         wanted = [name for name in self.names if name in numbers | words]
         try:
-            return reader.read_csv(
+            table = reader.read_csv(
                 arrow.BufferReader(memoryview(text)[self.body :]),
                 read_options=reader.ReadOptions(column_names=self.names),
                 parse_options=reader.ParseOptions(
@@ -149,6 +149,7 @@ class CsvTable(DataTable):
             )
         except arrow.ArrowInvalid:  # what is wrong, and where, the parser here finds
             return None
+        return table if table.column_names == wanted else None  # none of an empty file
 
     def _read_here(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]

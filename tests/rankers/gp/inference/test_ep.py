@@ -149,7 +149,9 @@ def test_log_evidence_is_close_to_the_orthant_probability(amplitude):
     data = preferences(6, 6, amplitude)
     A, K = difference_rows(data.pairs, len(data.X)), kernel(data.X, data.X, amplitude)
     cov = A @ K @ A.T + np.eye(len(A))
-    exact = multivariate_normal(cov=cov, seed=0, maxpts=400_000).logcdf(np.zeros(len(A)))
+    normal = multivariate_normal(cov=cov, seed=0)
+    normal.maxpts = 400_000  # SciPy 1.15 takes it nowhere else
+    exact = normal.logcdf(np.zeros(len(A)))
     posterior = posterior_of(data, amplitude=amplitude)
     assert posterior.log_evidence == pytest.approx(exact, abs=0.06)
     assert posterior.log_evidence != pytest.approx(exact, abs=1e-6)  # it is an approximation

@@ -37,7 +37,7 @@ class NamedObjects:
     def read(cls, path: Path, column: str, option: str) -> Self:
         """Read a table: the names from a column, all others are features."""
         table = open_table(path)
-        require_column(path, table, column, option)
+        column = require_column(path, table, column, option)
         others = [name for name in table.names if name != column]
         if not others:
             raise DataFileError(
@@ -115,13 +115,15 @@ def _preferences(
     path = command.scores
     table = open_table(path)
     if all(name in table.names for name in COMPARED):
-        require_column(path, table, command.condition, "condition")
-        _, (first, *ends) = table.read([], [command.condition, *COMPARED])
+        condition = require_column(path, table, command.condition, "condition")
+        _, (first, *ends) = table.read([], [condition, *COMPARED])
         compared = [items.positions(end, path) for end in ends]
         return {"comparisons": np.column_stack([conditions.positions(first, path), *compared])}
-    for option in ("condition", "item", "score"):
+    condition, item, score = (
         require_column(path, table, getattr(command, option), option)
-    (values,), (first, second) = table.read([[command.score]], [command.condition, command.item])
+        for option in ("condition", "item", "score")
+    )
+    (values,), (first, second) = table.read([[score]], [condition, item])
     rows, columns = conditions.positions(first, path), items.positions(second, path)
     y = np.full((len(conditions.names), len(items.names)), np.nan)
     y[rows, columns] = values[:, 0]

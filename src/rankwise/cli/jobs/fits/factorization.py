@@ -51,11 +51,11 @@ def _read(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
     """Return the ratings as a sparse matrix, and the users and items of its rows and columns."""
     path = command.ratings
     table = open_table(path)
-    for option in ("user", "item", "rating"):
+    user, item, rating = (
         require_column(path, table, getattr(command, option), option)
-    (values,), (given_users, given_items) = table.read(
-        [[command.rating]], [command.user, command.item]
+        for option in ("user", "item", "rating")
     )
+    (values,), (given_users, given_items) = table.read([[rating]], [user, item])
     users, rows = np.unique(given_users, return_inverse=True)
     items, columns = np.unique(given_items, return_inverse=True)
     _, first, count = np.unique(rows * len(items) + columns, return_index=True, return_counts=True)
