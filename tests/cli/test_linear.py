@@ -270,7 +270,7 @@ def test_query_ids_beside_comparisons_are_told_about(succeed, folder, tmp_path):
     (folder / "bare.txt").write_text("\n".join(f"{row[0]} {row[8:]}" for row in rows))
     (folder / "won.csv").write_text("winner,loser\n0,1\n2,1\n")
     options = ("-o", tmp_path / "model", "--pairs", "won.csv")
-    assert "query ids: not used" in succeed("fit", "rls", "asked.txt", *options)
+    assert "The query ids were not used" in succeed("fit", "rls", "asked.txt", *options)
     assert "query ids" not in succeed("fit", "rls", "bare.txt", *options)
 
 

@@ -93,8 +93,6 @@ class FitInput:
         validation = read_validation(command.validate, layout, data.n_features, names)
         if not command.json:
             tell_columns(command.train, command.layout, data)
-            if data.qid is not None and "y" not in preferences and "qid" not in preferences:
-                print("query ids: not used, since comparisons (--pairs) say what is compared")
         return cls(data, preferences, validation)
 
     @property
@@ -108,6 +106,11 @@ class FitInput:
     def has_qid(self) -> bool:
         """Whether the training data name queries."""
         return self.preferences.get("qid") is not None
+
+    @property
+    def leaves_queries_out(self) -> bool:
+        """Whether the training data name queries that comparisons make no use of."""
+        return self.has_pairs and self.data.qid is not None and not self.has_qid
 
     @property
     def has_pairs(self) -> bool:
@@ -187,6 +190,8 @@ def fit_and_save(
         print_json({"model": str(command.output), **report.summary})
     else:
         report.print()
+        if problem is not None and problem.leaves_queries_out:
+            print("The query ids were not used: comparisons (--pairs) say what is compared.")
         print(f"Saved as {command.output}.")
 
 
