@@ -26,6 +26,7 @@ from rankwise import (
     ConjugateGradients,
     Gaussian,
     KPCRank,
+    KPCRankCV,
     LinearRankRLS,
     RankRLS,
     RankRLSCV,
@@ -136,8 +137,15 @@ def fits(sizes, device, deadline):
     compare(
         f"basis of {n_basis} rows, {n_most} items",
         lambda: RankRLS(device=device, **options).fit(X_most, y_most, qid=qid_most),
-        None, None, device, deadline, 1,
+        None, None, device, deadline,
     )  # fmt: skip
+    there = [torch.as_tensor(values, device=device) for values in (X_most, y_most, qid_most)]
+    compare(
+        f"basis of {n_basis} rows, {n_most} items, as tensors on the device",
+        lambda: RankRLS(device=device, **options).fit(*there),
+        None, None, device, deadline,
+    )  # fmt: skip
+    del there
     X, y, qid = data(n_dual)
     compare(
         f"fit, {n_dual} items",
@@ -183,6 +191,14 @@ def others(sizes, device, deadline):
         lambda: KPCRank(100, KERNEL, device=device).fit(X, y, qid=qid),
         lambda: KPCRank(100, KERNEL).fit(X, y, qid=qid),
         lambda ranker: ranker.predict(X[:1000]), device, deadline, 1,
+    )  # fmt: skip
+    n_items = n_dual // 4
+    X, y, qid = data(n_items)
+    compare(
+        f"KPCRankCV, {n_items // 10} components of {n_items} items",
+        lambda: KPCRankCV(n_items // 10, KERNEL, device=device).fit(X, y, qid=qid),
+        lambda: KPCRankCV(n_items // 10, KERNEL).fit(X, y, qid=qid),
+        lambda ranker: ranker.path_.values, device, deadline, 1,
     )  # fmt: skip
     X, y, qid = data(n_rows, n_features=200)
     compare(
@@ -259,7 +275,11 @@ def leave_many_queries_out(n_items, device):
     return f"leave-query-out, {n_items} items: {memory / matrix:.1f} kernel matrices (bar: 3)"
 
 
-def without_matrix(n_items, device, n_basis, limit, tol=1e-10):
+DIRECT = 50_000
+"""Items up to which the kernel matrix is formed, too, to compare with."""
+
+
+def without_matrix(n_items, device, limit, tol=1e-10):
     """Print how long conjugate gradients take; they are stopped after ``limit`` seconds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_items, 20))
@@ -280,11 +300,16 @@ def without_matrix(n_items, device, n_basis, limit, tol=1e-10):
         steps.append(step)
         return time.monotonic() - start > limit
 
-    solver = ConjugateGradients(tol, n_basis=n_basis, progress=watch)
-    options = {"kernel": KERNEL, "device": device, "random_state": 0, "solver": solver}
-    there, _ = seconds(lambda: RankRLS(**options).fit(X, y, qid=qid), device)
+    solver = ConjugateGradients(tol, progress=watch)
+    options = {"kernel": KERNEL, "device": device, "random_state": 0}
+    there, found = seconds(lambda: RankRLS(solver=solver, **options).fit(X, y, qid=qid), device)
+    memory, gap = peak(device), ""
+    if n_items <= DIRECT:
+        exact = RankRLS(solver="direct", **options).fit(X, y, qid=qid)
+        gap = f"{difference(found.dual_coef_, exact.dual_coef_):.1e}"
+    n_basis = solver.basis_size(n_items, on)
     row(f"fit without the matrix, {n_items} items, {n_basis} basis rows", f"{there:.1f}", "", "",
-        "", f"{peak(device):.1f}")  # fmt: skip
+        gap, f"{memory:.1f}")  # fmt: skip
     return (
         f"fit without the matrix, {n_items} items: {len(steps)} iterations to a residual of "
         f"{steps[-1].error:.1e}"
@@ -307,13 +332,12 @@ def large(divisor, device):
     """Measure what a CPU takes hours for."""
     fused = device.startswith("cuda") and find_spec("triton") is not None
     notes = [f"single precision {'in one kernel of the GPU (Triton)' if fused else 'by blocks'}"]
-    for n_items, n_basis, limit, tol in (
-        (50_000, 1000, 30, 1e-10),
-        (200_000, 1000, 60, 1e-10),
-        (1_000_000, 2000, 110, 1e-8),
+    for n_items, limit, tol in (
+        (50_000, 30, 1e-10),
+        (200_000, 60, 1e-10),
+        (1_000_000, 110, 1e-8),
     ):
-        sizes = n_items // divisor, device, max(20, n_basis // divisor), limit, tol
-        notes.append(attempt(without_matrix, *sizes))
+        notes.append(attempt(without_matrix, n_items // divisor, device, limit, tol))
         forget(device)
     notes.append(attempt(leave_many_queries_out, 50_000 // divisor, device))
     forget(device)
@@ -335,6 +359,18 @@ def holdouts(n_pairs, n_queries, device, deadline):
         f"leave-query-out, {n_queries} items, {len(ALPHAS)} alphas",
         lambda: RankRLSCV(ALPHAS, kernel=KERNEL, device=device).fit(X, y, qid=qid),
         lambda: RankRLSCV(ALPHAS, kernel=KERNEL).fit(X, y, qid=qid),
+        lambda ranker: ranker.path_.values, device, deadline, 1,
+    )  # fmt: skip
+    n_compared = n_queries // 2
+    X, y, _ = data(n_compared)
+    drawn = np.random.default_rng(0).integers(0, n_compared, size=(5 * n_compared, 2))
+    lost = y[drawn[:, 0]] < y[drawn[:, 1]]
+    drawn[lost] = drawn[lost][:, ::-1]
+    drawn = drawn[drawn[:, 0] != drawn[:, 1]]
+    compare(
+        f"leave-edge-out, {n_compared} items, {len(drawn)} comparisons, {len(ALPHAS)} alphas",
+        lambda: RankRLSCV(ALPHAS, kernel=KERNEL, device=device).fit(X, pairs=drawn),
+        lambda: RankRLSCV(ALPHAS, kernel=KERNEL).fit(X, pairs=drawn),
         lambda ranker: ranker.path_.values, device, deadline, 1,
     )  # fmt: skip
     return pairs, memory
