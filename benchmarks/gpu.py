@@ -139,13 +139,12 @@ def fits(sizes, device, deadline):
         lambda: RankRLS(device=device, **options).fit(X_most, y_most, qid=qid_most),
         None, None, device, deadline,
     )  # fmt: skip
-    there = [torch.as_tensor(values, device=device) for values in (X_most, y_most, qid_most)]
+    tensors = [torch.as_tensor(values, device=device) for values in (X_most, y_most, qid_most)]
     compare(
         f"basis of {n_basis} rows, {n_most} items, as tensors on the device",
-        lambda: RankRLS(device=device, **options).fit(*there),
+        lambda: RankRLS(device=device, **options).fit(*tensors),
         None, None, device, deadline,
     )  # fmt: skip
-    del there
     X, y, qid = data(n_dual)
     compare(
         f"fit, {n_dual} items",
