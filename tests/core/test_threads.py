@@ -1,6 +1,8 @@
 """Tasks side by side."""
 
+import os
 import threading
+import warnings
 
 import pytest
 
@@ -49,3 +51,32 @@ def test_an_error_is_raised_and_ends_the_work(n_workers, failing, error):
     assert failing not in done
     if n_workers == 1:
         assert done == list(range(failing))
+
+
+def test_tasks_may_have_tasks_of_their_own(n_workers):
+    done = []
+    in_threads(lambda k: in_threads(lambda j: done.append((k, j)), 3), 8)
+    assert sorted(done) == [(k, j) for k in range(8) for j in range(3)]
+
+
+def test_threads_wait_for_the_next_call():
+    before = {thread.ident for thread in _waiting()}
+    for _ in range(20):
+        in_threads(set().add, 8)
+    assert len({thread.ident for thread in _waiting()} - before) <= compiled.n_threads()
+
+
+def _waiting():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("rankwise")]
+
+
+def test_a_forked_process_starts_threads_of_its_own(n_workers):
+    in_threads(set().add, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any thread
+        child = os.fork()
+    if child == 0:
+        done = []
+        in_threads(done.append, 20)
+        os._exit(0 if sorted(done) == list(range(20)) else 1)
+    assert os.waitpid(child, 0)[1] == 0

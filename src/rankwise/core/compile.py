@@ -8,7 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
@@ -52,11 +52,24 @@ def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
     if others <= 0:
         work()
         return
-    with ThreadPoolExecutor(others) as pool:
-        waiting = [pool.submit(work) for _ in range(others)]
+    pool = _pool(os.getpid(), others)
+    waiting = [pool.submit(work) for _ in range(others)]
+    try:
         work()
-    for one in waiting:
+    finally:
+        begun = [one for one in waiting if not one.cancel()]  # nothing is left for the others
+        wait(begun)
+    for one in begun:
         one.result()
+
+
+@cache
+def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:  # noqa: ARG001
+    """Return threads that wait for work; a forked process has to start its own.
+
+    To start a thread takes as long as a product with small rows.
+    """
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="rankwise")
 
 
 def _taken_from(turns: deque[int]) -> Iterator[int]:
