@@ -31,10 +31,10 @@ EASY = 100.0
 RISE, RISE_IF_FORMED = 3.0, 30.0
 """By how much C rises from one stage to the next; the second where Hessians can be formed."""
 
-STAGE_TOL, STAGE_TOL_IF_FORMED = 0.1, 0.9
+STAGE_TOL, STAGE_TOL_IF_FORMED = 0.03, 0.9
 """The gap at which a smaller C has served its purpose."""
 
-FLAT, FLAT_ENOUGH = 0.1, 0.5
+FLAT, FLAT_ENOUGH = 0.3, 0.5
 """A line search ends where the derivative is this share of what it was at its beginning.
 
 The second is for directions that were solved for exactly, which are best followed in full.

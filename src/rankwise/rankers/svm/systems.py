@@ -34,7 +34,7 @@ DENSE_ENOUGH = 0.2
 WORTH_COPYING = 0.7
 """Rows without a pair are left out where no more than this share of the rows remains."""
 
-FEW_PRODUCTS = 20
+FEW_PRODUCTS = 10
 """When a system takes more products than this, it is solved in the span of the pairs."""
 
 PRODUCTS_PER_CHECK = 5
