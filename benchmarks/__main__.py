@@ -29,7 +29,7 @@ TABLES = {
     "linear": "Large-scale linear RankRLS",
     "linear_grid": "Grids of alphas for large-scale linear RankRLS",
     "ranksvm": "Large-margin ranking",
-    "text": "Large-margin ranking of text by topics, in CPU seconds",
+    "text": "Large-margin ranking of text by topics",
     "kpcrank": "Kernel principal component ranking",
     "gp": "Preference Gaussian processes",
     "arena": "Leaderboards from names alone",
