@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
+from rankwise.io.tables.arrow import arrow_buffer
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
 
@@ -483,3 +484,12 @@ def test_damaged_parquet_is_refused_or_read(tmp_path):
             assert "a.parquet" in str(error)  # noqa: PT017
             refused += 1
     assert refused > 100
+
+
+def test_a_buffer_for_pyarrow_owns_nothing_that_its_threads_would_release():
+    text = b"a,b\n" + bytes(range(48, 58)) * 3
+    before = sys.getrefcount(text)
+    buffer = arrow_buffer(pa, text, 4)
+    assert sys.getrefcount(text) == before
+    assert buffer.to_pybytes() == text[4:]
+    assert arrow_buffer(pa, text, len(text)).size == 0

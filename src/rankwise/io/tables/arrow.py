@@ -27,6 +27,16 @@ def pyarrow_with(task: str) -> tuple[Any, Any, Any]:
     return pyarrow, parquet, csv
 
 
+def arrow_buffer(arrow: Any, text: bytes, start: int) -> Any:
+    """Return the text from a place on as a buffer that owns nothing: keep the text while it is read.
+
+    pyarrow's threads may hold a buffer for a moment longer than the call. One that owns a Python
+    object is then released without an interpreter when the process ends just then, which aborts it.
+    """
+    content = np.frombuffer(text, dtype=np.uint8)
+    return arrow.foreign_buffer(content.ctypes.data + start, len(text) - start)
+
+
 def arrow_numbers(
     path: str | os.PathLike[str], name: str, column: Any, first: int = 0
 ) -> FloatArray:

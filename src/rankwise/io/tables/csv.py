@@ -31,7 +31,7 @@ from rankwise.io.numbers import (
     texts_at,
 )
 from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
-from rankwise.io.tables.arrow import pyarrow_with
+from rankwise.io.tables.arrow import arrow_buffer, pyarrow_with
 from rankwise.io.tables.table import CellError, DataTable
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -138,7 +138,7 @@ class CsvTable(DataTable):
         wanted = [name for name in self.names if name in numbers | words]
         try:
             table = reader.read_csv(
-                arrow.BufferReader(memoryview(text)[self.body :]),
+                arrow.BufferReader(arrow_buffer(arrow, text, self.body)),
                 read_options=reader.ReadOptions(column_names=self.names),
                 parse_options=reader.ParseOptions(
                     delimiter=self.delimiter, newlines_in_values=quoted_text
