@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from numba.core import event
+from numba.core.types.functions import BaseFunction
 from scipy.sparse import csr_array
 
 from problems import problem
@@ -204,6 +205,7 @@ SLOW = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 from numba.core import event
+from numba.core.types.functions import BaseFunction
 from rankwise.core import caches
 from kernels import square
 caches.SECONDS_WITHOUT_A_WORD = 0.2
@@ -344,3 +346,115 @@ def test_no_garbage_is_collected_while_a_kernel_is_compiled(is_on):
         (gc.enable if was_on else gc.disable)()
     assert seen
     assert not any(seen)
+
+
+# --- kernels that stay apart ----------------------------------------------------------------
+
+
+@njit(apart="float64(float64[::1], int64)", error_model="numpy")
+def total_of_power(x, power):
+    """Sum powers."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] ** power
+    return total
+
+
+@njit()
+def norm(x):
+    return np.sqrt(total_of_power(x, 2))
+
+
+@njit()
+def mean(x):
+    return total_of_power(x, np.int32(1)) / len(x)
+
+
+@njit(apart="int64(int64)", is_optional=True)
+def doubled(x):
+    return 2 * x
+
+
+@njit()
+def double_if_asked(x, address):
+    return doubled(x, address) if address else x
+
+
+def test_a_kernel_that_stays_apart_is_compiled_once_for_all_that_call_it():
+    x = np.array([3.0, 4.0])
+    assert (norm(x), mean(x)) == (5.0, 3.5)
+    apart = norm.py_func.__globals__["total_of_power"]
+    assert apart(x, 1) == 7.0  # from Python as well
+    assert apart.__doc__ == "Sum powers."
+    assert not any("total_of_power" in code and "define" in code for code in ir_of(norm))
+
+
+def ir_of(kernel):
+    return [line for ir in kernel.compiled().inspect_llvm().values() for line in ir.splitlines()]
+
+
+def test_a_kernel_that_stays_apart_takes_no_other_types():
+    kernel = CompiledFunction(total_of_power_of_integers, {}, "int64(int64)")
+    assert kernel(3) == 9
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel(np.ones(2))
+    assert len(kernel.compiled().signatures) == 1
+
+
+def total_of_power_of_integers(x):
+    return x * x
+
+
+def test_an_optional_kernel_is_compiled_when_its_address_is_asked_for():
+    assert double_if_asked(3, 0) == 3
+    optional = CompiledFunction(doubled_again, {}, "int64(int64)", is_optional=True)
+    optional.callee()
+    assert not optional.compiled().signatures
+    assert double_if_asked(3, optional.address()) == 6
+    assert len(optional.compiled().signatures) == 1
+
+
+def doubled_again(x):
+    return 2 * x
+
+
+CALLEE = """
+from rankwise.core.compile import njit
+
+@njit(cache=True)
+def scaled(x):
+    return FACTOR * x
+
+@njit(cache=True, apart="int64(int64)")
+def scaled_apart(x):
+    return FACTOR * x
+"""
+
+CALLER = """
+from callee import scaled, scaled_apart
+from rankwise.core.compile import njit
+
+@njit(cache=True)
+def both(x):
+    return scaled(x) + scaled_apart(x)
+"""
+
+
+def test_a_change_in_a_kernel_of_another_file_is_noticed(tmp_path):
+    (tmp_path / "caller.py").write_text(CALLER)
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    code = "from caller import both; print(both(3), sum(both.compiled().stats.cache_hits.values()))"
+    for factor, expected in ((2, "12 0"), (2, "12 1"), (5, "30 0")):
+        (tmp_path / "callee.py").write_text(CALLEE.replace("FACTOR", str(factor)))
+        assert run_kernels(tmp_path, code, **folder).stdout.strip() == expected
+
+
+def test_numba_is_as_before_when_a_kernel_is_compiled():
+    before = BaseFunction.get_call_type
+
+    @njit()
+    def repeated(x):
+        return x + x + x + x
+
+    assert repeated(1.5) == 6.0
+    assert BaseFunction.get_call_type is before

@@ -3,6 +3,7 @@
 Imports numba, and is itself imported when the first kernel is called.
 """
 
+import functools
 import gc
 import os
 import signal
@@ -10,22 +11,29 @@ import sys
 import threading
 import time
 import warnings
+from abc import ABC
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType, FunctionType
-from typing import Any, final
+from typing import Any, ClassVar, final
 
+import llvmlite.binding as llvm
 import numba
-from numba.core import caching, config, event
+from numba.core import caching, cgutils, config, event, sigutils
+from numba.core.types.functions import BaseFunction
 from numba.core.types.misc import unliteral
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import lower_builtin
 
 _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
 _WATCHED = threading.Event()
 
 
-def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept: bool) -> Any:
-    """Return numba's function, with a cache if wanted."""
+def compile_function(
+    function: FunctionType, options: dict[str, Any], fingerprint: str, *, is_kept: bool
+) -> Any:
+    """Return numba's function, with a cache if wanted, whose entries belong to a fingerprint."""
     compiled = numba.njit(**options, no_cfunc_wrapper=True)(function)
     _compile_constants_as_values(compiled)
     _watch_once()
@@ -34,10 +42,13 @@ def compile_function(function: FunctionType, options: dict[str, Any], *, is_kept
     readable = [cache for cache in _read_only_caches(function) if cache is not None]
     try:
         written: Any = WrittenCache(function)
+        written.fingerprint = fingerprint
     except RuntimeError:  # no folder that may be written
         written = None
         if not readable:
             _say_once()
+    for cache in readable:
+        cache.fingerprint = fingerprint
     compiled._cache = _layered_cache(readable, written)
     return compiled
 
@@ -51,6 +62,58 @@ def _compile_constants_as_values(compiled: Any) -> None:
         return template_of(plain, {name: unliteral(arg) for name, arg in kws.items()})
 
     compiled.get_call_template = get_call_template
+
+
+def compile_apart(compiled: Any, text: str) -> int:
+    """Compile for one signature and no other; return the address of the code."""
+    arguments, _ = sigutils.normalize_signature(text)
+    compiled.compile(text)
+    compiled.disable_compile()
+    found = compiled.overloads[arguments]
+    address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    llvm.add_symbol(_symbol(compiled), address)
+    return address
+
+
+def jump_to(compiled: Any, text: str) -> Any:
+    """Return a function that kernels call without taking in its code.
+
+    numba makes the code of a callee a part of each caller, where it is optimised and translated
+    again. A symbol that is bound to the address of the code, or the address as one more argument
+    at the end, avoids it.
+    """
+    arguments, result = sigutils.normalize_signature(text)
+
+    @functools.wraps(compiled.py_func)
+    def call(*given: Any) -> Any:
+        return compiled(*given)
+
+    @final
+    class Signatures(ConcreteTemplate):
+        key = call
+        cases: ClassVar = [result(*arguments), result(*arguments, numba.types.intp)]
+
+    def jump(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        declared = context.call_conv.get_function_type(result, arguments)
+        if len(values) > len(arguments):
+            there = builder.inttoptr(values[-1], declared.as_pointer())
+        else:
+            there = cgutils.get_or_insert_function(builder.module, declared, _symbol(compiled))
+        status, answer = context.call_conv.call_function(
+            builder, there, result, arguments, values[: len(arguments)]
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
+        return answer
+
+    infer_global(call, numba.types.Function(Signatures))
+    for case in Signatures.cases:
+        lower_builtin(call, *case.args)(jump)
+    return call
+
+
+def _symbol(compiled: Any) -> str:
+    return f"rankwise.{compiled.py_func.__module__}.{compiled.__name__}"
 
 
 SECONDS_WITHOUT_A_WORD = 1.0
@@ -158,6 +221,54 @@ class PausedCollector(event.Listener):
                 gc.enable()
 
 
+_LOOK_UP = "get_call_type"
+
+
+@final
+class RememberedSignatures(event.Listener):
+    """Look up the types of an operation once for the same arguments while a kernel is compiled.
+
+    numba goes through all that an operator could mean for every single use of it, which is a sixth
+    of the time of compiling.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._found: dict[Any, Any] = {}
+        self._look_up: Any = None
+
+    def on_start(self, _: Any) -> None:
+        """Remember as the first thread begins to compile."""
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._look_up = BaseFunction.get_call_type
+                setattr(BaseFunction, _LOOK_UP, self._remember())
+
+    def on_end(self, _: Any) -> None:
+        """Forget as the last thread is done."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                setattr(BaseFunction, _LOOK_UP, self._look_up)
+                self._found.clear()
+
+    def _remember(self) -> Any:
+        look_up, found = self._look_up, self._found
+
+        def get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+            if kws:
+                return look_up(function, context, args, kws)
+            key = function, context, tuple(args)
+            signature = found.get(key)
+            if signature is None:
+                signature = found[key] = look_up(function, context, args, kws)
+            return signature
+
+        return get_call_type
+
+
 def _on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -168,11 +279,21 @@ def _watch_once() -> None:
             _WATCHED.set()
             event.register("numba:compile", CompilationNotice())
             event.register("numba:compile", PausedCollector())
+            event.register("numba:compile", RememberedSignatures())
             event.register("numba:compile", DeferredHandlers())  # last, as handlers may raise
 
 
+class FingerprintedCache(caching.FunctionCache, ABC):
+    """A cache that also notices changes in kernels that a kernel calls, wherever they stand."""
+
+    fingerprint = ""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return *super()._index_key(sig, codegen), self.fingerprint
+
+
 @final
-class WrittenCache(caching.FunctionCache):
+class WrittenCache(FingerprintedCache):
     """A cache whose unreadable entries are compiled anew, and which need not be writable for ever.
 
     An entry cannot be read if it was cut off, or if it names a module of another release.
@@ -218,7 +339,7 @@ def _read_only_cache(function: FunctionType, locator: Any) -> Any:
         _locator_classes = (ReadableLocator,)
 
     @final
-    class ReadableCache(caching.FunctionCache):
+    class ReadableCache(FingerprintedCache):
         _impl_class = ReadableImplementation
 
     try:
