@@ -13,7 +13,7 @@ from rankwise.core.checks import check_finite, check_weight
 from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import differing_pairs, inner_products, midranks, sort_items
+from rankwise.measures._kernels import differing_pairs, midranks, sort_items
 from rankwise.measures.options import TieRule
 
 ROWS_PER_THREAD = 1 << 17
@@ -134,10 +134,12 @@ class Judgements:
 
     def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
         """Return the largest sum of gain times discount of each query."""
-        strict = np.zeros_like(self.by_grade.tied)
-        cumulative = cumulate(discounts, self.longest)
-        arguments = (gains, discounts, cumulative, self.by_grade.order, strict)
-        return table(inner_products, self.starts, 1, *arguments)[0]
+        position = np.arange(len(gains)) - np.repeat(self.starts[:-1], self.queries.sizes)
+        counted = np.zeros(self.longest)
+        counted[: len(discounts)] = discounts[: self.longest]
+        products = gains[self.by_grade.order[0]] * counted[position]
+        sums: FloatArray = np.add.reduceat(products, self.starts[:-1])
+        return sums
 
     def pairs(self, grades: FloatArray) -> FloatArray:
         """Weigh the pairs with different grades of each query; ``grades`` rise with ``y``."""
