@@ -9,9 +9,8 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import Scratch, make_scratch
+from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch, make_scratch
 from rankwise.rankers.dorm.plane_spaces import PlaneSpace
-from rankwise.rankers.dorm.planes import OracleTargets
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
@@ -171,7 +170,7 @@ class _ColumnGeneration:
 
         Returns the sum of the queries' gaps, each at its visit; inf for a pass cut short.
         """
-        queries = rng.permutation(np.flatnonzero(self.targets.C > 0.0))
+        queries = rng.permutation(np.flatnonzero(self.targets.slack_weights > 0.0))
         chunks = self._chunks(queries)
         start, gap = time.perf_counter(), 0.0
         for chunk in chunks:
@@ -195,7 +194,7 @@ class _ColumnGeneration:
         gap = 0.0
         for q in queries.tolist():
             beta, loss = self.loss.cut(self.loss.oracle, q, self.space.query_scores(q))
-            gap += self.space.visit_given(self.targets, q, beta, loss)
+            gap += self.space.visit_given(self.targets, self.scratch, q, beta, loss)
         return gap
 
     def _revisit(self, chunks: list[IntArray], interrupts: Interrupts) -> float:
@@ -203,13 +202,13 @@ class _ColumnGeneration:
         for chunk in chunks:
             if interrupts.pending:
                 break
-            gap += self.space.revisit(self.targets, chunk)
+            gap += self.space.revisit(self.targets, self.scratch, chunk)
         return gap
 
     def _chunks(self, queries: IntArray) -> list[IntArray]:
         """Split a pass into parts of a fraction of a second, so that Ctrl-C is noticed."""
         work = self.space.work_of_visits() + _WORK_PER_ITEM * len(self.loss.target)
-        work *= len(queries) / max(1, len(self.targets.C))
+        work *= len(queries) / max(1, len(self.targets.slack_weights))
         return np.array_split(queries, max(1, int(work / _CHUNK)))
 
     def step(self, bound: float, stale_gap: float) -> Step:
@@ -223,7 +222,7 @@ class _ColumnGeneration:
     def dual_objective(self) -> float:
         """Return the value that no objective can go below."""
         planes = self.space.planes
-        gain = self.targets.C @ (planes.weights * planes.losses).sum(axis=1)
+        gain = self.targets.slack_weights @ (planes.weights * planes.losses).sum(axis=1)
         norm, along_earlier = self.space.overlap()
         return float(gain - along_earlier - 0.5 * norm)  # [LS08] eq. (28), negated
 
@@ -234,7 +233,7 @@ class _ColumnGeneration:
         slacks = self.loss.slacks(self.space.scores())
         self.n_oracle_calls += len(slacks)
         norm, _ = self.space.overlap()
-        objective = float(0.5 * norm + self.targets.C @ slacks)  # [LS08] eq. (27)
+        objective = float(0.5 * norm + self.targets.slack_weights @ slacks)  # [LS08] eq. (27)
         self.seconds["certificates"] += time.perf_counter() - start
         if objective < self.best.objective:
             self.best = _Incumbent(objective, slacks, self.space.point.copy())

@@ -11,11 +11,12 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles.assignment import (
     OraclePlan,
-    assign,
+    OracleTargets,
     assign_by_value,
     assign_first_relevant,
     ideal_positions,
     plan_assignments,
+    planes_at,
     sort_open_positions,
 )
 from rankwise.rankers.dorm.oracles.diversity import (
@@ -24,7 +25,6 @@ from rankwise.rankers.dorm.oracles.diversity import (
     diverse_positions,
     plan_diverse,
 )
-from rankwise.rankers.dorm.planes import OracleTargets
 
 Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
 """Finds the positions that maximise score plus loss, and their loss, from query and scores."""
@@ -326,7 +326,7 @@ class RankingLoss:
 
     def targets(self, C: float) -> OracleTargets:
         """Return the targets of compiled code, for one C."""
-        return OracleTargets(self.plan, self.target, self.ideal, C * self.weights)
+        return OracleTargets.of(self.plan, self.target, self.ideal, C * self.weights)
 
     def slacks(self, scores: FloatArray) -> FloatArray:
         """Return the slack of each query at given scores, by one call of the oracle each."""
@@ -336,6 +336,8 @@ class RankingLoss:
 
     def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the plane of each query at given scores: the items' coefficients, the losses."""
+        if self.oracle is None:
+            return self._planes_at(scores)[1:]
         at, losses = self.worst(scores)
         return self.target - self.plan.decay[at], losses
 
@@ -345,14 +347,17 @@ class RankingLoss:
         The ranking of each query tells where the position of each item stands in arrays over the
         positions of all queries.
         """
-        plan, starts = self.plan, self.plan.starts
+        starts = self.plan.starts
         first = np.repeat(starts[:-1], np.diff(starts))
         if self.oracle is not None:
             found = [self.oracle(q, g) for q, g in enumerate(_by_query(scores, starts))]
             return np.concatenate([f[0] for f in found]) + first, np.array([f[1] for f in found])
-        at = assign(plan, scores) + first  # [LS08] eq. (24)
-        gained = np.add.reduceat(plan.discounts[at] * plan.gains, starts[:-1])
-        return at, self.ideal - gained  # [LS08] eq. (17)
+        positions, _, losses = self._planes_at(scores)
+        return positions + first, losses
+
+    def _planes_at(self, scores: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        g = np.ascontiguousarray(scores, dtype=np.float64)
+        return planes_at(self.plan, self.targets(1.0), g)  # [LS08] eqs. (17), (24)
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""

@@ -6,12 +6,13 @@ from typing import ClassVar, final
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.rankers.dorm import _dual_kernels as dual_kernels
 from rankwise.rankers.dorm import _primal_kernels as primal_kernels
-from rankwise.rankers.dorm._primal_kernels import PackedRows
-from rankwise.rankers.dorm.oracles.assignment import Scratch
-from rankwise.rankers.dorm.planes import OracleTargets, Planes
+from rankwise.rankers.dorm._primal_kernels import QueryRows
+from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
+from rankwise.rankers.dorm.oracles.assignment_kernels import BETA
+from rankwise.rankers.dorm.planes import GIVEN, KNOWN, ORACLE, WEIGHTS, Planes
 
 _MAX_PLANES = 40  # of a query
 _MIN_TOTAL = 4000  # planes that all queries together may have in any case
@@ -26,19 +27,20 @@ class PlaneSpace(ABC):
 
     def __init__(self, starts: IntArray, sizes: IntArray, max_planes: int | None = None) -> None:
         self._starts = starts
-        self.planes = _make_planes(sizes, max_planes)
+        self.planes = make_planes(sizes, max_planes)
+        self._points = make_points(int(sizes.max()))
         self._C: FloatArray = np.zeros(len(sizes))  # that the planes' weights belong to
 
     @final
     def move_to(self, targets: OracleTargets) -> None:
         """Change C: a larger one leaves the point where it is."""
-        weights = self.planes.weights[:, 1:]
+        weights, C = self.planes.weights[:, 1:], targets.slack_weights
         total = weights.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(total > 0, np.minimum(self._C / targets.C, 1.0 / total), 0.0)
-        weights *= np.where(targets.C > 0, factor, 0.0)[:, None]
+            factor = np.where(total > 0, np.minimum(self._C / C, 1.0 / total), 0.0)
+        weights *= np.where(C > 0, factor, 0.0)[:, None]
         self.planes.weights[:, 0] = np.maximum(0.0, 1.0 - weights.sum(axis=1))
-        self._C = targets.C
+        self._C = C
         self.refresh(targets)
 
     @property
@@ -62,17 +64,45 @@ class PlaneSpace(ABC):
     def overlap(self) -> tuple[float, float]:
         """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
 
-    @abstractmethod
+    @final
     def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
+        return self._visit(targets, scratch, queries, ORACLE)
 
-    @abstractmethod
-    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
+    @final
+    def visit_given(
+        self, targets: OracleTargets, scratch: Scratch, q: int, beta: FloatArray, loss: float
+    ) -> float:
         """Visit one query with a plane found elsewhere."""
+        scratch.floats[BETA, : len(beta)] = beta
+        return self._visit(targets, scratch, np.array([q]), GIVEN, loss)
+
+    @final
+    def revisit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
+        """Visit queries in turn with the planes they have; return the gaps these show."""
+        return self._visit(targets, scratch, queries, KNOWN)
 
     @abstractmethod
-    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
-        """Visit queries in turn with the planes they have; return the gaps these show."""
+    def _visit(
+        self,
+        targets: OracleTargets,
+        scratch: Scratch,
+        queries: IntArray,
+        which: int,
+        loss: float = 0.0,
+    ) -> float: ...
+
+    @final
+    def _sums(self, C: FloatArray) -> FloatArray:
+        """Return the sum of the planes of each query times their weights, query by query."""
+        planes = self.planes
+        sums = np.zeros(int(planes.sizes.sum()))
+        ends = np.cumsum(planes.sizes)
+        for q in np.flatnonzero(planes.counts > 1).tolist():
+            first, size, count = planes.starts[q], planes.sizes[q], planes.counts[q]
+            V = planes.vectors[first + size : first + count * size].reshape(count - 1, size)
+            sums[ends[q] - size : ends[q]] = (C[q] * planes.weights[q, 1:count]) @ V
+        return sums
 
     @abstractmethod
     def refresh(self, targets: OracleTargets) -> None:
@@ -111,7 +141,6 @@ class PrimalPlanes(PlaneSpace):
             sizes = np.diff(self._rows.column_starts)
         else:
             self._X = np.ascontiguousarray(X, dtype=np.float64)
-            self._rows = _dense_rows(self._X)
             sizes = np.full(len(starts) - 1, self._X.shape[1])
         super().__init__(starts, sizes, max_planes)
         self._earlier = np.zeros(X.shape[1]) if earlier is None else earlier
@@ -141,27 +170,33 @@ class PrimalPlanes(PlaneSpace):
         v = self._w - self._earlier
         return float(v @ v), float(v @ self._earlier)
 
-    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
-        """Visit queries in turn with the oracle; return the sum of their gaps."""
-        state = self._rows, self.planes, scratch
-        gap: float = primal_kernels.visit(targets, *state, queries, self._w)
-        return gap
-
-    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
-        """Visit one query with a plane found elsewhere."""
-        state = self._rows, self.planes
-        gap: float = primal_kernels.visit_given(targets, *state, q, beta, loss, self._w)
-        return gap
-
-    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
-        """Visit queries in turn with the planes they have; return the gaps these show."""
-        gap: float = primal_kernels.revisit(targets, self._rows, self.planes, queries, self._w)
+    def _visit(
+        self,
+        targets: OracleTargets,
+        scratch: Scratch,
+        queries: IntArray,
+        which: int,
+        loss: float = 0.0,
+    ) -> float:
+        state = self.planes, scratch, self._points, queries, which, loss, self._w
+        gap: float = (
+            primal_kernels.visit_sparse(targets, self._rows, *state)
+            if issparse(self._X)
+            else primal_kernels.visit_dense(targets, self._X.reshape(-1), *state)
+        )
         return gap
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the weights anew from the planes."""
-        self._w[:] = self._earlier
-        primal_kernels.sum_planes(targets, self._rows, self.planes, self._w)
+        if issparse(self._X):
+            self._w[:] = self._earlier
+            self._w += sum_by(self._rows.columns, self._sums(targets.slack_weights), len(self._w))
+        else:
+            planes = self.planes
+            of_query, slot = np.nonzero(planes.weights[:, 1:])
+            V = planes.vectors.reshape(*planes.weights.shape, len(self._w))[of_query, slot + 1]
+            self._w[:] = self._earlier
+            self._w += (targets.slack_weights[of_query] * planes.weights[of_query, slot + 1]) @ V
 
 
 @final
@@ -210,65 +245,55 @@ class DualPlanes(PlaneSpace):
         along_earlier = float(self._dual @ self._earlier)
         return float(self._dual @ self._scores) - along_earlier, along_earlier
 
-    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
-        """Visit queries in turn with the oracle; return the sum of their gaps."""
+    def _visit(
+        self,
+        targets: OracleTargets,
+        scratch: Scratch,
+        queries: IntArray,
+        which: int,
+        loss: float = 0.0,
+    ) -> float:
+        state = self._K.reshape(-1), self.planes, scratch, self._points
         point = self._dual, self._scores
-        gap: float = dual_kernels.visit(targets, self._K, self.planes, scratch, queries, *point)
-        return gap
-
-    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
-        """Visit one query with a plane found elsewhere."""
-        state = self._K, self.planes, q, beta, loss, self._dual, self._scores
-        gap: float = dual_kernels.visit_given(targets, *state)
-        return gap
-
-    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
-        """Visit queries in turn with the planes they have; return the gaps these show."""
-        state = self._K, self.planes, queries, self._dual, self._scores
-        gap: float = dual_kernels.revisit(targets, *state)
+        gap: float = dual_kernels.visit(targets, *state, queries, which, loss, *point)
         return gap
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute weights and scores anew from the planes."""
-        self._dual[:] = 0.0
-        dual_kernels.sum_planes(targets, self.planes, self._dual)
+        self._dual[:] = self._sums(targets.slack_weights)
         self._scores[:] = self._earlier + self._K @ self._dual
 
 
-def _make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
+def make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
     """Reserve room for planes whose vectors have these lengths, one for each query."""
-    slots = _RESERVED // (8 * max(1, int(sizes.sum())))
+    reserved = _RESERVED // (8 * max(1, int(sizes.sum())))
     n_queries = len(sizes)
     most = max_planes or max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
-    capacity = int(np.clip(slots, 4, most))
+    capacity = int(np.clip(reserved, 4, most))
     ends = np.cumsum(sizes) * capacity
-    weights = np.zeros((n_queries, capacity))
-    weights[:, 0] = 1.0
+    slots = np.zeros((3, n_queries, capacity))
+    slots[WEIGHTS, :, 0] = 1.0
     return Planes(
         vectors=np.empty(int(ends[-1])),
-        starts=ends - sizes * capacity,
-        sizes=sizes,
-        losses=np.zeros((n_queries, capacity)),
-        weights=weights,
+        integers=np.stack([ends - sizes * capacity, sizes, np.ones_like(sizes)]),
+        slots=slots,
         grams=np.zeros((n_queries, capacity, capacity)),
-        idle=np.zeros((n_queries, capacity), dtype=np.int32),
-        counts=np.ones(n_queries, dtype=np.intp),
+        room=np.empty((2, capacity)),
     )
 
 
-def _dense_rows(X: FloatArray) -> PackedRows:
-    nothing = np.zeros(0, dtype=np.intp)
-    return PackedRows(X, np.zeros(0), np.zeros(0, dtype=np.int32), nothing, nothing, nothing)
+def make_points(size: int) -> FloatArray:
+    """Allocate room for visits: where the planes are evaluated, a plane, a direction."""
+    return np.empty((3, size))
 
 
-def _sparse_rows(X: Matrix, starts: IntArray) -> PackedRows:
+def _sparse_rows(X: Matrix, starts: IntArray) -> QueryRows:
     """Give every query a list of the columns that occur in it."""
     n_queries, n_features = len(starts) - 1, X.shape[1]
     query = np.repeat(np.arange(n_queries), np.diff(X.indptr[starts]))
     found, number = np.unique(query * n_features + X.indices, return_inverse=True)
     column_starts = np.searchsorted(found, np.arange(n_queries + 1) * n_features)
-    return PackedRows(
-        np.zeros((0, 0)),
+    return QueryRows(
         X.data.astype(np.float64),
         (number - column_starts[query]).astype(np.int32),
         X.indptr.astype(np.intp),

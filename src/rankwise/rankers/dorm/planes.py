@@ -3,11 +3,17 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles.assignment import OraclePlan
+from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
+from rankwise.rankers.dorm.oracles.assignment_kernels import (
+    BETA,
+    GIVEN_SCORES,
+    LOSS,
+    POSITIONS,
+    find_planes,
+)
 
 STEPS = 0.5  # pairwise steps in one visit of a query, at most, for each plane it may have
 MAX_IDLE = 10  # visits that a plane without weight survives
@@ -18,37 +24,73 @@ class Planes(NamedTuple):
 
     Slot 0 is the plane that is 0 everywhere; the weights of a query sum to 1. Vectors of a query
     have a length of their own and stand one after the other. All slots share the memory that is
-    reserved for them, of which only those in use are ever touched.
+    reserved for them, of which only those in use are ever touched. Few arrays, for compiled code.
     """
 
     vectors: FloatArray
-    starts: IntArray  # where the slots of each query begin in vectors, (n_queries,)
-    sizes: IntArray  # length of each query's vectors, (n_queries,)
-    losses: FloatArray  # (n_queries, capacity)
-    weights: FloatArray  # (n_queries, capacity)
+    integers: IntArray  # starts, sizes, counts, (3, n_queries)
+    slots: FloatArray  # losses, weights, idle, (3, n_queries, capacity)
     grams: FloatArray  # inner products of the vectors, (n_queries, capacity, capacity)
-    idle: NDArray[np.int32]  # visits since a plane lost its weight, (n_queries, capacity)
-    counts: IntArray  # slots in use, (n_queries,)
+    room: FloatArray  # to work in, (2, capacity)
+
+    @property
+    def starts(self) -> IntArray:
+        """Where the slots of each query begin in the vectors."""
+        return self.integers[0]
+
+    @property
+    def sizes(self) -> IntArray:
+        """Length of each query's vectors."""
+        return self.integers[1]
+
+    @property
+    def counts(self) -> IntArray:
+        """Number of slots in use."""
+        return self.integers[2]
+
+    @property
+    def losses(self) -> FloatArray:
+        """Loss of each plane, (n_queries, capacity)."""
+        return self.slots[0]
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight of each plane, (n_queries, capacity)."""
+        return self.slots[1]
+
+
+STARTS, SIZES, COUNTS = range(3)
+LOSSES, WEIGHTS, IDLE = range(3)
+"""Rows of the integers and of the slots; idle: visits since a plane lost its weight."""
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def dot(x: FloatArray, y: FloatArray) -> float:
-    """Return the inner product; the sum may be reordered, so that it runs on vector units."""
+def dot(x: FloatArray, first: int, y: FloatArray, length: int) -> float:
+    """Return the inner product of ``x[first:]`` and y, reordered to run on vector units."""
     total = 0.0
-    for i in range(len(x)):
-        total += x[i] * y[i]
+    for i in range(length):
+        total += x[first + i] * y[i]
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _vector(planes: Planes, q: int, slot: int) -> FloatArray:
-    first = planes.starts[q] + slot * planes.sizes[q]
-    return planes.vectors[first : first + planes.sizes[q]]
-
-
-@njit(cache=True, nogil=True)
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    _nrt=False,
+    apart=(
+        "float64(float64[::1], int64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], "
+        "float64[:, ::1], int64, float64, float64[::1], float64[::1], float64[::1], float64, "
+        "boolean, float64[::1])"
+    ),
+)
 def improve(
-    planes: Planes,
+    vectors: FloatArray,
+    integers: IntArray,
+    slots: FloatArray,
+    grams: FloatArray,
+    room: FloatArray,
     q: int,
     C: float,
     v: FloatArray,
@@ -64,6 +106,8 @@ def improve(
 
     Parameters
     ----------
+    vectors, ..., room
+        The fields of ``Planes``.
     C
         Weight of the query's slack.
     v : (size,)
@@ -83,165 +127,183 @@ def improve(
     float
         The gap of this query at ``v`` before the steps, as far as the planes show it.
     """
-    capacity = planes.losses.shape[1]
-    values = np.zeros(capacity)
-    best, mean = 0.0, 0.0
-    for slot in range(1, planes.counts[q]):
-        values[slot] = C * (planes.losses[q, slot] - dot(_vector(planes, q, slot), v))
-        best = max(best, values[slot])
-        mean += planes.weights[q, slot] * values[slot]
+    at, size, count = integers[STARTS, q], integers[SIZES, q], integers[COUNTS, q]
+    losses, weights, idle, gram = slots[LOSSES, q], slots[WEIGHTS, q], slots[IDLE, q], grams[q]
+    values, before = room[0], room[1]
+    values[0] = best = mean = 0.0
+    for slot in range(1, count):
+        values[slot] = C * (losses[slot] - dot(vectors, at + slot * size, v, size))
+        if values[slot] > best:
+            best = values[slot]
+        mean += weights[slot] * values[slot]
     if is_new:
-        value = C * (loss - dot(vector, v))
-        if value > best + 1e-12 * abs(best):
-            slot = _make_room(planes, q, values)
-            _add(planes, q, slot, vector, image, loss)
-            values[slot] = best = value
-        _age(planes, q, values)
-    before = np.empty(capacity)
-    for slot in range(capacity):
-        before[slot] = planes.weights[q, slot]
-    _exchange_weights(planes, q, C, values)
-    for i in range(len(direction)):
+        value = C * (loss - dot(vector, 0, v, size))
+        is_higher = value > best + 1e-12 * abs(best)
+        is_full = is_higher and count == len(weights)
+        count = forget_planes(
+            at, size, losses, weights, idle, gram, values, vectors, count, is_full
+        )
+        if is_higher:
+            values[count] = best = value
+            losses[count], weights[count], idle[count] = loss, 0.0, 1.0
+            own = at + count * size
+            for i in range(size):
+                vectors[own + i] = vector[i]
+            gram[0, count] = gram[count, 0] = 0.0
+            for slot in range(1, count + 1):
+                product = dot(vectors, at + slot * size, image, size)
+                gram[slot, count] = gram[count, slot] = product
+            count += 1
+        integers[COUNTS, q] = count
+    exchange_weights(C * C, weights, gram, values, before, count)
+    for i in range(size):
         direction[i] = 0.0
-    for slot in range(1, planes.counts[q]):
-        change = C * (planes.weights[q, slot] - before[slot])
+    for slot in range(1, count):
+        change, own = C * before[slot], at + slot * size
         if change != 0.0:
-            other = _vector(planes, q, slot)
-            for i in range(len(direction)):
-                direction[i] += change * other[i]
+            for i in range(size):
+                direction[i] += change * vectors[own + i]
     return best - mean
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _exchange_weights(planes: Planes, q: int, C: float, values: FloatArray) -> None:
-    """Move weight from the lowest plane that has some to the highest, as long as that helps."""
-    weights, gram, count = planes.weights[q], planes.grams[q], planes.counts[q]
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    _nrt=False,
+    apart="void(float64, float64[::1], float64[:, ::1], float64[::1], float64[::1], int64)",
+)
+def exchange_weights(
+    square: float,
+    weights: FloatArray,
+    gram: FloatArray,
+    values: FloatArray,
+    change: FloatArray,
+    count: int,
+) -> None:
+    """Move weight from the lowest plane that has some to the highest, as long as that helps.
+
+    Fills the change of each weight. The square is that of C.
+    """
+    for slot in range(count):
+        change[slot] = -weights[slot]
     for _ in range(int(STEPS * len(weights))):
-        up, down = 0, -1
+        up, down, highest, lowest = 0, 0, -np.inf, np.inf
         for slot in range(count):
-            if values[slot] > values[up]:
-                up = slot
-            if weights[slot] > 0.0 and (down < 0 or values[slot] < values[down]):
-                down = slot
-        rise = values[up] - values[down]
-        if not rise > 1e-14 * abs(values[up]):
+            value = values[slot]
+            if value > highest:
+                up, highest = slot, value
+            if value < lowest and weights[slot] > 0.0:
+                down, lowest = slot, value
+        rise = highest - lowest
+        if not rise > 1e-14 * abs(highest):
             break
         # [LS08] eq. (28) is quadratic along a pair of planes: step to its maximum, kept feasible
-        curvature = C * C * (gram[up, up] + gram[down, down] - 2.0 * gram[up, down])
-        step = weights[down]
+        curvature = square * (gram[up, up] + gram[down, down] - 2.0 * gram[up, down])
+        step = left = weights[down]
         if curvature * step > rise:
             step = rise / curvature
         weights[up] += step
-        weights[down] = weights[down] - step if step < weights[down] else 0.0
+        weights[down] = left - step if step < left else 0.0
         for slot in range(count):
-            values[slot] -= C * C * step * (gram[slot, up] - gram[slot, down])
+            values[slot] -= square * step * (gram[slot, up] - gram[slot, down])
+    for slot in range(count):
+        change[slot] += weights[slot]
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _add(
-    planes: Planes, q: int, slot: int, vector: FloatArray, image: FloatArray, loss: float
-) -> None:
-    own, gram = _vector(planes, q, slot), planes.grams[q]
-    for i in range(len(vector)):
-        own[i] = vector[i]
-    gram[0, slot] = gram[slot, 0] = 0.0
-    for other in range(1, planes.counts[q]):
-        gram[other, slot] = gram[slot, other] = dot(_vector(planes, q, other), image)
-    planes.losses[q, slot] = loss
-    planes.weights[q, slot] = 0.0
-    planes.idle[q, slot] = 0
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    no_cpython_wrapper=True,
+    _nrt=False,
+    apart=(
+        "int64(int64, int64, float64[::1], float64[::1], float64[::1], float64[:, ::1], "
+        "float64[::1], float64[::1], int64, boolean)"
+    ),
+)
+def forget_planes(
+    at: int,
+    size: int,
+    losses: FloatArray,
+    weights: FloatArray,
+    idle: FloatArray,
+    gram: FloatArray,
+    values: FloatArray,
+    vectors: FloatArray,
+    count: int,
+    is_full: bool,
+) -> int:
+    """Forget planes that have been without weight for long; return how many are left.
 
-
-@njit(cache=True, nogil=True, inline="always")
-def _make_room(planes: Planes, q: int, values: FloatArray) -> int:
-    """Return a free slot, counted as used; a full working set merges its two lightest planes."""
-    if planes.counts[q] == planes.losses.shape[1]:
-        first, second = _two_lightest(planes.weights[q])
-        _merge(planes, q, first, second, values)
-        _remove(planes, q, second, values)
-    planes.counts[q] += 1
-    return planes.counts[q] - 1
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _two_lightest(weights: FloatArray) -> tuple[int, int]:
-    first, second = 1, 2
-    for slot in range(1, len(weights)):
-        if weights[slot] < weights[first]:
-            first, second = slot, first
-        elif slot != first and weights[slot] < weights[second]:
-            second = slot
-    return first, second
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _merge(planes: Planes, q: int, first: int, second: int, values: FloatArray) -> None:
-    """Replace the first of two planes by their weighted mean, which changes no dual quantity."""
-    gram, total = planes.grams[q], planes.weights[q, first] + planes.weights[q, second]
-    t = planes.weights[q, second] / total if total > 0.0 else 0.0
-    own, other = _vector(planes, q, first), _vector(planes, q, second)
-    for i in range(len(own)):
-        own[i] += t * (other[i] - own[i])
-    for slot in range(planes.counts[q]):
-        gram[first, slot] += t * (gram[second, slot] - gram[first, slot])
-    for slot in range(planes.counts[q]):
-        gram[slot, first] += t * (gram[slot, second] - gram[slot, first])
-    planes.losses[q, first] += t * (planes.losses[q, second] - planes.losses[q, first])
-    values[first] += t * (values[second] - values[first])
-    planes.weights[q, first] = total
-
-
-@njit(cache=True, nogil=True)
-def _remove(planes: Planes, q: int, slot: int, values: FloatArray) -> None:
-    """Free a slot by moving the last one into it."""
-    last, gram = planes.counts[q] - 1, planes.grams[q]
-    own, other = _vector(planes, q, slot), _vector(planes, q, last)
-    for i in range(len(own)):
-        own[i] = other[i]
-    for k in range(last + 1):
-        gram[slot, k] = gram[last, k]
-    for k in range(last + 1):
-        gram[k, slot] = gram[k, last]
-    planes.losses[q, slot], planes.weights[q, slot] = (
-        planes.losses[q, last],
-        planes.weights[q, last],
-    )
-    planes.idle[q, slot], values[slot] = planes.idle[q, last], values[last]
-    planes.losses[q, last] = planes.weights[q, last] = 0.0
-    planes.counts[q] = last
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _age(planes: Planes, q: int, values: FloatArray) -> None:
-    """Forget planes that have been without weight for long."""
-    for slot in range(planes.counts[q] - 1, 0, -1):
-        planes.idle[q, slot] += 1
-        if planes.weights[q, slot] > 0.0:
-            planes.idle[q, slot] = 0
-        elif planes.idle[q, slot] > MAX_IDLE:
-            _remove(planes, q, slot, values)
-
-
-class OracleTargets(NamedTuple):
-    """The ranking without loss of each query, and what its slack counts; for compiled code."""
-
-    plan: OraclePlan
-    target: FloatArray  # coefficient of each item in the ranking without loss
-    ideal: FloatArray  # gain of that ranking, (n_queries,)
-    C: FloatArray  # weight of each query's slack, (n_queries,)
-
-
-@njit(cache=True, nogil=True)
-def cut(targets: OracleTargets, q: int, positions: IntArray, beta: FloatArray) -> float:
-    """Fill the items' coefficients in the plane of a ranking and return the ranking's loss.
-
-    The score of a ranking is [LS08] eq. (18), or (21) with the features (20): the coefficients are
-    those of the target less those of the ranking.
+    A full working set first replaces one of its two lightest planes by their weighted mean, which
+    changes no dual quantity, and forgets the other.
     """
-    plan, first = targets.plan, targets.plan.starts[q]
-    loss = targets.ideal[q]  # [LS08] eq. (17)
-    for i in range(len(positions)):
-        # [LS08] eq. (20): c of the target less c of the ranking
-        beta[i] = targets.target[first + i] - plan.decay[first + positions[i]]
-        loss -= plan.discounts[first + positions[i]] * plan.gains[first + i]
-    return loss
+    if is_full:
+        first, second = 1, 2
+        for slot in range(1, count):
+            if weights[slot] < weights[first]:
+                first, second = slot, first
+            elif slot != first and weights[slot] < weights[second]:
+                second = slot
+        total = weights[first] + weights[second]
+        t = weights[second] / total if total > 0.0 else 0.0
+        for i in range(size):
+            own, other = at + first * size + i, at + second * size + i
+            vectors[own] += t * (vectors[other] - vectors[own])
+        gram[first, first] += t * (gram[second, first] - gram[first, first])
+        gram[first, second] += t * (gram[second, second] - gram[first, second])
+        gram[first, first] += t * (gram[first, second] - gram[first, first])
+        for slot in range(count):
+            if slot != first:
+                mean = gram[slot, first] + t * (gram[slot, second] - gram[slot, first])
+                gram[first, slot] = gram[slot, first] = mean
+        losses[first] += t * (losses[second] - losses[first])
+        values[first] += t * (values[second] - values[first])
+        weights[first], weights[second], idle[second] = total, 0.0, MAX_IDLE
+    for slot in range(count - 1, 0, -1):
+        idle[slot] = 0.0 if weights[slot] > 0.0 else idle[slot] + 1.0
+        if idle[slot] > MAX_IDLE:
+            count -= 1  # the last one takes its place
+            for i in range(size):
+                vectors[at + slot * size + i] = vectors[at + count * size + i]
+            for k in range(count):
+                gram[slot, k] = gram[k, slot] = gram[k, count]
+            gram[slot, slot] = gram[count, count]
+            losses[slot], weights[slot] = losses[count], weights[count]
+            idle[slot], values[slot] = idle[count], values[count]
+            losses[count] = weights[count] = 0.0
+    return count
+
+
+KNOWN, ORACLE, GIVEN = range(3)
+"""Which planes a visit looks at: known ones, one that the oracle finds, one found elsewhere."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find_plane(targets: OracleTargets, scratch: Scratch, q: int) -> float:
+    """Find the plane that is highest at the scores of a query, and return its loss."""
+    find_planes(
+        targets.items,
+        targets.weights,
+        targets.bounds,
+        targets.grades,
+        targets.grade_gains,
+        scratch.floats,
+        scratch.integers,
+        scratch.keys,
+        scratch.values,
+        scratch.last_grade,
+        scratch.wheels,
+        scratch.shifts,
+        scratch.head_search,
+        scratch.chain_search,
+        q,
+        q + 1,
+        scratch.floats[GIVEN_SCORES],
+        scratch.integers[POSITIONS],
+        scratch.floats[BETA],
+        scratch.floats[LOSS],
+    )
+    return scratch.floats[LOSS, 0]

@@ -13,9 +13,14 @@ from rankwise.core.compile import in_threads, n_threads
 from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.factorization import _kernels as kernels
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import OraclePlan, Scratch
-from rankwise.rankers.dorm.plane_spaces import PlaneSpace
-from rankwise.rankers.dorm.planes import OracleTargets
+from rankwise.rankers.dorm.oracles.assignment import (
+    OraclePlan,
+    OracleTargets,
+    Scratch,
+    make_scratch,
+)
+from rankwise.rankers.dorm.plane_spaces import PlaneSpace, make_planes, make_points
+from rankwise.rankers.dorm.planes import Planes
 from rankwise.solve.iteration import (
     Ending,
     Interrupts,
@@ -34,6 +39,7 @@ DEFAULT_RULE = StoppingRule(tol=1e-3, max_iter=50)
 REMEDY = "Raise max_iter or tol, or lower C."
 
 _MAX_VISITS = 500  # of a user in one half-step
+_MAX_PLANES = 40  # of a user in one half-step
 RATINGS_PER_PART = (5_000, 50_000)
 """Fewest and most ratings that a thread takes at a time; few, so that Ctrl-C is noticed soon."""
 
@@ -66,8 +72,13 @@ class ItemFactorPlanes(PlaneSpace):
 
     def retarget(self, U: FloatArray, target: FloatArray) -> None:
         """Take other factors of the users, and another target of each user."""
+        planes, shift = self.planes, target - self._target
         squares = np.einsum("uk,uk->u", U, U)
-        kernels.move_planes(self._starts, self.planes, target - self._target, squares)
+        for u in np.flatnonzero(planes.counts > 1).tolist():
+            first, size, count = planes.starts[u], planes.sizes[u], planes.counts[u]
+            own = planes.vectors[first + size : first + count * size].reshape(count - 1, size)
+            own += shift[self._starts[u] : self._starts[u + 1]]
+            planes.grams[u, 1:count, 1:count] = squares[u] * (own @ own.T)
         self._U, self._target = U, target
 
     @property
@@ -82,7 +93,7 @@ class ItemFactorPlanes(PlaneSpace):
     def scores(self) -> FloatArray:
         """Return the scores of all rated items."""
         scores = np.empty(len(self._items))
-        kernels.rated_scores(self._starts, self._items, self._U, self._V, scores)
+        kernels.rated_scores(self._starts, self._items, self._U, self._V.reshape(-1), scores)
         return scores
 
     def query_scores(self, q: int) -> FloatArray:
@@ -95,28 +106,25 @@ class ItemFactorPlanes(PlaneSpace):
         """Return the squared norm of the factors; there is no earlier function."""
         return float(np.sum(self._V**2)), 0.0
 
-    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
-        """Visit users in turn with the oracle; return the sum of their gaps."""
-        state = self._items, self._U, self.planes, scratch
-        gap: float = kernels.visit(targets, *state, queries, self._V)
-        return gap
-
-    def visit_given(self, targets: OracleTargets, q: int, beta: FloatArray, loss: float) -> float:
-        """Visit one user with a plane found elsewhere."""
-        state = self._items, self._U, self.planes
-        gap: float = kernels.visit_given(targets, *state, q, beta, loss, self._V)
-        return gap
-
-    def revisit(self, targets: OracleTargets, queries: IntArray) -> float:
-        """Visit users in turn with the planes they have; return the gaps these show."""
-        state = self._items, self._U, self.planes
-        gap: float = kernels.revisit(targets, *state, queries, self._V)
+    def _visit(
+        self,
+        targets: OracleTargets,
+        scratch: Scratch,
+        queries: IntArray,
+        which: int,
+        loss: float = 0.0,
+    ) -> float:
+        state = self._items, self._U, self.planes, scratch, self._points
+        gap: float = kernels.visit(targets, *state, queries, which, loss, self._V.reshape(-1))
         return gap
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""
-        self._V[:] = 0.0
-        kernels.sum_planes(targets, self._items, self._U, self.planes, self._V)
+        shape = len(self._U), len(self._V)
+        coefficients = csr_array(
+            (self._sums(targets.slack_weights), self._items, self._starts), shape=shape
+        )
+        self._V[:] = coefficients.T @ self._U
 
 
 @final
@@ -191,7 +199,7 @@ class Ratings:
         """Return the scores of all rated items, user by user."""
         scores = np.empty(len(self.items))
         users, items = factors.with_constant, factors.with_bias
-        kernels.rated_scores(self.plan.starts, self.items, users, items, scores)
+        kernels.rated_scores(self.plan.starts, self.items, users, items.reshape(-1), scores)
         return scores
 
     def loss_near(self, factors: Factors) -> RankingLoss:
@@ -202,6 +210,11 @@ class Ratings:
         """Return C times the sum of all slacks, plus the penalty of the factors."""
         slacks = loss.slacks(self.scores(factors))
         return C * float(slacks.sum()) + factors.penalty  # bounds [LS08] eq. (34)
+
+    def user_objectives(self, factors: Factors, loss: RankingLoss, C: float) -> FloatArray:
+        """Return what each user adds to the objective."""
+        slacks = loss.slacks(self.scores(factors))
+        return C * slacks + 0.5 * np.einsum("uk,uk->u", factors.U, factors.U)
 
     def greatest_losses(self) -> float:
         """Return the sum of the users' greatest losses: all slacks of factors that are 0."""
@@ -303,6 +316,8 @@ def fold_in(
 ) -> FloatArray:
     """Return the factors of users for factors of the items that stay as they are.
 
+    Each user ends by itself, so that its factors do not depend on the others.
+
     Parameters
     ----------
     ratings, C, rule, half_step_tol, ratings_per_part
@@ -312,10 +327,17 @@ def fold_in(
     """
     rule = rule or DEFAULT_RULE
     run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
+    before = ratings.user_objectives(run.factors, run.loss, C)
+    falls = np.ones(len(before), dtype=bool)
     for _ in range(rule.max_iter):
-        before = run.objective
-        run.offer(run.moved_users())
-        if run.fall_from(before) <= rule.tol:
+        U = np.where(falls[:, None], run.moved_users().U, run.factors.U)
+        moved = Factors(U, start.V, start.bias)
+        after = ratings.user_objectives(moved, ratings.loss_near(moved), C)
+        U = np.where((after <= before)[:, None], U, run.factors.U)
+        falls &= before - after > rule.tol * before
+        run.take(Factors(U, start.V, start.bias))
+        before = np.minimum(before, after)
+        if not falls.any():
             break
     return run.factors.U
 
@@ -365,10 +387,20 @@ class _Alternation:
         def task(part: int) -> None:
             if not self.interrupts.pending:
                 users = edges[part], edges[part + 1]
-                kernels.fit_users(targets, *given, self.half_step_tol, _MAX_VISITS, *users, U)
+                room = self._room_for_users()
+                kernels.fit_users(
+                    targets, *given, self.half_step_tol, _MAX_VISITS, *users, *room, U
+                )
 
         in_threads(task, n_parts)
         return Factors(U, self.factors.V, self.factors.bias)
+
+    def _room_for_users(self) -> tuple[Planes, Scratch, FloatArray, FloatArray]:
+        """Return room for the planes of one user after the other."""
+        plan, size = self.ratings.plan, self.factors.V.shape[1]
+        most = int(np.diff(plan.starts).max())
+        planes = make_planes(np.array([size]), _MAX_PLANES)
+        return planes, make_scratch(plan), make_points(size), np.empty(most * size)
 
     def moved_items(self, space: ItemFactorPlanes, rng: np.random.Generator) -> Factors:
         """Return better factors of the items and their bias, all together."""
@@ -379,6 +411,10 @@ class _Alternation:
             self.interrupts.pending = True
         V, bias = solution.point[:, :-1].copy(), solution.point[:, -1].copy()
         return Factors(self.factors.U, V, bias)
+
+    def take(self, factors: Factors) -> None:
+        """Take factors, and targets next to the rankings they give."""
+        self.factors, self.loss = factors, self.ratings.loss_near(factors)
 
     def offer(self, factors: Factors) -> None:
         """Take factors, and targets next to the rankings they give, unless the objective rises."""

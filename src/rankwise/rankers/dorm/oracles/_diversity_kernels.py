@@ -7,15 +7,9 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending
-from rankwise.rankers.dorm.oracles._truncated_kernels import (
-    StateTable,
-    best_head,
-    count_states,
-    find_candidates,
-    place_behind_head,
-)
+from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable, best_head
 from rankwise.rankers.dorm.oracles.assignment import OraclePlan
+from rankwise.rankers.dorm.oracles.assignment_kernels import descending
 
 HEADS, SOURCES, ASSIGNMENTS = range(3)
 
@@ -33,7 +27,12 @@ class DiversePlan(NamedTuple):
 class Sourced(NamedTuple):
     """One query with its items in descending order of score, and what the head may take."""
 
-    query: RankedQuery
+    scores: FloatArray  # of each rank, descending
+    gains: FloatArray  # the distinct gains, ascending: one for each grade
+    decay: FloatArray  # c of each position, non-increasing
+    discounts: FloatArray  # a of each position
+    depth: int  # of the head
+    order: IntArray  # 0, 1, ...: ranks stand for items
     grades: IntArray  # of each rank; -1 where an item of the same source is never worse
     sources: IntArray  # of each rank, counted from 0
 
@@ -74,12 +73,10 @@ def assign_diverse_heads(
         if diverse.methods[q] == HEADS:
             order, by_rank = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
             g = scores[at : at + n_items]
-            descending(g, np.empty((2, n_items), np.uint64), order)
+            descending(g, n_items, np.empty((2, n_items), np.uint64), order)
             problem = _sort(diverse, q, g, order)
-            head = np.empty(diverse.depths[q], np.intp)
-            if best_diverse_head(problem, diverse.n_sources[q], table, max_nodes, head):
+            if best_diverse_head(problem, diverse.n_sources[q], table, max_nodes, by_rank):
                 solved[q - first] = True
-                place_behind_head(head, by_rank)
                 for rank in range(n_items):
                     positions[at + order[rank]] = by_rank[rank]
 
@@ -102,20 +99,23 @@ def _sort(diverse: DiversePlan, q: int, scores: FloatArray, order: IntArray) -> 
         lowest[source] = min(grade, lowest[source])
         sources[rank] = source
         sorted_scores[rank] = scores[order[rank]]
-    query = RankedQuery(
+    return Sourced(
         sorted_scores,
         plan.grade_gains[plan.grade_starts[q] : plan.grade_starts[q + 1]],
         plan.decay[first : first + n_items],
         plan.discounts[first : first + n_items],
+        diverse.depths[q],
+        np.arange(n_items),
+        grades,
+        sources,
     )
-    return Sourced(query, grades, sources)
 
 
 @njit(cache=True, nogil=True)
 def best_diverse_head(
-    problem: Sourced, n_sources: int, table: StateTable, max_nodes: int, head: IntArray
+    problem: Sourced, n_sources: int, table: StateTable, max_nodes: int, positions: IntArray
 ) -> bool:
-    """Fill ``head`` with the best ranks of different sources; return whether that was possible.
+    """Fill the positions with a head of different sources; return whether that was possible.
 
     The head without the condition bounds every head with it. Where a source occurs twice, one
     branch for each of its items allows that item alone. The most promising branch goes first, so
@@ -124,17 +124,17 @@ def best_diverse_head(
     Parameters
     ----------
     problem
-        With discounts constant from ``len(head)`` on.
+        With discounts constant from its depth on.
     n_sources
-        At least ``len(head)``.
+        At least this depth.
     table
         Room for states; the search gives up where it does not suffice.
     max_nodes
         Give up after this many branches.
-    head : (depth,), filled
+    positions : (n_items,), filled
     """
     allowed = problem.grades.copy()
-    nodes = [_evaluate(problem, allowed, n_sources, table, head, -1, -1)]
+    nodes = [_evaluate(problem, allowed, n_sources, table, positions, -1, -1)]
     queue = [(-nodes[0].value, 0)]
     while len(queue) > 0:
         _, number = heapq.heappop(queue)
@@ -142,7 +142,7 @@ def best_diverse_head(
         if nodes[number].value == np.inf:
             return False
         if nodes[number].conflict < 0:
-            _evaluate(problem, allowed, n_sources, table, head, -1, -1)
+            _evaluate(problem, allowed, n_sources, table, positions, -1, -1)
             return True
         rivals = [
             rank
@@ -155,7 +155,7 @@ def best_diverse_head(
             if len(nodes) == max_nodes:
                 return False
             allowed[rank] = problem.grades[rank]
-            node = _evaluate(problem, allowed, n_sources, table, head, number, rank)
+            node = _evaluate(problem, allowed, n_sources, table, positions, number, rank)
             allowed[rank] = -1
             heapq.heappush(queue, (-node.value, len(nodes)))
             nodes.append(node)
@@ -168,7 +168,7 @@ def _evaluate(
     allowed: IntArray,
     n_sources: int,
     table: StateTable,
-    head: IntArray,
+    positions: IntArray,
     parent: int,
     choice: int,
 ) -> _Node:
@@ -176,17 +176,30 @@ def _evaluate(
 
     Where the table is too small the value is inf, so that the search comes back to this node first.
     """
-    order = np.arange(len(allowed))
-    candidates = find_candidates(allowed, order, len(problem.query.gains), len(head))
-    if count_states(candidates.sizes) > len(table.last_grade):
-        return _Node(np.inf, -1, parent, choice)
-    value = best_head(problem.query, candidates, table, head)
-    seen = np.zeros(n_sources, np.bool_)
+    value = best_head(
+        problem.scores,
+        problem.gains,
+        problem.decay,
+        problem.discounts,
+        allowed,
+        problem.order,
+        problem.depth,
+        np.inf,
+        table.values,
+        table.last_grade,
+        table.wheels,
+        table.shifts,
+        positions,
+        table.address,
+    )
     conflict = -1
-    for rank in head:
-        if seen[problem.sources[rank]]:
-            conflict = problem.sources[rank]
-        seen[problem.sources[rank]] = True
+    if np.isfinite(value):
+        seen = np.zeros(n_sources, np.bool_)
+        for rank in range(len(positions)):
+            if positions[rank] < problem.depth:
+                if seen[problem.sources[rank]]:
+                    conflict = problem.sources[rank]
+                seen[problem.sources[rank]] = True
     return _Node(value, conflict, parent, choice)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles._sorting_kernels import descending
+from rankwise.rankers.dorm.oracles.assignment_kernels import descending
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +34,7 @@ def place_first_relevant(
     """
     n_items = len(scores)
     order = np.empty(n_items, np.intp)
-    descending(scores, np.empty((2, n_items), np.uint64), order)
+    descending(scores, n_items, np.empty((2, n_items), np.uint64), order)
     n_ahead = best_k = k = 0  # relevant items ahead of the other that moves up
     value, best = 0.0, -discounts[0]  # [LS08] eq. (10)
     ahead = np.empty(n_items)

@@ -12,242 +12,216 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery
-
-
-class Candidates(NamedTuple):
-    """The ranks that may enter the head."""
-
-    ranks: IntArray  # (n_grades, depth), each row ascending
-    sizes: IntArray  # how many of each row are used
+from rankwise.core.compile import GIVEN_FLOATS, GIVEN_INTEGERS, njit
 
 
 class StateTable(NamedTuple):
-    """Room for the states: how many items of each grade the head takes."""
+    """Room for the states: how many items of each grade the head takes; and how to search them."""
 
     values: FloatArray  # (n_states, 2), of the head and of the tail
     last_grade: NDArray[np.uint8]  # (n_states,), the grade of the head's last item
+    wheels: IntArray  # (7 + depth, n_grades)
+    shifts: FloatArray  # ((n_items + 1) * depth + 1,)
+    address: int  # of best_head; 0 where it is not needed
 
 
-class _Wheels(NamedTuple):
-    """The odometer: one wheel for each grade."""
+def make_table(n_states: int, depth: int, n_grades: int, n_items: int) -> StateTable:
+    """Allocate room for the largest query, and compile the search."""
+    return StateTable(
+        np.empty((n_states, 2)),
+        np.empty(n_states, np.uint8),
+        np.empty((CANDIDATES + depth, n_grades), np.intp),
+        np.empty((n_items + 1) * depth + 1),
+        best_head.address() if n_items else 0,
+    )
 
-    counts: IntArray  # items taken
-    last: IntArray  # rank taken last; -1 for none
-    following: IntArray  # rank to be taken next
-    limits: IntArray  # best rank left out among the lower grades
-    strides: IntArray  # how far a state moves in the table when the wheel moves by one
+
+SIZES, BEFORE, TAKEN, LAST, FOLLOWING, LIMITS, STRIDES, CANDIDATES = range(8)
+"""Rows of the wheels; those from the last one on list the candidates of each grade."""
 
 
-@njit(cache=True, nogil=True)
-def find_candidates(grades: IntArray, order: IntArray, n_grades: int, depth: int) -> Candidates:
-    """Return the ranks of each grade's items that may enter a head of ``depth`` positions.
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    apart=(
+        f"float64({GIVEN_FLOATS}, {GIVEN_FLOATS}, {GIVEN_FLOATS}, {GIVEN_FLOATS}, "
+        f"{GIVEN_INTEGERS}, {GIVEN_INTEGERS}, int64, float64, "
+        "float64[:, ::1], uint8[::1], int64[:, ::1], float64[::1], int64[::1])"
+    ),
+    is_optional=True,
+)
+def best_head(
+    scores: FloatArray,
+    gains: FloatArray,
+    decay: FloatArray,
+    discounts: FloatArray,
+    grades: IntArray,
+    order: IntArray,
+    depth: int,
+    max_states: float,
+    values: FloatArray,
+    last_grade: NDArray[np.uint8],
+    wheels: IntArray,
+    shifts: FloatArray,
+    positions: IntArray,
+) -> float:
+    """Fill the positions of all ranks: the best head, then the rest in the order of the scores.
+
+    Maximises the head's ``sum_j decay_j score - discount_j gain`` plus what the tail gains or loses
+    by it. States are visited as an odometer turns that has a wheel for each grade, the lowest gain
+    outermost, so that what a state is built from has been visited before it. Costs O(depth) for
+    each rank up to the last candidate, and O(grades) for each state.
+
+    Parameters
+    ----------
+    scores : (n_items,)
+        Of each rank, descending.
+    gains : (n_grades,)
+        Ascending.
+    decay, discounts : (n_items,)
+        Of each position; the discounts do not increase and are constant from ``depth`` on.
+    grades, order : (n_items,)
+        The grade of each item, negative for those to be kept out of the head; the item of each
+        rank.
+    depth
+        Number of positions of the head.
+    max_states
+        Give up beyond so many states.
+    values, last_grade, wheels, shifts
+        The room of a ``StateTable``.
+    positions : (n_items,), filled
+
+    Returns
+    -------
+    float
+        The value, short of a constant of the query; inf if there are too many states, -inf if too
+        few items may enter, and then nothing is filled.
+    """
+    n_items, n_grades = len(scores), len(gains)
+    sizes, taken, last, following = wheels[SIZES], wheels[TAKEN], wheels[LAST], wheels[FOLLOWING]
+    limits, strides, best, best_state = wheels[LIMITS], wheels[STRIDES], -np.inf, -1
+    n_ranks = _find_candidates(grades, order, n_grades, depth, wheels)
+    n_states = 1.0
+    for r in range(n_grades):
+        n_states *= sizes[r] + 1
+    if n_states > max_states or n_states > len(last_grade):
+        return np.inf
+    _tabulate_shifts(scores, decay, depth, n_ranks, shifts)
+    _start_wheels(n_grades, n_items, wheels)
+    values[0, 0], values[0, 1], state, count = 0.0, 0.0, 0, 0
+    while True:
+        grade = n_grades - 1  # put the wheels that are at their end back to zero
+        while grade >= 0 and (count == depth or following[grade] >= limits[grade]):
+            if taken[grade] > 0:
+                state -= taken[grade] * strides[grade]
+                count -= taken[grade]
+                taken[grade], last[grade] = 0, -1
+                following[grade] = wheels[CANDIDATES, grade]
+            grade -= 1
+        if grade < 0:
+            break
+        state, count = state + strides[grade], count + 1
+        taken[grade], last[grade] = taken[grade] + 1, following[grade]
+        more = taken[grade] < sizes[grade]
+        following[grade] = wheels[CANDIDATES + taken[grade], grade] if more else n_items
+        for r in range(grade + 1, n_grades):
+            limits[r] = min(limits[r - 1], following[r - 1])
+        c, a = decay[count - 1], discounts[count - 1] - discounts[n_items - 1]
+        lowest, lowest_grade, most = -1, 0, -np.inf
+        for r in range(n_grades - 1, -1, -1):
+            if last[r] > lowest:  # not before an item of a higher gain and a lower score
+                lowest, lowest_grade = last[r], r
+                value = values[state - strides[r], 0] + c * scores[lowest] - a * gains[r]
+                if value > most:
+                    most, last_grade[state] = value, r
+        shift = shifts[last[lowest_grade] * depth + depth - count]
+        values[state, 0] = most
+        values[state, 1] = values[state - strides[lowest_grade], 1] + shift
+        if count == depth and most + values[state, 1] > best:
+            best, best_state = most + values[state, 1], state
+    if best_state >= 0:
+        _place(best_state, depth, last_grade, wheels, positions)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _start_wheels(n_grades: int, n_items: int, wheels: IntArray) -> None:
+    """Take nothing yet: items taken, rank taken last, rank to be taken next, of each grade."""
+    sizes, taken, last, following = wheels[SIZES], wheels[TAKEN], wheels[LAST], wheels[FOLLOWING]
+    limits, strides = wheels[LIMITS], wheels[STRIDES]
+    for r in range(n_grades - 1, -1, -1):
+        strides[r] = strides[r + 1] * (sizes[r + 1] + 1) if r + 1 < n_grades else 1
+    for r in range(n_grades):
+        taken[r], last[r] = 0, -1
+        following[r] = wheels[CANDIDATES, r] if sizes[r] > 0 else n_items
+        limits[r] = n_items  # best rank left out among the lower grades
+        if r > 0:
+            limits[r] = min(limits[r - 1], following[r - 1])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _find_candidates(
+    grades: IntArray, order: IntArray, n_grades: int, depth: int, wheels: IntArray
+) -> int:
+    """List the ranks of each grade's items that may enter a head; return how many ranks it needs.
 
     An item may enter if it and all items of no higher gain and no lower score find room, so the
-    ranks are searched only until the lowest grade has filled the head. Items of a negative grade
-    are kept out.
+    ranks are searched only until the lowest grade has filled the head.
     """
-    ranks = np.empty((n_grades, depth), np.intp)
-    sizes = np.zeros(n_grades, np.intp)
-    before = np.zeros(n_grades, np.intp)  # items seen of each grade and the grades below
-    rank = 0
+    sizes, before = wheels[SIZES], wheels[BEFORE]  # items seen of each grade and the grades below
+    for r in range(n_grades):
+        sizes[r] = before[r] = 0
+    rank = needed = 0
     while rank < len(order) and before[0] < depth:
         grade = grades[order[rank]]
         if grade >= 0:
             for r in range(grade, n_grades):
                 before[r] += 1
             if before[grade] <= depth:
-                ranks[grade, sizes[grade]] = rank
+                wheels[CANDIDATES + sizes[grade], grade] = rank
                 sizes[grade] += 1
+                needed = rank + 1
         rank += 1
-    return Candidates(ranks, sizes)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def count_states(sizes: IntArray) -> float:
-    """Return the room the table needs, as a float, for it may be very large."""
-    count = 1.0
-    for size in sizes:
-        count *= size + 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def best_head(
-    query: RankedQuery, candidates: Candidates, table: StateTable, head: IntArray
-) -> float:
-    """Fill ``head`` with the ranks of the best items for its positions and return their value.
-
-    Maximises the head's ``sum_j decay_j score - discount_j gain`` plus what the tail, in the order
-    of the scores, gains or loses by it. States are visited as an odometer turns, the lowest gain
-    outermost, so that what a state is built from has been visited before it. Costs O(depth) for
-    each rank up to the last candidate, and O(grades) for each state.
-
-    Parameters
-    ----------
-    query
-        With discounts that do not increase and are constant from ``len(head)`` on.
-    candidates
-        For this query and depth.
-    table
-        With room for all states; what it holds does not matter.
-    head : (depth,), filled
-
-    Returns
-    -------
-    float
-        The value, short of a constant of the query; -inf if too few items may enter.
-    """
-    scores, gains, decay, discounts = query
-    values, last_grade = table
-    ranks, sizes = candidates
-    depth, none = len(head), len(scores)
-    shifts = _tail_shifts(query, depth, _ranks_needed(candidates))
-    counts, last, following, limits, strides = _start_wheels(candidates, none)
-    values[0, 0] = values[0, 1] = 0.0
-    best, best_state = -np.inf, -1
-    state, taken = 0, 0
-    while True:
-        grade, state, taken = _find_wheel(
-            state, taken, depth, ranks, counts, last, following, limits, strides
-        )
-        if grade < 0:
-            break
-        state += strides[grade]
-        taken += 1
-        counts[grade] += 1
-        last[grade] = following[grade]
-        more = counts[grade] < sizes[grade]
-        following[grade] = ranks[grade, counts[grade]] if more else none
-        for r in range(grade + 1, len(sizes)):
-            limits[r] = min(limits[r - 1], following[r - 1])
-        c, a = decay[taken - 1], discounts[taken - 1] - discounts[-1]
-        r = _place_last(state, c, a, scores, gains, last, strides, values, last_grade)
-        values[state, 1] = values[state - strides[r], 1] + shifts[last[r], depth - taken]
-        if taken == depth and values[state, 0] + values[state, 1] > best:
-            best, best_state = values[state, 0] + values[state, 1], state
-    if best_state >= 0:
-        _read_back(best_state, candidates, strides, table, head)
-    return best
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _start_wheels(candidates: Candidates, none: int) -> _Wheels:
-    ranks, sizes = candidates
-    n_grades = len(sizes)
-    strides = np.ones(n_grades, np.intp)
-    for r in range(n_grades - 2, -1, -1):
-        strides[r] = strides[r + 1] * (sizes[r + 1] + 1)
-    following, limits = np.full(n_grades, none), np.full(n_grades, none)
-    for r in range(n_grades):
-        if sizes[r] > 0:
-            following[r] = ranks[r, 0]
-        if r > 0:
-            limits[r] = min(limits[r - 1], following[r - 1])
-    return _Wheels(np.zeros(n_grades, np.intp), np.full(n_grades, -1), following, limits, strides)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _find_wheel(
-    state: int,
-    taken: int,
-    depth: int,
-    ranks: IntArray,
-    counts: IntArray,
-    last: IntArray,
-    following: IntArray,
-    limits: IntArray,
-    strides: IntArray,
-) -> tuple[int, int, int]:
-    """Put the wheels that are at their end back to zero; return the next one, state and count."""
-    grade = len(counts) - 1
-    while grade >= 0 and (taken == depth or following[grade] >= limits[grade]):
-        if counts[grade] > 0:
-            state -= counts[grade] * strides[grade]
-            taken -= counts[grade]
-            counts[grade], last[grade], following[grade] = 0, -1, ranks[grade, 0]
-        grade -= 1
-    return grade, state, taken
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _place_last(
-    state: int,
-    c: float,
-    a: float,
-    scores: FloatArray,
-    gains: FloatArray,
-    last: IntArray,
-    strides: IntArray,
-    values: FloatArray,
-    last_grade: NDArray[np.uint8],
-) -> int:
-    """Find the best last item of a head; return the grade of the item with the lowest score."""
-    lowest, lowest_grade, best = -1, 0, -np.inf
-    for r in range(len(last) - 1, -1, -1):
-        if last[r] > lowest:  # not before an item of a higher gain and a lower score
-            lowest, lowest_grade = last[r], r
-            value = values[state - strides[r], 0] + c * scores[lowest] - a * gains[r]
-            if value > best:
-                best, last_grade[state] = value, r
-    values[state, 0] = best
-    return lowest_grade
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _ranks_needed(candidates: Candidates) -> int:
-    """Count the ranks up to the last one that can be in the head."""
-    needed = 0
-    for r in range(len(candidates.sizes)):
-        if candidates.sizes[r] > 0:
-            needed = max(needed, candidates.ranks[r, candidates.sizes[r] - 1] + 1)
     return needed
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _tail_shifts(query: RankedQuery, depth: int, n_ranks: int) -> FloatArray:
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _tabulate_shifts(
+    scores: FloatArray, decay: FloatArray, depth: int, n_ranks: int, shifts: FloatArray
+) -> None:
     """Tabulate what it changes in the tail that rank q enters the head with s more ranks below it.
 
     The tail's value is a constant plus the sum of ``shifts[q_t, depth - t]`` over the ranks
     q_1 < q_2 < ... of the head: q_t itself leaves the tail, and the items before it need not make
     room for the ranks below.
     """
-    decay = np.zeros(n_ranks + depth)  # 0 behind the last position
-    for position in range(min(len(decay), len(query.decay))):
-        decay[position] = query.decay[position]
-    shifts = np.empty((n_ranks, depth))
-    sums = np.zeros(depth + 1)  # of the first q items, each s positions below its rank
+    sums, n_items = n_ranks * depth, len(scores)  # of the first q items, s positions below its rank
+    for s in range(depth + 1):
+        shifts[sums + s] = 0.0
     for q in range(n_ranks):
-        score = query.scores[q]
-        for s in range(depth):
-            moved = sums[s] + decay[q + s] * score
-            shifts[q, s] = sums[s + 1] - moved
-            sums[s] = moved
-        sums[depth] += decay[q + depth] * score
-    return shifts
+        for s in range(depth + 1):
+            c = decay[q + s] if q + s < n_items else 0.0
+            moved = shifts[sums + s] + c * scores[q]
+            if s < depth:
+                shifts[q * depth + s] = shifts[sums + s + 1] - moved
+            shifts[sums + s] = moved
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _read_back(
-    state: int, candidates: Candidates, strides: IntArray, table: StateTable, head: IntArray
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _place(
+    state: int, depth: int, last_grade: NDArray[np.uint8], wheels: IntArray, positions: IntArray
 ) -> None:
-    for position in range(len(head) - 1, -1, -1):
-        r = table.last_grade[state]
-        count = (state // strides[r]) % (candidates.sizes[r] + 1)
-        head[position] = candidates.ranks[r, count - 1]
-        state -= strides[r]
-
-
-@njit(cache=True, nogil=True)
-def place_behind_head(head: IntArray, positions: IntArray) -> None:
-    """Fill the positions of all ranks: the head as given, the rest in the order of the ranks."""
-    for q in range(len(positions)):
-        positions[q] = -1
-    for j in range(len(head)):
-        positions[head[j]] = j
-    position = len(head)
-    for q in range(len(positions)):
-        if positions[q] < 0:
-            positions[q] = position
+    """Fill the positions: the head that a state stands for, the rest in the order of the ranks."""
+    for rank in range(len(positions)):
+        positions[rank] = -1
+    for position in range(depth - 1, -1, -1):
+        r = last_grade[state]
+        count = (state // wheels[STRIDES, r]) % (wheels[SIZES, r] + 1)
+        positions[wheels[CANDIDATES + count - 1, r]] = position
+        state -= wheels[STRIDES, r]
+    position = depth
+    for rank in range(len(positions)):
+        if positions[rank] < 0:
+            positions[rank] = position
             position += 1

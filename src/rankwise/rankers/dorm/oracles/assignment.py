@@ -1,27 +1,31 @@
 """Exact loss-augmented rankings: the oracles of structured learning to rank."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.compile import in_threads, n_threads, njit
+from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles._first_relevant_kernels import place_first_relevant
-from rankwise.rankers.dorm.oracles._general_kernels import complete, find_thresholds
-from rankwise.rankers.dorm.oracles._sorting_kernels import RankedQuery, descending, lists_by_grade
-from rankwise.rankers.dorm.oracles._truncated_kernels import (
-    StateTable,
-    best_head,
-    count_states,
-    find_candidates,
-    place_behind_head,
+from rankwise.rankers.dorm.oracles._truncated_kernels import make_table
+from rankwise.rankers.dorm.oracles.assignment_kernels import (
+    FEW_STATES,
+    GENERAL,
+    N_FLOATS,
+    N_INTEGERS,
+    SORT,
+    STATES_PER_SQUARE,
+    TRUNCATED,
+    TWO_GRADES,
+    best_chain,
+    find_planes,
 )
-from rankwise.rankers.dorm.oracles._two_grade_kernels import best_chain
 
-SORT, TRUNCATED, TWO_GRADES, GENERAL = range(4)
+MANY_ITEMS = 200
+"""Of two grades: up to so many items the general method is as fast as the one for two grades."""
 
 
 class OraclePlan(NamedTuple):
@@ -43,106 +47,64 @@ class OraclePlan(NamedTuple):
     n_states: int  # room that TRUNCATED needs
 
 
+class OracleTargets(NamedTuple):
+    """A plan, the ranking without loss of each query, and what its slack counts.
+
+    A tuple of few arrays, for compiled code.
+    """
+
+    items: FloatArray  # gains, decay, discounts, coefficients of the target, (4, n_items)
+    weights: FloatArray  # slopes, gains of the target, weights of the slacks, (3, n_queries)
+    bounds: IntArray  # starts, grade starts, methods, depths, (4, n_queries + 1)
+    grades: IntArray  # (n_items,)
+    grade_gains: FloatArray
+
+    @classmethod
+    def of(cls, plan: OraclePlan, target: FloatArray, ideal: FloatArray, C: FloatArray) -> Self:
+        """Put the arrays of a plan, its targets and the weights of the slacks together."""
+        methods, depths = (np.append(v, 0) for v in (plan.methods, plan.depths))
+        return cls(
+            np.stack([plan.gains, plan.decay, plan.discounts, target]),
+            np.stack([plan.slopes, ideal, C]),
+            np.stack([plan.starts, plan.grade_starts, methods, depths]),
+            plan.grades,
+            plan.grade_gains,
+        )
+
+    @property
+    def slack_weights(self) -> FloatArray:
+        """Weight of each query's slack: C times that of the query."""
+        return self.weights[2]
+
+
 class Scratch(NamedTuple):
     """Room that queries use one after the other; one for each thread."""
 
-    table: StateTable
-    keys: NDArray[np.uint64]
+    floats: FloatArray  # (N_FLOATS, longest query + 3)
+    integers: IntArray  # (N_INTEGERS, longest query + 3)
+    keys: NDArray[np.uint64]  # (2, longest query)
+    values: FloatArray  # this one and the next four: a StateTable
+    last_grade: NDArray[np.uint8]
+    wheels: IntArray
+    shifts: FloatArray
+    head_search: int
+    chain_search: int  # address of best_chain; 0 where it is not needed
 
 
-@njit(cache=True, nogil=True)
-def max_states(n_items: int) -> int:
-    """Return up to how many states the truncated oracle is faster than the general one.
-
-    Measured: a state of the table costs about 2.5 ns, the general oracle 10 ns * n_items^2 where
-    the loss outweighs the scores.
-    """
-    return max(4 * n_items**2, 10_000)
-
-
-@njit(cache=True, nogil=True)
 def make_scratch(plan: OraclePlan) -> Scratch:
-    """Allocate the room for the largest query."""
-    table = StateTable(np.empty((plan.n_states, 2)), np.empty(plan.n_states, np.uint8))
-    largest = 0
-    for q in range(len(plan.methods)):
-        largest = max(largest, plan.starts[q + 1] - plan.starts[q])
-    return Scratch(table, np.empty((2, largest), np.uint64))
-
-
-@njit(cache=True, nogil=True)
-def assign_queries(
-    plan: OraclePlan,
-    scratch: Scratch,
-    scores: FloatArray,
-    first: int,
-    last: int,
-    positions: IntArray,
-) -> None:
-    """Fill the best positions of the items of the queries first ... last - 1.
-
-    Parameters
-    ----------
-    scores, positions : (n_items,)
-        Of these queries' items alone.
-    """
-    offset = plan.starts[first]
-    for q in range(first, last):
-        rows = slice(plan.starts[q], plan.starts[q + 1])
-        local = slice(rows.start - offset, rows.stop - offset)
-        n_items = rows.stop - rows.start
-        order, by_rank = np.empty(n_items, np.intp), np.empty(n_items, np.intp)
-        keys = np.empty(n_items)
-        slope = plan.slopes[q] if plan.methods[q] == SORT else 0.0
-        for i in range(n_items):  # [LS08] below eq. (24): a = c sorts g - b
-            keys[i] = scores[local.start + i] - slope * plan.gains[rows.start + i]
-            by_rank[i] = i
-        descending(keys, scratch.keys, order)
-        if plan.methods[q] != SORT:
-            gains = plan.grade_gains[plan.grade_starts[q] : plan.grade_starts[q + 1]]
-            for i in range(n_items):
-                keys[i] = scores[local.start + order[i]]
-            query = RankedQuery(keys, gains, plan.decay[rows], plan.discounts[rows])
-            _assign(
-                query,
-                plan.grades[rows],
-                order,
-                plan.methods[q],
-                plan.depths[q],
-                scratch.table,
-                by_rank,
-            )
-        for rank in range(n_items):
-            positions[local.start + order[rank]] = by_rank[rank]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _assign(
-    query: RankedQuery,
-    grades: IntArray,
-    order: IntArray,
-    method: int,
-    depth: int,
-    table: StateTable,
-    positions: IntArray,
-) -> None:
-    """Fill the positions of all ranks, by the truncated oracle where that is the fastest."""
-    if method == TRUNCATED:
-        candidates = find_candidates(grades, order, len(query.gains), depth)
-        if count_states(candidates.sizes) <= min(max_states(len(order)), len(table.last_grade)):
-            head = np.empty(depth, np.intp)
-            best_head(query, candidates, table, head)
-            place_behind_head(head, positions)
-            return
-    lists = lists_by_grade(grades, order, len(query.gains))
-    thresholds = find_thresholds(query, lists)
-    if thresholds.nested:
-        for rank in range(len(order)):
-            positions[rank] = thresholds.entries[rank]
-    elif len(query.gains) == 2:
-        best_chain(query, lists, thresholds.counts, positions)
-    else:
-        complete(query, lists, thresholds, positions)
+    """Allocate the room for the largest query, and compile the searches that the plan needs."""
+    longest = int(np.diff(plan.starts).max())
+    which = np.flatnonzero(plan.methods == TRUNCATED)
+    depth = int(plan.depths[which].max(initial=0))
+    n_grades = int(np.diff(plan.grade_starts)[which].max(initial=0))
+    n_items = int(np.diff(plan.starts)[which].max(initial=0))
+    return Scratch(
+        np.empty((N_FLOATS, longest + 3)),
+        np.empty((N_INTEGERS, longest + 3), np.intp),
+        np.empty((2, longest), np.uint64),
+        *make_table(plan.n_states, depth, n_grades, n_items),
+        best_chain.address() if np.any(plan.methods == TWO_GRADES) else 0,
+    )
 
 
 Method = Literal["auto", "sort", "truncated", "two grades", "general"]
@@ -168,7 +130,8 @@ def plan_assignments(
     which adds to the score of a ranking the loss of it. The method is chosen for each query from
     what does not depend on the scores: a sort where there is one gain or where the discounts are an
     affine function of the decay; for discounts that are constant from some position on, a dynamic
-    programme over the numbers of items of each gain above it; for two gains, one over a band; and
+    programme over the numbers of items of each gain above it; for many items of two gains, one over
+    a band; and
     for all else thresholds completed by shortest augmenting paths. All are exact.
 
     Parameters
@@ -208,7 +171,7 @@ def plan_assignments(
         "two grades": n_grades == 2,
         "general": np.ones(len(depths), dtype=bool),
     }
-    methods = _choose(fits, depths < np.diff(bounds) - 1, method)
+    methods = _choose(fits, depths, np.diff(bounds), method)
     room = _room_for_states(grades, depths, bounds)[methods == TRUNCATED].max(initial=1)
     return OraclePlan(
         starts=freeze(bounds),
@@ -245,18 +208,39 @@ def assign(plan: OraclePlan, scores: ArrayLike, n_parts: int | None = None) -> I
             f"`scores` must have one entry per item: the plan has {len(plan.gains)} items, "
             f"scores has shape {g.shape}."
         )
-    positions = np.empty(len(g), dtype=np.intp)
-    n_parts = n_parts or min(n_threads(), 1 + len(g) // _ITEMS_PER_THREAD)
+    none = np.zeros(len(plan.methods))
+    targets = OracleTargets.of(plan, np.zeros(len(g)), none, none)
+    return planes_at(plan, targets, g, n_parts)[0]
+
+
+def planes_at(
+    plan: OraclePlan, targets: OracleTargets, scores: FloatArray, n_parts: int | None = None
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the best positions, the coefficients of the planes, and the losses.
+
+    Parameters
+    ----------
+    plan, targets
+        Which belong together.
+    scores : (n_items,)
+        Contiguous.
+    n_parts
+        As for ``assign``.
+    """
+    positions, beta = np.empty(len(scores), dtype=np.intp), np.empty(len(scores))
+    losses = np.empty(len(plan.methods))
+    n_parts = n_parts or min(n_threads(), 1 + len(scores) // _ITEMS_PER_THREAD)
     edges = np.linspace(0, len(plan.methods), n_parts + 1).astype(int).tolist()
 
     def task(part: int) -> None:
         first, last = edges[part], edges[part + 1]
         if first < last:
             rows = slice(plan.starts[first], plan.starts[last])
-            assign_queries(plan, make_scratch(plan), g[rows], first, last, positions[rows])
+            found = positions[rows], beta[rows], losses[first:last]
+            find_planes(*targets, *make_scratch(plan), first, last, scores[rows], *found)
 
     in_threads(task, n_parts)
-    return positions
+    return positions, beta, losses
 
 
 def assign_by_value(V: FloatArray) -> IntArray:
@@ -403,7 +387,9 @@ def _falls(a: FloatArray, starts: IntArray) -> BoolArray:
     return ~np.logical_or.reduceat(rises, starts[:-1])
 
 
-def _choose(fits: dict[str, BoolArray], is_truncated: BoolArray, method: Method) -> IntArray:
+def _choose(
+    fits: dict[str, BoolArray], depths: IntArray, sizes: IntArray, method: Method
+) -> IntArray:
     """Return the code of each query's method: the one asked for, or the fastest that fits."""
     if method != "auto":
         if not fits[method].all():
@@ -411,9 +397,13 @@ def _choose(fits: dict[str, BoolArray], is_truncated: BoolArray, method: Method)
                 f"`method` {method!r} must fit every query: it does not fit query "
                 f'{int(np.argmin(fits[method]))}. Use "auto" or "general".'
             )
-        return np.full(len(is_truncated), _CODES[method])
+        return np.full(len(sizes), _CODES[method])
     return np.select(
-        [fits["sort"], fits["truncated"] & is_truncated, fits["two grades"]],
+        [
+            fits["sort"],
+            fits["truncated"] & (depths < sizes - 1),
+            fits["two grades"] & (sizes > MANY_ITEMS),
+        ],
         [SORT, TRUNCATED, TWO_GRADES],
         default=GENERAL,
     )
@@ -423,7 +413,7 @@ def _room_for_states(grades: _DistinctGains, depths: IntArray, starts: IntArray)
     """Return the number of states of the truncated oracle that each query may need."""
     choices = np.minimum(grades.sizes, depths[grades.query]) + 1.0
     worst = np.multiply.reduceat(choices, grades.starts[:-1])
-    useful = [max_states(size) for size in np.diff(starts)]
+    useful = np.maximum(STATES_PER_SQUARE * np.diff(starts) ** 2, FEW_STATES)
     return np.minimum(np.minimum(worst, useful), _MAX_STATES)
 
 

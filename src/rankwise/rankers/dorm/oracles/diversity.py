@@ -18,7 +18,7 @@ from rankwise.rankers.dorm.oracles._diversity_kernels import (
     DiversePlan,
     assign_diverse_heads,
 )
-from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable
+from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable, make_table
 from rankwise.rankers.dorm.oracles.assignment import OraclePlan, assign_by_value
 
 MAX_STATES = 200_000
@@ -148,12 +148,14 @@ def assign_diverse(
     the whole problem.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)
-    return _assign_range(diverse, _make_table(max_states), g, 0, len(diverse.methods), max_nodes)
+    return _assign_range(
+        diverse, _table(diverse, max_states), g, 0, len(diverse.methods), max_nodes
+    )
 
 
 def diverse_oracle(diverse: DiversePlan) -> Callable[[int, FloatArray], IntArray]:
     """Return a function that finds the positions in one query, given its number and its scores."""
-    table = _make_table(MAX_STATES)
+    table = _table(diverse, MAX_STATES)
     return lambda q, scores: _assign_range(diverse, table, scores, q, q + 1)
 
 
@@ -198,8 +200,9 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     return np.argmax(result.x.reshape(V.shape), axis=1)
 
 
-def _make_table(n_states: int) -> StateTable:
-    return StateTable(np.empty((n_states, 2)), np.empty(n_states, np.uint8))
+def _table(diverse: DiversePlan, n_states: int) -> StateTable:
+    n_grades, sizes = np.diff(diverse.plan.grade_starts), np.diff(diverse.plan.starts)
+    return make_table(n_states, diverse.depths.max(), n_grades.max(), sizes.max())
 
 
 def _assign_range(
