@@ -75,6 +75,9 @@ def test_a_partial_table_and_comparisons(learn, tables):
     _, ranker = learn("some.csv")
     expected = ConditionalRankRLS().fit(USERS, FILMS, tables)
     np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-8)
+    report, _ = learn("some.csv", "--alphas", "0.1,1,10", "--new", "items")
+    chosen = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="items", random_state=0)
+    assert report["alpha"] == chosen.fit(USERS, FILMS, tables).alpha_
     _, ranker = learn("pairs.csv")
     expected = ConditionalRankRLS().fit(USERS, FILMS, comparisons=[[0, 1, 2], [0, 2, 5], [5, 0, 4]])
     np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-8)
@@ -118,7 +121,6 @@ def test_relations_need_one_table(run, tables):
         (["scores.csv", "--new", "items"], "--new must come with --alphas"),
         (["scores.csv", "--n", "3"], "must come with --rankings"),
         (["users.csv"], "must have the column 'item'"),
-        (["some.csv", "--alphas", "1,2"], "Exact hold-outs need a score for every condition"),
         (["scores.csv", "--conditions", "twice.csv"], "each name in the column 'condition' once"),
         (["scores.csv", "--conditions", "bare.csv"], "expected features beside"),
         (["scores.csv", "--conditions", "few.csv"], "expected names that few.csv has features for"),

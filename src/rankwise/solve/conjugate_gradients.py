@@ -345,6 +345,11 @@ class CGResult:
         return len(self.residuals)
 
     @property
+    def last_residuals(self) -> FloatArray:
+        """The residual of every alpha when it finished."""
+        return last_known(self.residuals)
+
+    @property
     def converged(self) -> bool:
         """Whether every alpha finished by itself."""
         return self.ending.converged

@@ -27,6 +27,7 @@ from rankwise.solve.iteration import (
     wants_to_stop,
 )
 from rankwise.solve.normal_equations import Spectrum, System, rounding_of_scores
+from rankwise.solve.operators import NormalOperator
 
 Product: TypeAlias = Callable[[DeviceArray], DeviceArray]
 """Gives ``K @ V`` for V of shape (n_items, k), here or on a device."""
@@ -439,6 +440,57 @@ class _Watch:
         if step.error < 0.5 * self.lowest:
             self.lowest, self.lowest_at = step.error, step.iteration
         return self.was_asked or step.iteration - self.lowest_at >= self.patience
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CoordinateOperator(NormalOperator):
+    """The dual equations of `MatrixFree` for many alphas at once: ``R'KR`` and c0, no matrix.
+
+    Parameters
+    ----------
+    product : function
+        Gives ``K @ V``.
+    root : Root
+        R of the graph.
+    targets : (rank,)
+        c0, with ``R c0 = r``.
+    size : float
+        Largest entry of the diagonal of K.
+    """
+
+    product: Product
+    root: Root
+    targets: FloatArray
+    size: float
+
+    @classmethod
+    def of(cls, graph: PreferenceGraph, product: Product, size: float) -> Self:
+        """Build for a graph of one output."""
+        root = graph.laplacian.root()
+        return cls(product, root, root.solve(as_columns(graph.rhs))[:, 0], size)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return self.root.rank
+
+    def apply(self, w: FloatArray) -> FloatArray:
+        """Return ``R'KR w``."""
+        image = self.root.to_coordinates(self.product(self.root.to_items(w[:, None])))
+        return image[:, 0]
+
+    def rhs(self) -> FloatArray:
+        """Return c0."""
+        return self.targets
+
+    def is_determined(self) -> bool:
+        """Tell that there are as many preferences as unknowns: coordinates are nothing else."""
+        return True
+
+    def approximate_diagonal(self) -> FloatArray:
+        """Return a bound on the diagonal of ``R'KR``."""
+        return np.full(self.n_features, self.size)
 
 
 class _Given(TypedDict):

@@ -218,6 +218,65 @@ def test_hold_outs_of_relations_equal_refits(relation, new):
     close(np.nan_to_num(ranker.held_out_scores_), np.nan_to_num(expected))
 
 
+def cells_left(new, fold_of_rows, fold_of_columns, number, *, of_one_kind):
+    """Return which cells are learned from without a fold, and which are judged."""
+    row, column = (fold_of_rows == number)[:, None], (fold_of_columns == number)[None, :]
+    if of_one_kind:
+        judged = {"conditions": row & ~column, "items": ~row & column, "both": row & column}[new]
+        return ~row & ~column, judged
+    out = {"conditions": row | (column & False), "items": column | (row & False)}
+    return (~row & ~column, row & column) if new == "both" else (~out[new], out[new])
+
+
+@pytest.mark.parametrize("relation", ["any", *SIGNS])
+@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+@pytest.mark.parametrize("alpha", [0.1, 3.0])
+def test_hold_outs_of_what_is_known_equal_refits(relation, new, alpha):
+    """In folds, from the known scores of the others."""
+    of_one_kind = relation != "any"
+    second, y = (None, Q) if of_one_kind else (V, Y)
+    known = np.random.default_rng(2).random(y.shape) < 0.8
+    y = np.where(known, y, np.nan)
+    options = {"relation": relation, "solver": EXACT, **KERNELS}
+    ranker = ConditionalRankRLSCV([alpha], new=new, cv=3, random_state=0, **options)
+    ranker.fit(U, second, y)
+    rng = rankwise.rankers.base.generator(0)
+    deal = rankwise.selection.holdouts.Folds.random
+    columns = deal(3, np.arange(y.shape[1]), rng).fold
+    rows = columns if of_one_kind else deal(3, np.arange(9), rng).fold
+    expected = np.full_like(y, np.nan)
+    for number in range(3):
+        kept, out = cells_left(new, rows, columns, number, of_one_kind=of_one_kind)
+        model = ConditionalRankRLS(alpha, **options).fit(U, second, np.where(kept, y, np.nan))
+        judged = out & known
+        expected[judged] = model.predict()[judged]
+    np.testing.assert_array_equal(np.isnan(expected), np.isnan(ranker.held_out_scores_))
+    close(np.nan_to_num(ranker.held_out_scores_), np.nan_to_num(expected))
+    final = ConditionalRankRLS(alpha, **options).fit(U, second, y)
+    np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
+
+
+@pytest.mark.parametrize(
+    ("y", "options"),
+    [(GRADES, {"ties": "drop"}), (Y, {"cost": "relative", "ties": "drop"}), (csr_array(Y), {})],
+    ids=["tied", "relative", "stored"],
+)
+def test_what_has_no_closed_form_is_refitted(y, options):
+    ranker = ConditionalRankRLSCV([0.1, 1.0, 10.0], cv=3, random_state=0, **KERNELS, **options)
+    ranker.fit(U, V, y)
+    assert ranker.held_out_value_ == ranker.path_.values.max()
+    final = ConditionalRankRLS(ranker.alpha_, **KERNELS, **options).fit(U, V, y)
+    np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
+
+
+def test_an_alpha_that_does_not_converge_is_not_judged():
+    solver = ConjugateGradients(max_iter=8, tol=1e-4)
+    ranker = ConditionalRankRLSCV([1e-9, 100.0], solver=solver, cv=3, random_state=0, **KERNELS)
+    ranker.fit(U, V, SOME)
+    assert np.isnan(ranker.path_.values).tolist() == [True, False]
+    assert ranker.alpha_ == 100.0
+
+
 def test_the_best_alpha_is_chosen():
     rng = np.random.default_rng(3)
     users, films = rng.normal(size=(25, 4)), rng.normal(size=(20, 4))
@@ -315,9 +374,6 @@ def test_refusals():
 
 
 def test_refusals_of_hold_outs():
-    for y, options in [(SOME, {}), (GRADES, {"ties": "drop"}), (Y, {"cost": "relative"})]:
-        with pytest.raises(InvalidInputError, match="Exact hold-outs need a score for every"):
-            ConditionalRankRLSCV(**options).fit(U, V, y)
     with pytest.raises(InvalidInputError, match="`new` must be one of 'conditions', 'items'"):
         ConditionalRankRLSCV(new="users").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="`cv` must be a whole number above 0"):

@@ -13,14 +13,7 @@ from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.rankers.closed_form import ALPHA_REMEDY
 from rankwise.rankers.conditional.closed_form import Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
-from rankwise.solve.kernel_iteration import (
-    ConjugateGradients,
-    MatrixFree,
-    as_conjugate_gradients,
-)
-
-FEW_FEATURES = 200
-"""Eigenfunctions of the preconditioner: products are cheap, and more cost more than they save."""
+from rankwise.solve.kernel_iteration import ConjugateGradients, as_conjugate_gradients
 
 
 @final
@@ -157,9 +150,4 @@ class ConditionalRankRLS(ConditionalRanker):
             full = problem.full_relation(self.cost, self.ties, self.query_weight)
             if full is not None:
                 return self._keep_full(full, alpha)
-        graph = problem.graph(cost=self.cost, ties=self.ties, query_weight=self.query_weight)
-        n_features = FEW_FEATURES if settings.n_basis is None else settings.n_basis
-        features = problem.features(min(n_features, problem.cells.n_cells))
-        system = MatrixFree.of(graph, problem.product, features, settings, problem.size())
-        weights = problem.cells.spread(system.solve(alpha)[:, 0])
-        return self._keep(problem.mirrored(weights))
+        return self._keep_iterated(problem, settings, alpha)

@@ -8,21 +8,25 @@ from typing import Any, Literal, Self, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.checks import check_choice, check_count
-from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel
-from rankwise.graph.preference_graph import Ties
+from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.conditional.closed_form import FullRelation, New, PairsOut, Relation
-from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
+from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
+from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.judging import as_measure, judge_scores
 from rankwise.selection.path import ChoiceRule, SelectionPath, check_alphas
+from rankwise.solve.iteration import StoppingRule
+from rankwise.solve.kernel_iteration import ConjugateGradients
 
 ALPHAS = tuple(2.0**k for k in range(-15, 16))
+
+HOLD_OUTS = StoppingRule(tol=1e-5, max_iter=500)
+"""When refits of folds stop: an order of items needs no more digits."""
 
 
 @final
@@ -30,8 +34,11 @@ class ConditionalRankRLSCV(ConditionalRanker):
     r"""Learn to rank items for each condition, with alpha chosen by exact hold-outs.
 
     A ranker of pairs may meet new conditions, new items, or both, and the best alpha differs. Every
-    alpha is judged by the scores that retraining without what is new would give, in closed form:
-    one eigendecomposition for all conditions, one more for each fold of items.
+    alpha is judged by the scores that retraining without what is new would give. For a full matrix
+    they have a closed form: one eigendecomposition for all conditions, one more for each fold of
+    items. Where scores are not known, ties dropped or the cost is relative, every fold is refitted
+    by conjugate gradients, all alphas from one Krylov space; an alpha so small that its residual
+    stays above a thousandth of the targets is not judged.
 
     Parameters
     ----------
@@ -41,19 +48,19 @@ class ConditionalRankRLSCV(ConditionalRanker):
         What will be new when the ranker is used. Conditions are left out one at a time and judged
         on all items; items in random folds, judged inside a fold; both together likewise. Objects
         of a symmetric or antisymmetric relation are left out in folds, as conditions and items at
-        once, and judged on the side that is named here.
+        once, and judged on the side that is named here. Where folds are refitted, conditions leave
+        in folds, too, and of both a fold of conditions leaves with a fold of items.
     cv : int
-        Number of folds of items.
+        Number of folds.
     measure : Measure or str, optional
         What decides; the share of pairs in the right order when left out.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
-    condition_kernel, item_kernel, relation, ties, query_weight
+    condition_kernel, item_kernel, relation, cost, ties, query_weight, device
         As in `ConditionalRankRLS`.
-    cost : {"magnitude", "unit"}
-        As in `ConditionalRankRLS`; the relative cost has no closed form.
-    device : str, optional
-        As in `ConditionalRankRLS`.
+    solver : ConjugateGradients, optional
+        How folds are refitted where there is no closed form, and how the final fit is then found.
+        When left out, folds to a residual of 1e-5 in 500 iterations, the final fit to 1e-10.
     random_state : int, RandomState or None
         Deals the items into folds.
 
@@ -67,14 +74,13 @@ class ConditionalRankRLSCV(ConditionalRanker):
         The held-out value of the chosen alpha.
     held_out_scores_ : (n_conditions, n_items)
         The held-out score of every cell for the chosen alpha, comparable inside a condition, and
-        inside a fold where items are new. NaN where the relation leaves a cell unjudged.
+        inside a fold where items are new. NaN where nothing is known or a cell is not judged.
     dual_coef_, condition_predictor_, item_predictor_, n_features_in_
         As in `ConditionalRankRLS`.
 
     Notes
     -----
-    [APS10] Sect. 5; the hold-outs are derived in docs/theory/conditional.rst. They need a full
-    matrix of scores.
+    [APS10] Sect. 5; the closed forms of a full matrix are derived in docs/theory/conditional.rst.
 
     Examples
     --------
@@ -86,6 +92,13 @@ class ConditionalRankRLSCV(ConditionalRanker):
     >>> ranker = ConditionalRankRLSCV(new="both", random_state=0).fit(users, films, y)
     >>> ranker.alpha_, round(ranker.held_out_value_, 3)
     (32.0, 0.738)
+
+    Most scores unknown:
+
+    >>> some = np.where(rng.random(y.shape) < 0.4, y, np.nan)
+    >>> partial = ConditionalRankRLSCV([1.0, 8.0, 64.0], random_state=0).fit(users, films, some)
+    >>> partial.alpha_, partial.path_.values.round(2).tolist()
+    (64.0, [0.69, 0.69, 0.7])
     """
 
     path_: SelectionPath
@@ -101,9 +114,10 @@ class ConditionalRankRLSCV(ConditionalRanker):
         condition_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
         item_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
         relation: Relation = "any",
-        cost: Literal["magnitude", "unit"] = "magnitude",
+        cost: Cost = "magnitude",
         ties: Ties = "keep",
         query_weight: Literal["items", "pairs", "equal"] = "items",
+        solver: ConjugateGradients | None = None,
         device: str | None = None,
         random_state: Any = None,
     ) -> None:
@@ -118,6 +132,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         self.cost = cost
         self.ties = ties
         self.query_weight = query_weight
+        self.solver = solver
         self.device = device
         self.random_state = random_state
 
@@ -128,37 +143,74 @@ class ConditionalRankRLSCV(ConditionalRanker):
         ----------
         conditions, items
             As in `ConditionalRankRLS.fit`.
-        y : (n_conditions, n_items)
-            Scores of all pairs, higher is better.
+        y : (n_conditions, n_items), dense or sparse
+            Scores, higher is better; NaN, or what a sparse matrix does not store, is not known.
         """
         grid = check_alphas(self.alphas)
         check_choice("new", self.new, get_args(New))
         problem = self._problem(conditions, items, y)
         full = problem.full_relation(self.cost, self.ties, self.query_weight)
-        if full is None:
-            raise InvalidInputError(
-                "Exact hold-outs need a score for every condition and item, cost='magnitude' or "
-                "'unit', and rows without ties where ties='drop'. Use ties='keep', or choose alpha "
-                "for ConditionalRankRLS on scores set aside."
-            )
-        folds = Folds.random(
-            check_count("cv", self.cv), np.arange(full.Y.shape[1]), generator(self.random_state)
-        )
-        held_out = full.hold_out(self.new, folds.fold, grid)
-        self.path_ = _judged(held_out, full, as_measure(self.measure), grid)
+        rng, n_folds = generator(self.random_state), check_count("cv", self.cv)
+        item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
+        if full is not None:
+            held_out = full.hold_out(self.new, item_fold, grid)
+        else:
+            n_conditions = problem.cells.shape[0]
+            fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
+            folds = (item_fold if problem.sign else fold), item_fold
+            held_out = self._refitted(problem, folds, grid)
+        Y = problem.cells.spread(problem.cells.values)
+        self.path_ = _judged(held_out, Y, as_measure(self.measure), grid)
         chosen = self.path_.best(self.rule)
         self.alpha_ = float(grid[chosen])
         self.held_out_value_ = float(self.path_.values[chosen])
         self.held_out_scores_ = held_out.scores[chosen]
-        return self._keep_full(full, self.alpha_)
+        if full is not None:
+            return self._keep_full(full, self.alpha_)
+        return self._keep_iterated(problem, self.solver or ConjugateGradients(), self.alpha_)
+
+    def _refitted(
+        self, problem: RelationProblem, folds: tuple[IntArray, IntArray], alphas: FloatArray
+    ) -> PairsOut:
+        """Return the scores of the known cells of each fold by fits to the others."""
+        cells, rule = problem.cells, HOLD_OUTS if self.solver is None else self.solver.rule
+        scores, error = np.full((len(alphas), *cells.shape), np.nan), np.zeros(len(alphas))
+        row_fold, column_fold = folds[0][cells.row], folds[1][cells.column]
+        for number in np.unique(column_fold).tolist():
+            kept, out = _cells_left(
+                self.new, row_fold == number, column_fold == number, of_one_kind=problem.sign != 0
+            )
+            if not out.any():
+                continue
+            some, place = problem.of_cells(kept), (cells.row[out], cells.column[out])
+            weights, residuals = some.shifted_weights(alphas, rule, **self._graph_options())
+            for k, found in enumerate(weights):
+                scores[k][place] = problem.image(some.cells.spread(found))[place]
+            error = np.maximum(error, residuals)
+        group = np.arange(cells.shape[0])[:, None] * (int(folds[1].max()) + 1)
+        inner = folds[1] if self.new != "conditions" else np.zeros_like(folds[1])
+        return PairsOut(scores, group + inner, error)
+
+
+def _cells_left(
+    new: New, row_out: BoolArray, column_out: BoolArray, *, of_one_kind: bool
+) -> tuple[BoolArray, BoolArray]:
+    """Return which cells are learned from, and which are judged."""
+    if of_one_kind:  # objects leave as conditions and items at once
+        judged = {"conditions": ~column_out, "items": ~row_out, "both": row_out & column_out}[new]
+        return ~row_out & ~column_out, (row_out | column_out) & judged
+    if new == "both":
+        return ~row_out & ~column_out, row_out & column_out
+    out = row_out if new == "conditions" else column_out
+    return ~out, out
 
 
 def _judged(
-    held_out: PairsOut, full: FullRelation, measure: Measure, grid: FloatArray
+    held_out: PairsOut, given: FloatArray, measure: Measure, grid: FloatArray
 ) -> SelectionPath:
     """Measure the held-out cells of each condition, and of each fold of items where there are."""
     judged = np.flatnonzero(np.isfinite(held_out.scores[0]).ravel())
-    Y = full.Y.ravel()[:, None]
+    Y = given.ravel()[:, None]
     scores = held_out.scores.reshape(len(grid), -1, 1)
     queries = Queries.of(held_out.group.ravel(), len(Y))
     return judge_scores(HeldOut(scores, held_out.error), Y, queries, judged, measure, grid)

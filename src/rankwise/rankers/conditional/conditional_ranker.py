@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Literal, Self, final, get_args
@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     as_floats,
     check_choice,
@@ -39,9 +39,15 @@ from rankwise.rankers.conditional.closed_form import (
     centred,
 )
 from rankwise.rankers.storage import save
+from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
+from rankwise.solve.iteration import StoppingRule
+from rankwise.solve.kernel_iteration import ConjugateGradients, CoordinateOperator, MatrixFree
 
 TRUSTED = 1e-3
 """Scores that rounding may change by more than this share are refused."""
+
+FEW_FEATURES = 200
+"""Eigenfunctions of the preconditioner: products are cheap, and more cost more than they save."""
 
 
 @final
@@ -93,6 +99,14 @@ class KnownCells:
         """Whether every pair is known."""
         return self.n_cells == self.shape[0] * self.shape[1]
 
+    def take(self, chosen: BoolArray) -> "KnownCells":
+        """Keep some of the cells."""
+        return KnownCells(self.row[chosen], self.column[chosen], self.shape, self.values[chosen])
+
+    def training_data(self) -> TrainingData:
+        """Return the scores, a query for each condition."""
+        return TrainingData.of(self.n_cells, self.values, self.row)
+
     def spread(self, values: FloatArray) -> FloatArray:
         """Return a matrix with values in the known cells and zeros elsewhere."""
         out = np.zeros(self.shape)
@@ -112,9 +126,17 @@ class RelationProblem:
     sign: int
     device: Device | None = None
 
-    def graph(self, **options: Any) -> PreferenceGraph:
-        """Return the preferences between cells."""
-        return PreferenceGraph.of(self.data, **options)
+    def of_cells(self, chosen: BoolArray) -> "RelationProblem":
+        """Return the problem of some of the known scores, between the same objects."""
+        cells = self.cells.take(chosen)
+        return replace(self, cells=cells, data=cells.training_data())
+
+    def system(self, settings: ConjugateGradients, **options: Any) -> MatrixFree:
+        """Return the equations of the known cells, to be iterated; options are of the graph."""
+        graph = PreferenceGraph.of(self.data, **options)
+        n_features = FEW_FEATURES if settings.n_basis is None else settings.n_basis
+        features = self.features(min(n_features, self.cells.n_cells))
+        return MatrixFree.of(graph, self.product, features, settings, self.size())
 
     def full_relation(self, cost: Cost, ties: Ties, query_weight: str) -> FullRelation | None:
         """Return the closed form, where every row has the same complete graph: else None."""
@@ -134,12 +156,27 @@ class RelationProblem:
         factor = PAIR_FACTOR[query_weight]
         return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor, self.device)
 
+    def shifted_weights(
+        self, alphas: FloatArray, rule: StoppingRule, **options: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return dual weights of the known cells for every alpha, and the residuals left.
+
+        All alphas come from one Krylov space; options are of the graph.
+        """
+        graph = PreferenceGraph.of(self.data, **options)
+        operator = CoordinateOperator.of(graph, self.product, self.size())
+        found = multishift_cg(ShiftedSystems.of(operator, alphas), rule)
+        if found.ending.was_stopped:
+            raise KeyboardInterrupt
+        return operator.root.to_items(found.coefs.T).T, found.last_residuals
+
     def product(self, V: FloatArray) -> FloatArray:
         """Return the kernel of pairs times V, (n_cells, k), without forming it."""
-        images = [self._image(self.cells.spread(column)) for column in V.T]
+        images = [self.image(self.cells.spread(column)) for column in V.T]
         return np.column_stack([F[self.cells.row, self.cells.column] for F in images])
 
-    def _image(self, A: FloatArray) -> FloatArray:
+    def image(self, A: FloatArray) -> FloatArray:
+        """Return the scores of all pairs for dual weights A."""
         K, G = self._kernels
         if self.device is None:
             return K @ self.mirrored(A) @ G
@@ -257,6 +294,16 @@ class ConditionalRanker(BaseEstimator, ABC):
                 f"{spectrum.rounding(at):.2g}. Raise `alpha`, or scale the features."
             )
         return self._keep(spectrum.weights(at))
+
+    def _graph_options(self) -> dict[str, Any]:
+        return {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
+
+    def _keep_iterated(
+        self, problem: RelationProblem, settings: ConjugateGradients, alpha: float
+    ) -> Self:
+        """Store the solution for what is known, found by conjugate gradients."""
+        found = problem.system(settings, **self._graph_options()).solve(alpha)
+        return self._keep(problem.mirrored(problem.cells.spread(found[:, 0])))
 
     def _keep(self, weights: FloatArray) -> Self:
         if not np.isfinite(weights).all():
@@ -376,7 +423,7 @@ def _from_scores(y: Any, shape: tuple[int, int]) -> tuple[KnownCells, TrainingDa
     cells = KnownCells.of_scores(y, shape)
     if cells.n_cells == 0:
         raise NothingToLearnError("`y` must hold at least one preference: no score is known.")
-    return cells, TrainingData.of(cells.n_cells, cells.values, cells.row)
+    return cells, cells.training_data()
 
 
 def _from_comparisons(
