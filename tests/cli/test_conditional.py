@@ -79,7 +79,11 @@ def test_a_partial_table_and_comparisons(learn, tables):
     chosen = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="items", random_state=0)
     assert report["alpha"] == chosen.fit(USERS, FILMS, tables).alpha_
     _, ranker = learn("pairs.csv")
-    expected = ConditionalRankRLS().fit(USERS, FILMS, comparisons=[[0, 1, 2], [0, 2, 5], [5, 0, 4]])
+    compared = [[0, 1, 2], [0, 2, 5], [5, 0, 4]]
+    expected = ConditionalRankRLS().fit(USERS, FILMS, comparisons=compared)
+    chosen = ConditionalRankRLSCV([0.1, 1.0], random_state=0)
+    report, _ = learn("pairs.csv", "--alphas", "0.1,1")
+    assert report["alpha"] == chosen.fit(USERS, FILMS, comparisons=compared).alpha_
     np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-8)
 
 

@@ -269,6 +269,40 @@ def test_what_has_no_closed_form_is_refitted(y, options):
     np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
 
 
+@pytest.mark.parametrize("new", ["conditions", "items"])
+def test_alpha_is_chosen_by_comparisons(new):
+    rng = np.random.default_rng(0)
+    drawn = np.array([[rng.integers(9), *rng.choice(7, 2, replace=False)] for _ in range(80)])
+    margin = rng.random(80) + 0.5
+    given = {"comparisons": drawn, "pair_margin": margin}
+    options = {"solver": EXACT, **KERNELS}
+    ranker = ConditionalRankRLSCV([0.1, 3.0], new=new, cv=3, random_state=0, **options)
+    ranker.fit(U, V, **given)
+    generator = rankwise.rankers.base.generator(0)
+    deal = rankwise.selection.holdouts.Folds.random
+    columns = deal(3, np.arange(7), generator).fold
+    rows = deal(3, np.arange(9), generator).fold
+    leads = np.full(80, np.nan)
+    ends = columns[drawn[:, 1:]] if new == "items" else rows[drawn[:, :1]].repeat(2, axis=1)
+    for number in range(3):
+        kept, out = (ends != number).all(axis=1), (ends == number).all(axis=1)
+        model = ConditionalRankRLS(ranker.alpha_, **options)
+        model.fit(U, V, comparisons=drawn[kept], pair_margin=margin[kept])
+        scores = model.predict()[drawn[:, :1], drawn[:, 1:]]
+        leads[out] = (scores[:, 0] - scores[:, 1])[out]
+    expected = np.mean(leads[~np.isnan(leads)] > 0)
+    assert ranker.held_out_value_ == pytest.approx(expected)
+    final = ConditionalRankRLS(ranker.alpha_, **options).fit(U, V, **given)
+    np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
+
+
+def test_comparisons_that_nothing_judges():
+    with pytest.raises(InvalidInputError, match="between two items that are left out together"):
+        ConditionalRankRLSCV(new="items", cv=7).fit(U, V, comparisons=COMPARISONS)
+    with pytest.raises(InvalidInputError, match="judges pairs, so the measure must be one of"):
+        ConditionalRankRLSCV(measure="NDCG@5").fit(U, V, comparisons=COMPARISONS)
+
+
 def test_an_alpha_that_does_not_converge_is_not_judged():
     solver = ConjugateGradients(max_iter=8, tol=1e-4)
     ranker = ConditionalRankRLSCV([1e-9, 100.0], solver=solver, cv=3, random_state=0, **KERNELS)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.checks import check_choice, check_count
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel
 from rankwise.graph.preference_graph import Cost, Ties
@@ -18,7 +19,12 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.judging import as_measure, judge_scores
+from rankwise.selection.judging import (
+    as_measure,
+    judge_comparisons,
+    judge_scores,
+    refuse_listwise,
+)
 from rankwise.selection.path import ChoiceRule, SelectionPath, check_alphas
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import ConjugateGradients
@@ -136,8 +142,17 @@ class ConditionalRankRLSCV(ConditionalRanker):
         self.device = device
         self.random_state = random_state
 
-    def fit(self, conditions: Any, items: Any = None, y: Any = None) -> Self:
-        """Choose alpha, and learn from all scores with it.
+    def fit(
+        self,
+        conditions: Any,
+        items: Any = None,
+        y: Any = None,
+        *,
+        comparisons: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Choose alpha, and learn from all scores or comparisons with it.
 
         Parameters
         ----------
@@ -145,10 +160,13 @@ class ConditionalRankRLSCV(ConditionalRanker):
             As in `ConditionalRankRLS.fit`.
         y : (n_conditions, n_items), dense or sparse
             Scores, higher is better; NaN, or what a sparse matrix does not store, is not known.
+        comparisons, pair_margin, pair_weight
+            As in `ConditionalRankRLS.fit`. A comparison is judged where both of its items are left
+            out together.
         """
         grid = check_alphas(self.alphas)
         check_choice("new", self.new, get_args(New))
-        problem = self._problem(conditions, items, y)
+        problem = self._problem(conditions, items, y, comparisons, pair_margin, pair_weight)
         full = problem.full_relation(self.cost, self.ties, self.query_weight)
         rng, n_folds = generator(self.random_state), check_count("cv", self.cv)
         item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
@@ -159,8 +177,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
             fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
             folds = (item_fold if problem.sign else fold), item_fold
             held_out = self._refitted(problem, folds, grid)
-        Y = problem.cells.spread(problem.cells.values)
-        self.path_ = _judged(held_out, Y, as_measure(self.measure), grid)
+        self.path_ = _judged(held_out, problem, as_measure(self.measure), grid)
         chosen = self.path_.best(self.rule)
         self.alpha_ = float(grid[chosen])
         self.held_out_value_ = float(self.path_.values[chosen])
@@ -176,7 +193,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         cells, rule = problem.cells, HOLD_OUTS if self.solver is None else self.solver.rule
         scores, error = np.full((len(alphas), *cells.shape), np.nan), np.zeros(len(alphas))
         row_fold, column_fold = folds[0][cells.row], folds[1][cells.column]
-        for number in np.unique(column_fold).tolist():
+        for number in range(1 + max(int(fold.max()) for fold in folds)):
             kept, out = _cells_left(
                 self.new, row_fold == number, column_fold == number, of_one_kind=problem.sign != 0
             )
@@ -206,11 +223,31 @@ def _cells_left(
 
 
 def _judged(
-    held_out: PairsOut, given: FloatArray, measure: Measure, grid: FloatArray
+    held_out: PairsOut, problem: RelationProblem, measure: Measure, grid: FloatArray
 ) -> SelectionPath:
     """Measure the held-out cells of each condition, and of each fold of items where there are."""
+    if not problem.data.is_scored:
+        return _judged_comparisons(held_out, problem, measure, grid)
     judged = np.flatnonzero(np.isfinite(held_out.scores[0]).ravel())
-    Y = given.ravel()[:, None]
+    Y = problem.cells.spread(problem.cells.values).ravel()[:, None]
     scores = held_out.scores.reshape(len(grid), -1, 1)
     queries = Queries.of(held_out.group.ravel(), len(Y))
     return judge_scores(HeldOut(scores, held_out.error), Y, queries, judged, measure, grid)
+
+
+def _judged_comparisons(
+    held_out: PairsOut, problem: RelationProblem, measure: Measure, grid: FloatArray
+) -> SelectionPath:
+    """Measure the comparisons of two items that one model scores."""
+    refuse_listwise(measure, "A choice by `comparisons`")
+    cells, (pairs, _, _) = problem.cells, problem.data.comparisons
+    scores = held_out.scores[:, cells.row, cells.column]
+    group = held_out.group[cells.row, cells.column]
+    leads = scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]
+    leads[:, group[pairs[:, 0]] != group[pairs[:, 1]]] = np.nan
+    if not np.isfinite(leads).any():
+        raise InvalidInputError(
+            "At least one comparison must be between two items that are left out together: got "
+            "none. Give more comparisons, lower `cv`, or choose new='conditions'."
+        )
+    return judge_comparisons(leads, problem.data, held_out.error, measure, grid)

@@ -127,9 +127,15 @@ class RelationProblem:
     device: Device | None = None
 
     def of_cells(self, chosen: BoolArray) -> "RelationProblem":
-        """Return the problem of some of the known scores, between the same objects."""
+        """Return the problem of what is known between some of the cells, with the same objects."""
         cells = self.cells.take(chosen)
-        return replace(self, cells=cells, data=cells.training_data())
+        if self.data.is_scored:
+            return replace(self, cells=cells, data=cells.training_data())
+        pairs, margin, weight = self.data.comparisons
+        inside = chosen[pairs].all(axis=1)
+        left = (np.cumsum(chosen) - 1)[pairs[inside]]
+        given = {"pair_margin": margin[inside], "pair_weight": weight[inside]}
+        return replace(self, cells=cells, data=TrainingData.of(len(cells.row), pairs=left, **given))
 
     def system(self, settings: ConjugateGradients, **options: Any) -> MatrixFree:
         """Return the equations of the known cells, to be iterated; options are of the graph."""
