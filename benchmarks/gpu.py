@@ -39,8 +39,8 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihoods import Probit
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel
+from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import normal_operator
-from rankwise.solve.rows import as_rows
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 KERNEL = Gaussian(0.05)

@@ -46,3 +46,8 @@ def comparisons_of(p, seed=0, n_per_query=6):
     drawn = np.vstack([drawn, drawn[:2], drawn[:1, ::-1]])
     margin = rng.uniform(0.3, 2, len(drawn)) * rng.choice([-1, 1, 1], len(drawn))
     return Comparisons(drawn, margin, rng.uniform(0.5, 2, len(drawn)))
+
+
+def close(found, expected, share=1e-8):
+    """Assert that values are equal up to a share of the largest; NaN where NaN is expected."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=share * np.nanmax(np.abs(expected)))

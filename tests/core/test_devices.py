@@ -8,15 +8,8 @@ import pytest
 from rankwise import MissingExtraError
 from rankwise.core.devices import LEAF, as_device, fused_exp_product
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 
 def definite(order, seed=0):
@@ -78,14 +71,21 @@ def test_grams_and_substitution_by_blocks(width):
     np.testing.assert_allclose(device.host(found), expected, atol=1e-10 * np.abs(expected).max())
 
 
-def test_whether_numbers_are_finite(monkeypatch):
+@pytest.mark.parametrize("entries", [1, 6, 1 << 20])
+def test_whether_numbers_are_finite(entries):
     device = as_device("cpu")
-    monkeypatch.setattr("rankwise.core.devices.BLOCK_ENTRIES", 6)
     values = np.ones((10, 3))
-    assert device.is_finite(device.array(values))
-    assert device.is_finite(device.array(values[:0]))
+    assert device.is_finite(device.array(values), entries)
+    assert device.is_finite(device.array(values[:0]), entries)
     values[9, 1] = np.nan
-    assert not device.is_finite(device.array(values))
+    assert not device.is_finite(device.array(values), entries)
+
+
+def test_sums_of_all_others():
+    device, values = as_device("cpu"), np.random.default_rng(0).normal(size=(5, 2, 3))
+    expected = np.stack([np.delete(values, k, axis=0).sum(axis=0) for k in range(5)])
+    found = device.sums_of_others(device.array(values))
+    np.testing.assert_allclose(device.host(found), expected, atol=1e-14)
 
 
 def test_sums_of_exponentials_need_triton(monkeypatch):

@@ -16,6 +16,7 @@ from rankwise import (
 )
 
 torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 RANKERS = [
     RankRLS(),
@@ -26,14 +27,6 @@ RANKERS = [
     KPCRank(2, kernel="linear"),
     LinearRankRLS(),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=["numpy", "device"])

@@ -11,9 +11,10 @@ import pytest
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, Validator, multishift_cg
+from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import GraphOperator, normal_operator
-from rankwise.solve.rows import ItemRows, as_rows
+from rankwise.solve.rows import ItemRows
 
 ALPHAS = 10.0 ** np.arange(-3, 4)
 EXACT = StoppingRule(tol=1e-13, max_iter=200)

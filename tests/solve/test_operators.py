@@ -8,6 +8,7 @@ import reference
 from problems import problem
 from rankwise import PreferenceGraph
 from rankwise.core import compile as compiled
+from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
@@ -16,7 +17,7 @@ from rankwise.solve.operators import (
     normal_operator,
     query_blocks,
 )
-from rankwise.solve.rows import CACHED_COLUMNS, ColumnOrder, DenseRows, SparseRows, as_rows
+from rankwise.solve.rows import CACHED_COLUMNS, ColumnOrder, DenseRows, SparseRows
 
 SIZES = (5, 1, 7, 2, 4, 1, 1, 9)
 OPTIONS = [

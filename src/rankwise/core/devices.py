@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, final
 
@@ -90,8 +90,8 @@ class Device(ABC):
         """Return absolute values."""
 
     @abstractmethod
-    def is_finite(self, values: DeviceArray) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN."""
+    def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
+        """Tell whether no value of a matrix is infinite or NaN, looking at so many together."""
 
     @abstractmethod
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -159,6 +159,21 @@ class Device(ABC):
     @abstractmethod
     def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Do the same, eigenvectors in the memory of A, whose rows must follow each other."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class KeptArrays:
+    """Arrays that are brought to a device once, though they are asked for in every iteration."""
+
+    device: Device
+    known: dict[int, tuple[NDArray[Any], DeviceArray]] = field(default_factory=dict)
+
+    def array(self, values: NDArray[Any]) -> DeviceArray:
+        """Return an array on the device."""
+        if id(values) not in self.known:
+            self.known[id(values)] = values, self.device.array(values)
+        return self.known[id(values)][1]
 
 
 def as_device(name: str | None) -> Device | None:
@@ -390,9 +405,9 @@ class TorchDevice(Device):
         """Return absolute values."""
         return values.abs()
 
-    def is_finite(self, values: DeviceArray) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN."""
-        n_rows = max(1, BLOCK_ENTRIES // values.shape[1])
+    def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
+        """Tell whether no value of a matrix is infinite or NaN, looking at so many together."""
+        n_rows = max(1, entries // values.shape[1])
         parts = [self.torch.isfinite(rows).all() for rows in values.split(n_rows)]
         return not parts or bool(self.torch.stack(parts).all())
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import even_parts, run_parts, sum_parts
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.solve._kernels import (
     add_group_rows,
     add_rows,
@@ -154,7 +154,7 @@ class GroupwiseMap:
         mapped = self.slope * (p - self.centre[g]) + self.weight * self.pull[g]
         return np.where(g >= 0, mapped, 0.0)
 
-    def on(self, p: DeviceArray, kept: "KeptArrays") -> DeviceArray:
+    def on(self, p: DeviceArray, kept: KeptArrays) -> DeviceArray:
         """Map products on a device; the arrays of the rows are brought there once."""
         g, slope, weight = (
             kept.array(of_rows) for of_rows in (self.group, self.slope, self.weight)
@@ -213,7 +213,7 @@ class BlockLaplacian:
         v = self.slope * (p - means[local]) + self.share * pull[local]
         return np.where(self.group >= 0, v, 0.0)
 
-    def on(self, p: DeviceArray, kept: "KeptArrays") -> DeviceArray:
+    def on(self, p: DeviceArray, kept: KeptArrays) -> DeviceArray:
         """Return ``L @ p`` on a device; the arrays of rows and groups are brought there once."""
         device = kept.device
         local, block, of_rows = (kept.array(a) for a in (self._local, self._block, self.share))
@@ -565,189 +565,3 @@ class DenseRows(StoredRows):
             entries = (share[rows], np.maximum(group[rows], 0), np.arange(n_rows + 1))
             out += sparse.csr_array(entries, shape=(n_rows, n_groups)).T @ Z
         return out
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class KeptArrays:
-    """Arrays that are brought to a device once, though they are asked for in every iteration."""
-
-    device: Device
-    known: dict[int, tuple[NDArray[Any], DeviceArray]] = field(default_factory=dict)
-
-    def array(self, values: NDArray[Any]) -> DeviceArray:
-        """Return an array on the device."""
-        if id(values) not in self.known:
-            self.known[id(values)] = values, self.device.array(values)
-        return self.known[id(values)][1]
-
-
-class RowsOnDevice(StoredRows, ABC):
-    """Rows on a device, in double precision; weights of features come from here and go back."""
-
-    kept: KeptArrays
-
-    @abstractmethod
-    def forward(self, w: DeviceArray) -> DeviceArray:
-        """Return ``Z @ w`` on the device."""
-
-    @abstractmethod
-    def backward(self, v: DeviceArray) -> DeviceArray:
-        """Return ``Z.T @ v`` on the device."""
-
-    def product(self, w: FloatArray) -> FloatArray:
-        """Return ``Z @ w``."""
-        device = self.kept.device
-        return device.host(self.forward(device.array(w)))
-
-    def transposed(self, v: FloatArray) -> FloatArray:
-        """Return ``Z.T @ v``."""
-        device = self.kept.device
-        return device.host(self.backward(device.array(v)))
-
-    def in_stored_order(self) -> "tuple[ColumnOrder, StoredRows]":
-        """Return the rows themselves."""
-        return GIVEN_ORDER, self
-
-    def products(self, W: FloatArray) -> FloatArray:
-        """Return ``W @ Z.T``."""
-        device = self.kept.device
-        return device.host(self.forward(device.array(W).T)).T
-
-    def transposed_products(self, V: FloatArray) -> FloatArray:
-        """Return ``V @ Z``."""
-        device = self.kept.device
-        return device.host(self.backward(device.array(V).T)).T
-
-    def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
-        """Return ``Z.T @ mapping(Z @ w)``; only w and the result travel."""
-        return self._mapped(w, mapping)
-
-    def block_product(self, w: FloatArray, laplacian: BlockLaplacian) -> FloatArray:
-        """Return ``Z.T @ L @ Z @ w``; only w and the result travel."""
-        return self._mapped(w, laplacian)
-
-    def _mapped(self, w: FloatArray, between: GroupwiseMap | BlockLaplacian) -> FloatArray:
-        device = self.kept.device
-        there = between.on(self.forward(device.array(w)), self.kept)
-        return device.host(self.backward(there))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class DenseDeviceRows(RowsOnDevice):
-    """Dense rows on a device, less the first of them."""
-
-    Z: DeviceArray
-    kept: KeptArrays
-
-    @classmethod
-    def of(cls, X: NDArray[Any], device: Device) -> Self:
-        """Bring rows to the device."""
-        there = device.array(X)
-        return cls(there - there[:1], KeptArrays(device))
-
-    @property
-    def n_items(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return len(self.Z)
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns."""
-        return int(self.Z.shape[1])
-
-    @property
-    def n_stored(self) -> int:  # type: ignore[override]
-        """Number of entries."""
-        return self.n_items * self.n_features
-
-    def take(self, items: IntArray) -> "DenseDeviceRows":
-        """Return a copy of some of the rows, less the same offset."""
-        device = self.kept.device
-        return DenseDeviceRows(device.take(self.Z, items), KeptArrays(device))
-
-    def forward(self, w: DeviceArray) -> DeviceArray:
-        """Return ``Z @ w`` on the device."""
-        return self.Z @ w
-
-    def backward(self, v: DeviceArray) -> DeviceArray:
-        """Return ``Z.T @ v`` on the device."""
-        return self.Z.T @ v
-
-    def squares(self, weight: FloatArray) -> FloatArray:
-        """Return the weighted sum of squares of each column of Z."""
-        device = self.kept.device
-        return device.host(device.array(weight) @ (self.Z * self.Z))
-
-    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
-        """Return the weighted sum of the rows of Z of each group."""
-        device = self.kept.device
-        weighted = self.Z * device.array(weight)[:, None]
-        return device.host(device.segment_sums(weighted, group, n_groups))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SparseDeviceRows(RowsOnDevice):
-    """Sparse rows on a device, and their transpose beside them, so that both products read rows.
-
-    Sums over the rows that are needed once are made here.
-    """
-
-    X: Any
-    Z: DeviceArray
-    across: DeviceArray
-    kept: KeptArrays
-
-    @classmethod
-    def of(cls, X: Any, device: Device) -> Self:
-        """Bring a CSR matrix to the device twice."""
-        return cls(X, device.sparse(X), device.sparse(X.T.tocsr()), KeptArrays(device))
-
-    @property
-    def n_items(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns."""
-        return int(self.X.shape[1])
-
-    @property
-    def n_stored(self) -> int:  # type: ignore[override]
-        """Number of stored entries."""
-        return len(self.X.data)
-
-    def take(self, items: IntArray) -> "SparseDeviceRows":
-        """Return a copy of some of the rows."""
-        return SparseDeviceRows.of(self.X[items], self.kept.device)
-
-    def forward(self, w: DeviceArray) -> DeviceArray:
-        """Return ``X @ w`` on the device."""
-        return self.Z @ w
-
-    def backward(self, v: DeviceArray) -> DeviceArray:
-        """Return ``X.T @ v`` on the device."""
-        return self.across @ v
-
-    def squares(self, weight: FloatArray) -> FloatArray:
-        """Return the weighted sum of squares of each column."""
-        return SparseRows.of(self.X).squares(weight)
-
-    def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
-        """Return the weighted sum of the rows of each group."""
-        return SparseRows.of(self.X).group_sums(group, weight, n_groups)
-
-
-def as_rows(X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None) -> StoredRows:
-    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``.
-
-    On a device rows are stored in double precision.
-    """
-    if device is None:
-        return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
-    if sparse.issparse(X):
-        return SparseDeviceRows.of(X, device)
-    return DenseDeviceRows.of(X, device)

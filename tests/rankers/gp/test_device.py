@@ -3,24 +3,14 @@
 import numpy as np
 import pytest
 
+from problems import close
 from rankwise import NumericalError, PreferenceGP
 from rankwise.core.devices import as_device
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel, moments_under
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 
 def problem(n_items=15, n_pairs=40):

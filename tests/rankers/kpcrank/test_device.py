@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from problems import problem
+from problems import close, problem
 from rankwise import InvalidInputError, KPCRank, KPCRankCV, PreferenceGraph
 from rankwise.core.devices import as_device
 from rankwise.core.queries import Queries
@@ -12,19 +12,8 @@ from rankwise.features.kernels import Gaussian, Precomputed
 from rankwise.rankers.kpcrank.component_fit import leave_query_out_components
 from rankwise.selection.holdouts import Folds
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.nanmax(np.abs(expected)))
+pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 
 @pytest.mark.parametrize("solver", ["full", "truncated"])

@@ -6,24 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from problems import problem
+from problems import close, problem
 from rankwise import LinearRankRLS
 from rankwise.core.devices import as_device
-from rankwise.solve.rows import as_rows
+from rankwise.solve.device_rows import as_rows
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 
 @pytest.mark.parametrize("ties", ["drop", "keep"])

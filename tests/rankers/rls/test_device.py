@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import rankwise
-from problems import problem
+from problems import close, problem
 from rankwise import InvalidInputError, PreferenceGraph, RankRLS, RankRLSCV, leave_pair_out_auc
 from rankwise.core.devices import TorchDevice, as_device
 from rankwise.solve.normal_equations import DeviceSystem
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
+pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 CONVENTIONS = [
     ("magnitude", "drop"),
     ("magnitude", "keep"),
@@ -20,21 +21,8 @@ KERNELS = ["gaussian", "laplacian", "polynomial", "linear", lambda A, B: A @ B.T
 SIZES = (7, 1, 5, 9, 2, 3)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Small matrices on many threads that wait for each other take minutes on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def weights(ranker):
     return ranker._weights
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)

@@ -44,8 +44,9 @@ from rankwise.rankers.linear.validation import (
 )
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
+from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StepCallback
-from rankwise.solve.rows import StoredRows, as_rows
+from rankwise.solve.rows import StoredRows
 
 MOST_LINES = 8
 """Alphas with a line of their own, evenly spread over the grid."""

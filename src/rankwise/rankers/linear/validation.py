@@ -15,7 +15,7 @@ from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure, MeasurePlan, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
-from rankwise.solve.rows import as_rows
+from rankwise.solve.device_rows import as_rows
 
 N_HOLD_OUTS = 5
 """Draws by which an alpha is chosen on a single query."""

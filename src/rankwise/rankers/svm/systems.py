@@ -13,8 +13,9 @@ from scipy.linalg.lapack import dpotri
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.graph.pair_sums import BandLaplacian, PairSet
 from rankwise.rankers.svm.losses import SmoothedLoss, smoothed_hinge, squared_hinge
+from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import Interrupts
-from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
+from rankwise.solve.rows import ColumnOrder, StoredRows
 
 FEW_FEATURES = 512
 """Up to so many features the Hessian is formed, which then costs no more than products with it."""
