@@ -35,7 +35,7 @@ TABLES = {
     "arena": "Leaderboards from names alone",
     "dorm_oracles": "Oracles of direct optimisation",
     "dorm_training": "Training by direct optimisation",
-    "recommendation": "Recommendation, in CPU seconds",
+    "recommendation": "Recommendation, in CPU seconds of one core",
     "measures": "Measures",
     "whole_calls": "Whole calls, in CPU seconds",
     "transformers": "Features inside queries, in CPU seconds",

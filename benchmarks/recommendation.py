@@ -1,7 +1,8 @@
 """Factors of users and items from 100,000 ratings, beside alternating least squares.
 
-CPU seconds of whole calls, and what their rankings of held-out ratings are worth. Set
-OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and NUMBA_NUM_THREADS to 1 to compare with one thread.
+CPU seconds of whole calls on one core, and what their rankings of held-out ratings are worth. The
+first row is the shortest run there is, one sweep: what it takes to rank as well as the peer, or
+better.
 """
 
 import time
@@ -10,10 +11,10 @@ import numpy as np
 from implicit.als import AlternatingLeastSquares
 from scipy.sparse import csr_array, csr_matrix
 
-from benchmarks.harness import Row, markdown
+from benchmarks.harness import Row, markdown, one_core, row_of
 from rankwise import NDCG, RankingFactorization, evaluate
 
-PEERS = ["implicit"]
+PEERS, BAR = ["implicit"], "at most 3x"
 N_USERS, N_ITEMS, N_RATINGS = 943, 1682, 100_000  # as in MovieLens 100k
 
 
@@ -58,26 +59,25 @@ def ranking(R: csr_array, held_out: csr_array, tol: float) -> tuple[float, float
     return seconds, model.score(held_out), model.n_iter_
 
 
+def compare(R: csr_array, held_out: csr_array, tol: float, name: str, repeats: int) -> Row:
+    """Take turns; the least CPU time of each counts."""
+    theirs, ours = [], []
+    for _ in range(repeats):
+        theirs.append(least_squares(R, held_out))
+        ours.append(ranking(R, held_out, tol))
+    (_, value, n_sweeps), (_, peer_value) = ours[0], theirs[0]
+    note = f"NDCG @ 10 of what was held out: {value:.3f} and {peer_value:.3f}; sweeps: {n_sweeps}"
+    job = f"RankingFactorization, 10 factors, {N_RATINGS:,} ratings, {name}"
+    times = [[seconds for seconds, *_ in runs] for runs in (ours, theirs)]
+    return row_of(times, min, job, "implicit's AlternatingLeastSquares, 15 sweeps", BAR, note)
+
+
 def table() -> list[Row]:
     R, held_out = stars(N_USERS, N_ITEMS, N_RATINGS)
-    ranking(R[:50], held_out[:50], 0.1)  # compilation
-    rows = []
-    for tol, name in ((1e-2, "tol=1e-2"), (1e-3, "the default")):
-        other, peer_value = least_squares(R, held_out)
-        ours, value, n_sweeps = ranking(R, held_out, tol)
-        rows.append(
-            Row(
-                f"RankingFactorization, 10 factors, {N_RATINGS:,} ratings, {name}",
-                "implicit's AlternatingLeastSquares, 15 sweeps",
-                "at most 3x",
-                ours,
-                other,
-                ours / other,
-                f"NDCG @ 10 of what was held out: {value:.3f} and {peer_value:.3f}; "
-                f"{n_sweeps} sweeps",
-            )
-        )
-    return rows
+    settings = ((0.3, "tol=0.3", 3), (1e-2, "tol=1e-2", 2), (1e-3, "the default", 1))
+    with one_core():
+        ranking(R[:50], held_out[:50], 0.3)  # compilation
+        return [compare(R, held_out, *setting) for setting in settings]
 
 
 if __name__ == "__main__":

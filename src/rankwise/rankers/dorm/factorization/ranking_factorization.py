@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_positive
+from rankwise.core.compile import serial_blas
 from rankwise.core.errors import (
     ConvergenceWarning,
     InvalidInputError,
@@ -171,6 +172,10 @@ class RankingFactorization(BaseEstimator):
         """
         rng = generator(self.random_state)
         R = check_ratings(ratings)
+        with serial_blas():  # its matrices have a few columns
+            return self._fit(R, rng)
+
+    def _fit(self, R: Matrix, rng: np.random.Generator) -> Self:
         start = spectral_start(R, self._check_size(R), rng)
         learned = learnable_ratings(R, trainable_measure(self.objective), self.decay, start.bias)
         if learned is None:
