@@ -22,7 +22,22 @@ def table() -> list[Row]:
     X[:, N_FEATURES // 2 :] = np.round(2.0 * X[:, N_FEATURES // 2 :])
     qid = np.sort(rng.integers(0, N_QUERIES, N_ITEMS))
     rows = _rows(X, qid, "queries in order")
-    return rows + _rows(X, rng.permutation(qid), "rows of queries mixed")
+    mixed = _rows(X, rng.permutation(qid), "rows of queries mixed")
+    return [*rows, *mixed, _many_texts_row(qid)]
+
+
+def _many_texts_row(qid: np.ndarray) -> Row:
+    """Encode 20 features of text, and all rows of them one by one with pandas."""
+    rng = np.random.default_rng(2)
+    texts = np.array([f"category {k}" for k in range(N_CATEGORIES)], dtype=object)
+    X, y = texts[rng.integers(0, N_CATEGORIES, (N_ITEMS, N_FEATURES))], rng.normal(size=N_ITEMS)
+    frame, target = pd.DataFrame(X), pd.Series(y)
+    return _row(
+        f"WithinQueryEncoder(), {N_FEATURES} features of {N_CATEGORIES:,} categories",
+        lambda: WithinQueryEncoder().fit_transform(X, y, qid),
+        "pandas groupby mean of each",
+        lambda: [target.groupby(frame[j]).transform("mean") for j in frame],
+    )
 
 
 def _rows(X: np.ndarray, qid: np.ndarray, order: str) -> list[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, final
@@ -167,7 +169,9 @@ def _excess(X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:
 def _is_numeric(column: NDArray[Any]) -> bool:
     if column.dtype.kind in "biuf":
         return True
-    return column.dtype == object and all(
+    if column.dtype != object or isinstance(column[0], str):
+        return False
+    return all(
         issubclass(kind, int | float | np.number | NoneType)
         for kind in set(map(type, column.tolist()))
     )
@@ -189,10 +193,10 @@ def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
     keys, others = values, set(map(type, values)) - {str, NoneType}
     if len(others) > 1 or any(kind.__hash__ is None for kind in others):
         keys = [_as_text(value) for value in values]  # 1, 1.0 and True are equal, their texts not
-    number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    number: defaultdict[Any, int] = defaultdict(itertools.count().__next__)  # new keys count on
+    rows = np.fromiter(map(number.__getitem__, keys), dtype=np.intp, count=len(keys))
     texts = np.array([_as_text(key) for key in number], dtype=str)
     categories, place = np.unique(texts, return_inverse=True)
-    rows = np.fromiter(map(number.__getitem__, keys), dtype=np.intp, count=len(keys))
     return categories, place[rows]
 
 
