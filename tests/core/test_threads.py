@@ -4,6 +4,7 @@ import os
 import threading
 import warnings
 
+import numpy as np
 import pytest
 
 from rankwise.core import compile as compiled
@@ -80,3 +81,13 @@ def test_a_forked_process_starts_threads_of_its_own(n_workers):
         in_threads(done.append, 20)
         os._exit(0 if sorted(done) == list(range(20)) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5, 1000, 10**6])
+@pytest.mark.parametrize("work", [1, 7, 1000])
+def test_equal_parts_are_even_parts_of_equal_work(n_workers, n_rows, work):
+    edges = compiled.equal_parts(n_rows, work)
+    assert len(edges) == len(compiled.even_parts(work * np.arange(max(1, n_rows) + 1)))
+    assert (edges[0], edges[-1]) == (0, n_rows)
+    sizes = np.diff(edges)
+    assert sizes.max() - sizes.min() <= 1

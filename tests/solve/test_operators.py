@@ -191,6 +191,18 @@ def test_large_offsets_cost_dense_rows_no_digits():
 
 
 @FEW
+@pytest.mark.parametrize("n_vectors", [1, 2, 3, 4, 5, 7, 8, 9, 13])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_with_several_vectors_equal_those_with_each(n_vectors, dtype, n_cached):
+    X = sparse_problem(2).X.astype(dtype)
+    rng = np.random.default_rng(3)
+    W, V = rng.normal(size=(n_vectors, X.shape[1])), rng.normal(size=(n_vectors, len(X)))
+    rows = SparseRows.of(csr_array(X), n_cached=n_cached)
+    np.testing.assert_allclose(rows.products(W), W @ X.T, atol=1e-12)
+    np.testing.assert_allclose(rows.transposed_products(V), V @ X, atol=1e-12)
+
+
+@FEW
 def test_squares_are_those_of_the_columns(n_cached):
     p = sparse_problem(5)
     weight = np.random.default_rng(0).random(len(p.y))

@@ -110,6 +110,12 @@ def even_parts(work: IntArray) -> IntArray:
     return np.concatenate([[0], np.searchsorted(work, inner), [len(work) - 1]])
 
 
+def equal_parts(n_rows: int, work: int) -> IntArray:
+    """Return where to cut rows that take the same work each, as `even_parts` does."""
+    n_parts = max(1, min(n_threads(), n_rows * work // WORK_PER_THREAD, n_rows))
+    return n_rows * np.arange(n_parts + 1) // n_parts
+
+
 def run_parts(task: Callable[[int, int, int], None], edges: IntArray) -> None:
     """Call ``task(part, first, last)`` for every part, several at a time."""
     parts = list(pairwise(edges.tolist()))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.compile import even_parts, run_parts, serial_blas
+from rankwise.core.compile import equal_parts, run_parts, serial_blas
 from rankwise.core.errors import InvalidInputError
 from rankwise.solve._kernels import update_shifts
 from rankwise.solve.iteration import (
@@ -267,12 +267,11 @@ def _update(
     zeta: FloatArray,
     beta: FloatArray,
 ) -> None:
-    edges = even_parts(len(active) * np.arange(len(r) + 1))
-
     def task(_: int, first: int, last: int) -> None:
         update_shifts(W, P, r, active, step_length, zeta, beta, first, last)
 
-    run_parts(task, edges)
+    if len(r) > 0:
+        run_parts(task, equal_parts(len(r), len(active)))
 
 
 @final

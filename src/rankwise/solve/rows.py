@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import even_parts, run_parts, sum_parts
+from rankwise.core.compile import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.solve._kernels import (
     add_group_rows,
@@ -473,7 +473,7 @@ class DenseRows(StoredRows):
 
     @cached_property
     def _parts(self) -> IntArray:
-        return even_parts(self.n_features * np.arange(self.n_items + 1))
+        return equal_parts(self.n_items, self.n_features)
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the rows first to last in blocks of float64 without the offset."""
