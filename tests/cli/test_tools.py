@@ -1,6 +1,7 @@
 """The commands around a model: export, report, explain, leaderboard."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +64,20 @@ def test_a_row_that_is_not_there_is_named_by_its_option(run, folder, model, opti
     assert result.exit_code == 2
     last = len(folder.test.y) - 1
     assert f"{option} must be a row of test.csv, 0 to {last}: got 99999" in result.stderr
+
+
+def test_models_of_files_that_are_called_alike_stay_apart(run, folder, model):
+    other = folder / "other" / Path(model).name
+    other.parent.mkdir(exist_ok=True)
+    other.write_bytes(Path(model).read_bytes())
+    options = ("test.csv", "-o", "both.html", "--y", "rating", "--qid", "city")
+    result = run("report", model, *options, "--beside", other)
+    assert result.exit_code == 0, result.stderr
+    assert f"{model}, {other}, judged on" in (folder / "both.html").read_text()
+    result = run("report", model, *options, "--beside", model)
+    assert "--beside must name other models" in result.stderr
+    result = run("report", model, "test.csv", "-o", "page.pdf")
+    assert "-o must name a page that ends in .html" in result.stderr
 
 
 def test_a_report_is_written(run, folder, model):

@@ -135,16 +135,14 @@ WEIGHT = ("weight", "weights")
 MARGIN = ("margin",)
 JUDGE = ("judge", "worker", "annotator", "rater", "voter", "user")
 DATE = ("date", "day", "time", "timestamp")
-"""The names by which columns are found, in any case."""
+"""The names by which columns are found, in any spelling."""
 
-FIRST_WORDS = frozenset(["home", "a", "first", "left", "model_a", "item_a", "player_a", "team_a"])
-SECOND_WORDS = frozenset(
-    ["away", "b", "second", "right", "model_b", "item_b", "player_b", "team_b"]
-)
+FIRST_WORDS = frozenset(["home", "a", "first", "left", "modela", "itema", "playera", "teama"])
+SECOND_WORDS = frozenset(["away", "b", "second", "right", "modelb", "itemb", "playerb", "teamb"])
 TIE_WORDS = frozenset(
-    ["tie", "tied", "draw", "equal", "same", "both", "neither", "none", "=", "tie (bothbad)", ""]
+    ["tie", "tied", "draw", "equal", "same", "both", "bothbad", "neither", "none", "=", ""]
 )
-"""What a column that says who won may hold, besides the names of the items."""
+"""What a column that says who won may hold, spelt by `plain_name`, besides names of items."""
 
 YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
 NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
@@ -511,6 +509,8 @@ class _Columns:
         return self.columns[name]
 
     def _floats(self, role: str, values: NDArray[Any]) -> NDArray[Any]:
+        if values.dtype.kind in "OUT":
+            values = np.array(["nan" if cell in ("", None) else cell for cell in values.tolist()])
         try:
             return values.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -569,7 +569,7 @@ def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _said(cell: Any) -> int | None:
-    word = "" if cell is None or cell != cell else str(cell).strip().lower()
+    word = "" if cell is None or cell != cell else plain_name(str(cell))
     if word in FIRST_WORDS:
         return FIRST_WON
     if word in SECOND_WORDS:

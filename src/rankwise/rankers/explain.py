@@ -515,8 +515,8 @@ def _others(queries: Queries, a: int, b: int | None) -> list[int]:
         if queries.index[a] != queries.index[b]:
             raise InvalidInputError(
                 f"`a` and `b` must be items of the same query, since scores compare inside a query "
-                f"only: row {a} is of query {queries.ids[queries.index[a]]!r}, row {b} of "
-                f"{queries.ids[queries.index[b]]!r}."
+                f"only: row {a} is of query {queries.ids[queries.index[a]]!s}, row {b} of "
+                f"{queries.ids[queries.index[b]]!s}."
             )
         return [int(b)]
     rows = np.flatnonzero(queries.index == queries.index[a])

@@ -9,19 +9,20 @@ from numpy.typing import NDArray
 
 from rankwise.cli.commands import Prefer
 from rankwise.cli.output import counted, print_json, print_table
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.comparisons.comparison_table import FIRST_WON, TIED, ComparisonTable
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.comparisons import AnswerFile, is_answer_file, read_comparisons, read_pairs
+from rankwise.io.comparisons import (
+    AnswerFile,
+    ComparisonColumns,
+    is_answer_file,
+    read_comparisons,
+)
 from rankwise.io.tables.reading import open_table, require_column
-from rankwise.io.tables.table import CellError, DataTable
+from rankwise.io.tables.table import CellError
 from rankwise.rankers.gp.preference_gp import PreferenceGP
 
 N_DRAWS = 4000
-
-YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied"])
-NO = frozenset(["", "0", "0.0", "no", "n", "false"])
-"""What the cells of a column of ties may say."""
 
 
 @final
@@ -132,96 +133,38 @@ def _items_of_answers(command: Prefer) -> NamedItems:
 
 
 def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
-    """Read the answers of a table, or of a file of rankwise ask."""
+    """Read the answers of a table, or of a file of rankwise ask, about the items by position."""
     path = command.answer_file
-    if is_answer_file(path):
-        return _answers_of_file(command, items)
-    data, table = read_pairs(path), open_table(path)
-    names = data.pairs if data.items is None else data.items[data.pairs]
-    found = _further_columns(command, table)
-    unread = [name for name in table.names if name not in ("winner", "loser", *found.values())]
-    if unread:
-        dates = " Dates are read with --drift or --half-life." if "date" in unread else ""
-        raise DataFileError(
-            f"{path}: expected the columns winner, loser, tied and judge alone, got "
-            f"{', '.join(unread)} too, which `prefer` does not read.{dates} Leave them out, or use "
-            "`rankwise leaderboard`, which reads counts, weights and dates."
-        )
-    tied = np.zeros(len(names), dtype=bool)
-    if "tied" in found:
-        tied = _flags(command, found["tied"], table.words(found["tied"]))
-    pairs = _positions(command, names, items)
-    if tied.all():
-        raise DataFileError(
-            f"{path}: expected at least one answer with a preference, got ties only."
-        )
-    beside = {name: table.words(found[name]) for name in ("judge", "date") if name in found}
-    return _as_table(pairs, tied, items, **beside)
-
-
-def _further_columns(command: Prefer, table: DataTable) -> dict[str, str]:
-    """Return which columns say what was a tie, who answered and when, as far as they are read."""
-    uses_dates = command.drift or command.half_life is not None
-    if command.date is not None and not uses_dates:
-        raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
-    given = {"tied": command.tied, "judge": command.judge, "date": command.date}
-    usual = ("tied", "judge", "date") if uses_dates else ("tied", "judge")
-    found = {}
-    for option, name in given.items():
-        if name is not None:
-            found[option] = require_column(command.answer_file, table, name, option)
-        elif option in usual and option in table.names:
-            found[option] = option
-    return found
-
-
-def _as_table(
-    pairs: IntArray, tied: BoolArray, items: NamedItems, *, judge: Any = None, date: Any = None
-) -> ComparisonTable:
-    """Return answers about the items by their positions."""
-    if date is not None:
-        numbers = np.array([_number(cell) for cell in date])
-        date = np.array(date, dtype=str) if np.isnan(numbers).any() else numbers
-    return ComparisonTable.of(
-        pairs[:, 0],
-        pairs[:, 1],
-        np.where(tied, TIED, FIRST_WON),
-        judge=None if judge is None else np.array(judge, dtype=object),
-        date=date,
-        names=np.arange(len(items.names)),
-    )
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")
-
-
-def _answers_of_file(command: Prefer, items: NamedItems) -> ComparisonTable:
-    """Return what a file of rankwise ask holds."""
-    if (command.tied, command.judge, command.date) != (None, None, None):
+    columns = ComparisonColumns(tied=command.tied, judge=command.judge, date=command.date)
+    if is_answer_file(path) and columns != ComparisonColumns():
         raise InvalidInputError(
-            f"--tied, --judge and --date name columns of a table: {command.answer_file} is a file "
-            "of answers, which tells ties, raters and times itself. Leave them out."
+            f"--tied, --judge and --date name columns of a table: {path} is a file of answers, "
+            "which tells ties, raters and times itself. Leave them out."
         )
-    table = read_comparisons(command.answer_file)
+    table = read_comparisons(path, columns)
+    if not is_answer_file(path):
+        _refuse_unread(command, table)
     ends = _positions(command, table.names[np.stack([table.first, table.second], axis=1)], items)
     names = np.arange(len(items.names))
     return replace(table, first=ends[:, 0], second=ends[:, 1], names=names)
 
 
-def _flags(command: Prefer, column: str, cells: list[str]) -> BoolArray:
-    """Return which cells say yes."""
-    words = [cell.strip().lower() for cell in cells]
-    strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
-    if strange is not None:
+def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
+    """Refuse columns that would make no difference, and options that have none to read."""
+    uses_dates = command.drift or command.half_life is not None
+    if command.date is not None and not uses_dates:
+        raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
+    if table.date is not None and not uses_dates:
         raise DataFileError(
-            f"{command.answer_file}, row {strange + 1}: expected 1 or yes, or else 0, no or "
-            f"nothing, in the column {column!r}, got {cells[strange]!r}."
+            f"{command.answer_file}: expected no dates, got a column of them, which makes no "
+            "difference. Dates are read with --drift or --half-life; or leave the column out."
         )
-    return np.array([word in YES for word in words])
+    if table.unread:
+        raise DataFileError(
+            f"{command.answer_file}: expected columns that say who won, how often, who judged and "
+            f"when, got {', '.join(table.unread)} too, which `prefer` does not read. Leave them "
+            "out, or use `rankwise leaderboard`, which takes covariates."
+        )
 
 
 def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntArray:

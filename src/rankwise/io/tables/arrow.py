@@ -28,7 +28,7 @@ def pyarrow_with(task: str) -> tuple[Any, Any, Any]:
 
 
 def arrow_buffer(arrow: Any, text: bytes, start: int) -> Any:
-    """Return the text from a place on as a buffer that owns nothing: keep the text while it is read.
+    """Return the text from a place on as a buffer that owns nothing; keep the text meanwhile.
 
     pyarrow's threads may hold a buffer for a moment longer than the call. One that owns a Python
     object is then released without an interpreter when the process ends just then, which aborts it.
