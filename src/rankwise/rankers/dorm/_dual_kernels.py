@@ -1,5 +1,7 @@
 """Visits of queries for ranking functions of a kernel: the planes are weights of items."""
 
+import numpy as np
+
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
@@ -98,7 +100,7 @@ def add_rows(
         d1 = direction[i1] if i + 1 < count else 0.0
         d2 = direction[i2] if i + 2 < count else 0.0
         d3 = direction[i3] if i + 3 < count else 0.0
-        r0, r1 = (first + i0) * n_all, (first + i1) * n_all
-        r2, r3 = (first + i2) * n_all, (first + i3) * n_all
-        for j in range(n_all):
+        r0, r1 = np.uintp((first + i0) * n_all), np.uintp((first + i1) * n_all)
+        r2, r3 = np.uintp((first + i2) * n_all), np.uintp((first + i3) * n_all)
+        for j in range(np.uintp(n_all)):
             scores[j] += d0 * K[r0 + j] + d1 * K[r1 + j] + d2 * K[r2 + j] + d3 * K[r3 + j]

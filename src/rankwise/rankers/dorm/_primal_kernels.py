@@ -67,9 +67,9 @@ def visit_dense(
             for j in range(size):
                 vector[j] = 0.0
             for i in range(n_items):
-                factor, row = beta[i], (first + i) * size
+                factor, row = beta[i], np.uintp((first + i) * size)
                 if factor != 0.0:
-                    for j in range(size):
+                    for j in range(np.uintp(size)):
                         vector[j] += factor * X[row + j]
         gap += improve(
             vectors, integers, slots, grams, room, q, C, w, vector, vector, loss, is_new, direction

@@ -67,9 +67,9 @@ LOSSES, WEIGHTS, IDLE = range(3)
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def dot(x: FloatArray, first: int, y: FloatArray, length: int) -> float:
     """Return the inner product of ``x[first:]`` and y, reordered to run on vector units."""
-    total = 0.0
-    for i in range(length):
-        total += x[first + i] * y[i]
+    total, at = 0.0, np.uintp(first)
+    for i in range(np.uintp(length)):
+        total += x[at + i] * y[i]
     return total
 
 
@@ -146,8 +146,8 @@ def improve(
         if is_higher:
             values[count] = best = value
             losses[count], weights[count], idle[count] = loss, 0.0, 1.0
-            own = at + count * size
-            for i in range(size):
+            own = np.uintp(at + count * size)
+            for i in range(np.uintp(size)):
                 vectors[own + i] = vector[i]
             gram[0, count] = gram[count, 0] = 0.0
             for slot in range(1, count + 1):
@@ -159,9 +159,9 @@ def improve(
     for i in range(size):
         direction[i] = 0.0
     for slot in range(1, count):
-        change, own = C * before[slot], at + slot * size
+        change, own = C * before[slot], np.uintp(at + slot * size)
         if change != 0.0:
-            for i in range(size):
+            for i in range(np.uintp(size)):
                 direction[i] += change * vectors[own + i]
     return best - mean
 
@@ -249,9 +249,9 @@ def forget_planes(
                 second = slot
         total = weights[first] + weights[second]
         t = weights[second] / total if total > 0.0 else 0.0
-        for i in range(size):
-            own, other = at + first * size + i, at + second * size + i
-            vectors[own] += t * (vectors[other] - vectors[own])
+        own, other = np.uintp(at + first * size), np.uintp(at + second * size)
+        for i in range(np.uintp(size)):
+            vectors[own + i] += t * (vectors[other + i] - vectors[own + i])
         gram[first, first] += t * (gram[second, first] - gram[first, first])
         gram[first, second] += t * (gram[second, second] - gram[first, second])
         gram[first, first] += t * (gram[first, second] - gram[first, first])
@@ -266,8 +266,9 @@ def forget_planes(
         idle[slot] = 0.0 if weights[slot] > 0.0 else idle[slot] + 1.0
         if idle[slot] > MAX_IDLE:
             count -= 1  # the last one takes its place
-            for i in range(size):
-                vectors[at + slot * size + i] = vectors[at + count * size + i]
+            own, other = np.uintp(at + slot * size), np.uintp(at + count * size)
+            for i in range(np.uintp(size)):
+                vectors[own + i] = vectors[other + i]
             for k in range(count):
                 gram[slot, k] = gram[k, slot] = gram[k, count]
             gram[slot, slot] = gram[count, count]

@@ -1,5 +1,7 @@
 """The half-steps of ranking factorisation: the factors of each user, and visits for the items'."""
 
+import numpy as np
+
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
@@ -82,9 +84,10 @@ def fit_users(
             for k in range(size):
                 vector[k] = 0.0
             for i in range(n_items):
-                if beta[i] != 0.0:
-                    for k in range(size):
-                        vector[k] += beta[i] * F[i * size + k]
+                factor, at = beta[i], np.uintp(i * size)
+                if factor != 0.0:
+                    for k in range(np.uintp(size)):
+                        vector[k] += factor * F[at + k]
             slack = loss - dot(vector, 0, w, size)
             value = 0.5 * dot(w, 0, w, size) + (C * slack if slack > 0.0 else 0.0)
             if visit_number == 0:
@@ -185,8 +188,8 @@ def visit(
             vectors, integers, slots, grams, room, u, C, g, beta, image, loss, is_new, direction
         )
         for i in range(n_items):
-            if direction[i] != 0.0:
-                at = items[first + i] * n_factors
-                for j in range(n_factors):
-                    V[at + j] += direction[i] * user[j]
+            step, at = direction[i], np.uintp(items[first + i] * n_factors)
+            if step != 0.0:
+                for j in range(np.uintp(n_factors)):
+                    V[at + j] += step * user[j]
     return gap
