@@ -620,7 +620,7 @@ class ProcessRanker(Ranker, ABC):
             scale * score,
             scale * np.sqrt(np.maximum(covariance.diagonal(), 0.0)),
             draws,
-            self._answers_of(X, len(rows)),
+            self._answers_of(X, len(rows), None if judge is None else self._person(judge)),
             level,
             width=scale * parameters.get("tie_width", 0.0),
             flip_rate=parameters.get("flip_rate", 0.0),
@@ -636,12 +636,13 @@ class ProcessRanker(Ranker, ABC):
             return self.item_names_
         return np.asarray(X) if X is not None and np.ndim(X) == 1 else np.arange(n_rows)
 
-    def _answers_of(self, X: Any, n_rows: int) -> FloatArray:
-        """Return how many answers each item of `fit` has; 0 for other rows."""
+    def _answers_of(self, X: Any, n_rows: int, person: int | None = None) -> FloatArray:
+        """Return how many answers each item of `fit` has, of all or a person; 0 for other rows."""
         known = self._recorded
         ends = np.append(known.winner, known.loser)
         ends = ends if self.shown_ is None else self.shown_.item[ends]
-        counts = sum_by(ends, np.tile(known.count, 2), len(self.X_train_))
+        count = known.count if person is None else known.count * (known.judges == person)
+        counts = sum_by(ends, np.tile(count, 2), len(self.X_train_))
         if X is None:
             return counts
         return counts[self._positions(X)] if np.ndim(X) == 1 else np.zeros(n_rows)
