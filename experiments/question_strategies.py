@@ -24,7 +24,7 @@ from rankwise import PreferenceGP
 N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 6
 CHECKPOINTS = (10, 20, 40, 80, 160)
 N_PROCESSES = 2
-N_STOPPED, N_RANKED, MOST_ASKED, LEVEL = 16, 10, 150, 0.9
+N_STOPPED, N_RANKED, MOST_ASKED, LEVEL = 40, 10, 150, 0.9
 GOALS = {
     "best one": {"goal": "best"},
     "best three": {"goal": "top", "k": 3},

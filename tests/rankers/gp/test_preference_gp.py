@@ -527,6 +527,17 @@ def test_questions_end_once_the_goal_is_certain():
     )
 
 
+def test_few_answers_are_told_with_caution():
+    """Where answers do not tell how far scores lie apart, they are taken to be close."""
+    gp = PreferenceGP("linear", random_state=0).fit(np.eye(4), pairs=[[0, 1], [1, 2], [2, 3]])
+    draws = gp.sample(n=4000, random_state=0)
+    i, j = np.triu_indices(4, 1)
+    alone = np.mean(draws[:, i] > draws[:, j])
+    assert 0.5 < gp.certainty() < alone - 0.02
+    many = [[0, 1], [1, 2], [2, 3], [0, 2], [1, 3], [0, 3]] * 100
+    assert PreferenceGP("linear").fit(np.eye(4), pairs=many).certainty() > 0.97
+
+
 def test_certainty_of_a_kernel_without_amplitude_is_that_of_its_posterior():
     ranker = PreferenceGP(RBF(1.0, "fixed"), likelihood="probit").fit(X, pairs=PAIRS)
     scores, draws = ranker.predict(X), ranker.sample(X, 4000, random_state=1)

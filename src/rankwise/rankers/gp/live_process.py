@@ -56,6 +56,11 @@ MAX_SEQUENTIAL = 500
 AMPLITUDE_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the amplitude over which certainty is averaged."""
 
+CAUTIOUS_SHARE = 0.2
+"""Usual deviation of scores where certainty is told, as a share of that in a search for parameters.
+Questions that end once an order seems certain must be right where scores are close to the noise,
+too; chosen questions hardly tell whether they are, so the prior decides."""
+
 SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
 """From how many deviations on an answer was expected, and the share of those that came otherwise
 up to which chosen questions need no further checks."""
@@ -205,7 +210,10 @@ class LiveProcess(ProcessRanker, ABC):
         """Return how certain it is that the ranking by mean scores is right.
 
         Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
-        the amplitude of the kernel, each value weighted by its probability.
+        the amplitude of the kernel, each value weighted by its probability; before any answer,
+        scores are expected to lie close together. In simulations the certainty at which questions
+        end holds where scores spread as much as the noise, and is on the safe side where they
+        spread more.
 
         Parameters
         ----------
@@ -253,7 +261,7 @@ class LiveProcess(ProcessRanker, ABC):
         deviation = self.likelihood_.score_deviation(self._recorded.margin_scale)
         prior = Hyperprior.flat(len(kernel.theta))
         if self.hyperprior is not None:
-            prior = kernel.hyperprior_on(self.X_train_[items], deviation)
+            prior = kernel.hyperprior_on(self.X_train_[items], CAUTIOUS_SHARE * deviation)
         evidence = []
         for factor in AMPLITUDE_FACTORS:
             theta = kernel.theta + np.log(factor) * is_amplitude
