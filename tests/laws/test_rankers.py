@@ -46,7 +46,7 @@ EXAMPLES = [
     BoostedRanker(n_trees=5, early_stopping=False, min_samples_leaf=2, random_state=0),
     BoostedRanker("squared_hinge", n_trees=5, cv=2, min_samples_leaf=2, random_state=0),
     DORM(tol=1e-9, max_iter=10_000, random_state=0),
-    DORM(C=0.1, kernel=Gaussian(0.5), tol=1e-7, max_iter=10_000, random_state=0),
+    DORM(C=0.1, kernel=Gaussian(0.5), tol=1e-7, max_iter=50_000, random_state=0),
     DORMCV(Cs=[0.01, 0.1], cv=3, tol=1e-9, max_iter=10_000, random_state=0),
     KPCRank(3, kernel=Gaussian(0.5)),
     KPCRankCV(4, kernel=Gaussian(0.5)),
