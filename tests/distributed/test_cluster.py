@@ -13,10 +13,10 @@ import pytest
 
 from rankwise import ConvergenceWarning, InvalidInputError, LinearRankRLS, RankRLS, RankRLSCV
 from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS, DaskRankRLSCV, evaluate
-from rankwise.distributed.engine import KEPT_MEMORY, client_of
+from rankwise.distributed.engine import KEPT_MEMORY, _explain_lost_worker, client_of
 
 da = pytest.importorskip("dask.array")
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -138,6 +138,13 @@ def test_a_worker_killed_by_a_partition_once(client, ranker, tmp_path):
     assert (tmp_path / "killed").exists()
     plain = RankRLS() if ranker is DaskRankRLS else RankRLSCV()
     close(found.coef_, plain.fit(X, y, qid=qid).coef_)
+
+
+@pytest.mark.parametrize("task", [("eaten-4f1", 2, 0), "rankwise-hold-out-2-4f17"])
+def test_a_partition_that_ends_its_workers_is_named(task):
+    error = distributed.scheduler.KilledWorker(task, None, 3)
+    with pytest.raises(MemoryError, match="Partition 2 ended the workers it was given to"):
+        _explain_lost_worker(error)
 
 
 def test_a_bad_partition_is_named(client):

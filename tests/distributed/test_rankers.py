@@ -242,6 +242,27 @@ def test_parquet_files(tmp_path, ranker):
     assert ranker.ranker_.fitted_with_qid_
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, with pandas 3.1
+def test_dataframes_of_files_of_which_few_columns_are_read(tmp_path):
+    """Dask's optimiser joins files there, so that columns are cut in other ways than rows."""
+    dd = pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    X, y, qid = data(n_items=600, n_features=40)
+    for k, rows in enumerate(np.array_split(np.arange(len(y)), 5)):
+        frame(X[rows], y[rows], qid[rows]).to_parquet(tmp_path / f"part-{k}.parquet", index=False)
+    table = dd.read_parquet(tmp_path / "part-*.parquet")
+    assert len(table["score"].to_delayed()) < table.npartitions
+    expected = RankRLS().fit(X, y, qid=qid).coef_
+    close(DaskRankRLS().fit(table, "score", qid="query").coef_, expected)
+    rows = table.drop(columns=["score", "query"])
+    ranker = DaskRankRLS().fit(rows, table["score"], qid=table["query"])
+    close(ranker.coef_, expected)
+    whole = table.compute()
+    order = ranker.rank(rows, qid=table["query"], k=2).compute()
+    expected = ranker.ranker_.rank(whole.drop(columns=["score", "query"]), qid=whole["query"], k=2)
+    np.testing.assert_array_equal(order, expected)
+
+
 @pytest.mark.parametrize("order", ["query by query", "any"])
 @pytest.mark.parametrize(("cost", "ties"), OPTIONS)
 def test_a_file_is_added_up_part_by_part(tmp_path, cost, ties, order):

@@ -1,5 +1,6 @@
 """Dask as an engine: named calls on workers, and what goes wrong there."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -172,8 +173,9 @@ def _explain_lost_worker(error: Exception) -> None:
     """Name the partition whose workers died again and again."""
     if type(error).__name__ != "KilledWorker":
         return
-    words = str(vars(error).get("task", "")).split("-")
-    number = next((word for word in words if word.isdigit()), "?")
+    task = str(error.args[0])  # 'rankwise-...-3-...', or ('...', 3, 0) of an array
+    found = re.search(r"rankwise-[a-z-]+-(\d+)-", task) or re.search(r"', (\d+)", task)
+    number = "?" if found is None else found.group(1)
     raise MemoryError(
         f"Partition {number} ended the workers it was given to, most likely for want of memory. "
         "Cut the data into smaller partitions, or give workers more memory."

@@ -443,11 +443,22 @@ def _row_blocks(X: Any, name: str) -> list[Any]:
             "dask.array.from_array, `fit_files`, or the ranker without Dask."
         )
     if _names(X) is not None:
-        return list(X.to_delayed())
+        return _promised(X)
     if X.ndim != 2:
         raise InvalidInputError(f"`{name}` must have rows and columns: got shape {X.shape}.")
     whole = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
     return list(whole.to_delayed(optimize_graph=True).ravel())
+
+
+def _promised(collection: Any) -> list[Any]:
+    """Return the delayed partitions of a collection, cut as it says.
+
+    Dask's optimiser may join small files of which few columns are read: not then.
+    """
+    blocks = np.ravel(collection.to_delayed())
+    if len(blocks) != collection.npartitions:
+        blocks = np.ravel(collection.to_delayed(optimize_graph=False))
+    return list(blocks)
 
 
 def blocks_with_ids(X: Any, qid: Any) -> list[tuple[Any, Any]]:
@@ -481,7 +492,7 @@ def _vector_blocks(v: Any, name: str, n_blocks: int, sizes: list[int] | None) ->
     own = _sizes(v)
     if sizes is not None and own is not None and own != sizes and sum(own) == sum(sizes):
         v = v.rechunk((tuple(sizes),))
-    blocks = list(np.ravel(v.to_delayed()))
+    blocks = _promised(v)
     if len(blocks) != n_blocks:
         raise InvalidInputError(
             f"`{name}` must be cut into the {n_blocks} partitions of `X`: got {len(blocks)}. "
