@@ -13,7 +13,7 @@ import pytest
 
 from rankwise import ConvergenceWarning, InvalidInputError, LinearRankRLS, RankRLS, RankRLSCV
 from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS, DaskRankRLSCV, evaluate
-from rankwise.distributed.engine import KEPT_MEMORY, _explain_lost_worker, client_of
+from rankwise.distributed.engine import KEPT_MEMORY, _explain_lost_worker, client_of, kept_memory
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -44,6 +44,16 @@ def at_start(name):
 def test_workers_are_started_to_keep_freed_memory(client, name):
     found = client.run(at_start, name)
     assert set(found.values()) == {str(KEPT_MEMORY)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [(None, 1 << 28), (1 << 30, 1 << 26), ("64 MiB", 1 << 22), ("1 TiB", 1 << 28)],
+)
+def test_a_worker_keeps_little_of_a_small_limit(limit, kept):
+    assert kept_memory(limit, 1) == kept
+    assert 0 < kept_memory("auto", 1) <= KEPT_MEMORY
+    assert kept_memory(1e-6, 1) < 1 << 20
 
 
 def data(seed=0, n_items=150, n_queries=9):

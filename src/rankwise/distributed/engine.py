@@ -28,6 +28,8 @@ def dask_module() -> Any:
 
 KEPT_MEMORY = 1 << 28
 """Bytes that workers of this machine keep when they are freed, for the next part of a file."""
+KEPT_SHARE = 16
+"""The part of a worker's limit of memory that it keeps at most: one that is full does nothing."""
 
 
 @contextmanager
@@ -57,10 +59,11 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
             yield client
         return
     before_start = "distributed.nanny.pre-spawn-environ"  # the C library reads it once
+    kept = kept_memory(options.get("memory_limit", "auto"), n_workers)
     settings = {
         "distributed.worker.profile.enabled": False,
-        f"{before_start}.MALLOC_MMAP_THRESHOLD_": KEPT_MEMORY,
-        f"{before_start}.MALLOC_TRIM_THRESHOLD_": KEPT_MEMORY,
+        f"{before_start}.MALLOC_MMAP_THRESHOLD_": kept,
+        f"{before_start}.MALLOC_TRIM_THRESHOLD_": kept,
     }
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", **options}
     with (
@@ -69,6 +72,20 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         distributed.Client(local) as client,
     ):
         yield client
+
+
+def kept_memory(limit: Any, n_workers: int | None) -> int:
+    """Return the bytes that a worker keeps, given its limit as LocalCluster takes it."""
+    from dask.utils import parse_bytes  # noqa: PLC0415 - optional dependency
+    from distributed.system import CPU_COUNT, MEMORY_LIMIT  # noqa: PLC0415
+
+    if limit is None:
+        return KEPT_MEMORY
+    if limit == "auto":
+        limit = MEMORY_LIMIT // (n_workers or CPU_COUNT)
+    elif isinstance(limit, float) and limit <= 1.0:
+        limit = limit * MEMORY_LIMIT
+    return min(KEPT_MEMORY, int(parse_bytes(limit)) // KEPT_SHARE)
 
 
 @final
