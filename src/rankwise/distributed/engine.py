@@ -76,8 +76,9 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
 
 def kept_memory(limit: Any, n_workers: int | None) -> int:
     """Return the bytes that a worker keeps, given its limit as LocalCluster takes it."""
-    from dask.utils import parse_bytes  # noqa: PLC0415 - optional dependency
-    from distributed.system import CPU_COUNT, MEMORY_LIMIT  # noqa: PLC0415
+    from dask.system import CPU_COUNT  # noqa: PLC0415 - optional dependency
+    from dask.utils import parse_bytes  # noqa: PLC0415
+    from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
 
     if limit is None:
         return KEPT_MEMORY
