@@ -29,15 +29,15 @@ def dask_module() -> Any:
 KEPT_MEMORY = 1 << 28
 """Bytes that workers of this machine keep when they are freed, for the next part of a file."""
 KEPT_SHARE = 16
-"""The part of a worker's limit of memory that it keeps at most: one that is full does nothing."""
+"""The part of a worker's limit of memory that this must not exceed: a full worker does nothing."""
 
 
 @contextmanager
 def client_of(address: str | None, n_workers: int | None = None, **options: Any) -> Iterator[Any]:
     """Connect to the cluster of a scheduler, or start one on this machine and end it.
 
-    Workers of this machine are processes with one thread. They keep freed memory for the next part
-    of a file, which Dask has them give back otherwise, and do without its sampling profiler, which
+    Workers of this machine are processes with one thread. Large ones keep freed memory for the next
+    part of a file, which Dask has them give back otherwise; none has its sampling profiler, which
     takes time from a pass over files.
 
     Parameters
@@ -59,12 +59,10 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
             yield client
         return
     before_start = "distributed.nanny.pre-spawn-environ"  # the C library reads it once
-    kept = kept_memory(options.get("memory_limit", "auto"), n_workers)
-    settings = {
-        "distributed.worker.profile.enabled": False,
-        f"{before_start}.MALLOC_MMAP_THRESHOLD_": kept,
-        f"{before_start}.MALLOC_TRIM_THRESHOLD_": kept,
-    }
+    settings: dict[str, Any] = {"distributed.worker.profile.enabled": False}
+    if may_keep_memory(options.get("memory_limit", "auto"), n_workers):
+        for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+            settings[f"{before_start}.{name}"] = KEPT_MEMORY
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", **options}
     with (
         dask.config.set(settings),
@@ -74,19 +72,19 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         yield client
 
 
-def kept_memory(limit: Any, n_workers: int | None) -> int:
-    """Return the bytes that a worker keeps, given its limit as LocalCluster takes it."""
+def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
+    """Tell whether a worker has room for freed memory, given its limit as LocalCluster takes it."""
     from dask.system import CPU_COUNT  # noqa: PLC0415 - optional dependency
     from dask.utils import parse_bytes  # noqa: PLC0415
     from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
 
     if limit is None:
-        return KEPT_MEMORY
+        return True
     if limit == "auto":
         limit = MEMORY_LIMIT // (n_workers or CPU_COUNT)
     elif isinstance(limit, float) and limit <= 1.0:
         limit = limit * MEMORY_LIMIT
-    return min(KEPT_MEMORY, int(parse_bytes(limit)) // KEPT_SHARE)
+    return bool(parse_bytes(limit) >= KEPT_SHARE * KEPT_MEMORY)
 
 
 @final
