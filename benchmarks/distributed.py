@@ -25,7 +25,7 @@ from rankwise.io import write_table
 
 PEERS = ["dask", "distributed", "pyarrow"]
 N_ROWS, N_FEATURES, PER_QUERY, N_PARTS = 1_600_000, 100, 50, 8
-BIG_ROWS, BIG_PARTS = 10_000_000, 50
+BIG_ROWS, BIG_PARTS = 10_000_000, 100
 COLUMNS = {"y": "y", "qid": "qid"}
 
 
