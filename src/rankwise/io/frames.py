@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import wraps
+from importlib.metadata import version
 from typing import Any
 
 import narwhals
 import numpy as np
-import sklearn
 from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
@@ -157,7 +157,7 @@ READERS = {
 }
 """The arguments that may name a column, and how it is read."""
 
-SEES_EVERY_FRAME = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+SEES_EVERY_FRAME = tuple(map(int, version("scikit-learn").split(".")[:2])) >= (1, 9)
 """Whether scikit-learn finds the names of columns in all kinds of frames."""
 
 LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "rank", "score")
