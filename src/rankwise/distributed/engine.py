@@ -74,10 +74,12 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
 
 def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
     """Tell whether a worker has room for freed memory, given its limit as LocalCluster takes it."""
-    from dask.system import CPU_COUNT  # noqa: PLC0415 - optional dependency
-    from dask.utils import parse_bytes  # noqa: PLC0415
-    from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
-
+    try:
+        from dask.system import CPU_COUNT  # noqa: PLC0415
+        from dask.utils import parse_bytes  # noqa: PLC0415
+        from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Learning on a cluster", "distributed", "distributed") from error
     if limit is None:
         return True
     if limit == "auto":
