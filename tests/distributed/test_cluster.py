@@ -34,7 +34,7 @@ def client():
     settings_ = {"distributed.worker.memory.terminate": False}
     import dask
 
-    with dask.config.set(settings_), client_of(None, 2, dashboard_address=None) as client:
+    with dask.config.set(settings_), client_of(None, 2) as client:
         yield client
 
 
