@@ -3,6 +3,7 @@
 Each wraps the covariance of items and reads further columns of its rows.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -30,32 +31,15 @@ TASTE_SHARE = 0.5
 """Usual deviation of what a person adds to a score, as a share of that of the common scores."""
 
 
-@final
 @dataclass(frozen=True)
-class CopiesApart(ParametricKernel):
-    """Another kernel on rows whose last column tells items with equal features apart.
-
-    Such items share what their features say, and each has an own part. Everything else, the
-    parameters included, is that of the inner kernel on the other columns.
-    """
+class InnerParameters(ParametricKernel, ABC):
+    """A kernel whose parameters are those of an inner one, on some columns of the rows."""
 
     kernel: ParametricKernel
 
-    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
-        """Return the kernel matrix."""
-        a, b = self._features(A, B)
-        K = self.kernel(a, b)
-        if self.kernel.own_variance > 0.0:
-            K[self._copies(A, B)] -= self.kernel.own_variance
-        return K
-
-    def diagonal(self, A: Matrix) -> FloatArray:
-        """Return the kernel of every row with itself."""
-        return self.kernel.diagonal(A[:, :-1])
-
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with the inner one fitted."""
-        return replace(self, kernel=self.kernel.fitted_to(X[:, :-1], sample_weight))
+        return replace(self, kernel=self.kernel.fitted_to(self._items(X, X)[0], sample_weight))
 
     @property
     def theta(self) -> FloatArray:
@@ -69,19 +53,54 @@ class CopiesApart(ParametricKernel):
 
     def bounds_on(self, X: FloatArray) -> FloatArray:
         """Return those of the inner kernel."""
-        return self.kernel.bounds_on(X[:, :-1])
+        return self.kernel.bounds_on(self._items(X, X)[0])
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return that of the inner kernel."""
-        return self.kernel.hyperprior_on(X[:, :-1], deviation)
+        return self.kernel.hyperprior_on(self._items(X, X)[0], deviation)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
         return replace(self, kernel=self.kernel.with_theta(theta))
 
+    @property
+    def own_variance(self) -> float:
+        """That of the inner kernel."""
+        return self.kernel.own_variance
+
+    def own_variance_gradient(self) -> FloatArray:
+        """Return that of the inner kernel."""
+        return self.kernel.own_variance_gradient()
+
+    @abstractmethod
+    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns of the inner kernel, of A and of B."""
+
+
+@final
+@dataclass(frozen=True)
+class CopiesApart(InnerParameters):
+    """Another kernel on rows whose last column tells items with equal features apart.
+
+    Such items share what their features say, and each has an own part. Everything else, the
+    parameters included, is that of the inner kernel on the other columns.
+    """
+
+    def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
+        """Return the kernel matrix."""
+        a, b = self._items(A, B)
+        K = self.kernel(a, b)
+        if self.kernel.own_variance > 0.0:
+            K[self._copies(A, B)] -= self.kernel.own_variance
+        return K
+
+    def diagonal(self, A: Matrix) -> FloatArray:
+        """Return the kernel of every row with itself."""
+        return self.kernel.diagonal(A[:, :-1])
+
     def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
-        gradient = self.kernel.weighted_gradient(*self._features(A, B), M)
+        gradient = self.kernel.weighted_gradient(*self._items(A, B), M)
         if self.kernel.own_variance == 0.0:
             return gradient
         return gradient - M[self._copies(A, B)].sum() * self.kernel.own_variance_gradient()
@@ -97,22 +116,13 @@ class CopiesApart(ParametricKernel):
         copies = float(g @ self._are_copies(A, B))
         return gradient + 2.0 * copies * self.kernel.own_variance_gradient()
 
-    @property
-    def own_variance(self) -> float:
-        """That of the inner kernel."""
-        return self.kernel.own_variance
-
-    def own_variance_gradient(self) -> FloatArray:
-        """Return that of the inner kernel."""
-        return self.kernel.own_variance_gradient()
-
-    def _features(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         a = A[:, :-1]
         return a, a if A is B else B[:, :-1]
 
     def _copies(self, A: FloatArray, B: FloatArray) -> BoolArray:
         """Return which rows have equal features and are different items, (n, m)."""
-        return equal_rows(*self._features(A, B)) & (A[:, -1][:, None] != B[:, -1])
+        return equal_rows(*self._items(A, B)) & (A[:, -1][:, None] != B[:, -1])
 
     def _are_copies(self, A: FloatArray, B: FloatArray) -> BoolArray:
         """Return the same, row by row."""
@@ -243,7 +253,7 @@ class WithDrift(ParametricKernel):
 
 @final
 @dataclass(frozen=True)
-class WithEffects(ParametricKernel):
+class WithEffects(InnerParameters):
     """Another kernel plus a linear one on the last columns, which hold covariates of an answer.
 
     A row is an item as it was shown: its score is that of the item plus the covariates times
@@ -257,7 +267,6 @@ class WithEffects(ParametricKernel):
         The standard deviation of each effect.
     """
 
-    kernel: ParametricKernel
     deviations: tuple[float, ...]
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
@@ -268,32 +277,6 @@ class WithEffects(ParametricKernel):
         """Return the kernel of every row with itself."""
         own = np.square(self._covariates(A)).sum(axis=1)
         return self.kernel.diagonal(self._items(A, A)[0]) + own
-
-    def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
-        """Return this kernel with the inner one fitted."""
-        return replace(self, kernel=self.kernel.fitted_to(self._items(X, X)[0], sample_weight))
-
-    @property
-    def theta(self) -> FloatArray:
-        """Those of the inner kernel."""
-        return self.kernel.theta
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of the inner kernel."""
-        return self.kernel.names
-
-    def bounds_on(self, X: FloatArray) -> FloatArray:
-        """Return those of the inner kernel."""
-        return self.kernel.bounds_on(self._items(X, X)[0])
-
-    def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
-        """Return that of the inner kernel."""
-        return self.kernel.hyperprior_on(self._items(X, X)[0], deviation)
-
-    def with_theta(self, theta: FloatArray) -> Self:
-        """Return this kernel with other parameters."""
-        return replace(self, kernel=self.kernel.with_theta(theta))
 
     def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
@@ -307,15 +290,6 @@ class WithEffects(ParametricKernel):
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)``."""
         return self.kernel.weighted_variance_gradient(*self._items(A, B), g)
-
-    @property
-    def own_variance(self) -> float:
-        """That of the inner kernel."""
-        return self.kernel.own_variance
-
-    def own_variance_gradient(self) -> FloatArray:
-        """Return that of the inner kernel."""
-        return self.kernel.own_variance_gradient()
 
     def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the columns of the inner kernel, of A and of B."""
