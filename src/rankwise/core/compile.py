@@ -152,6 +152,16 @@ GIVEN_INTEGERS = 'Array(int64, 1, "C", True)'
 """Types of arrays that a kernel only reads, for ``njit``: they may be frozen."""
 
 
+CALLED_BY_KERNELS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "_nrt": False,
+}
+"""Options of a kernel that only kernels call and that allocates nothing."""
+
+
 def njit(
     *, apart: str | None = None, is_optional: bool = False, **options: Any
 ) -> Callable[[Callable[..., Any]], "CompiledFunction"]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
@@ -71,11 +71,7 @@ def visit(
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart="void(float64[::1], int64, int64, float64[::1], int64[::1], float64[::1])",
 )
 def add_rows(

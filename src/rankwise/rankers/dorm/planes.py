@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
@@ -74,11 +74,7 @@ def dot(x: FloatArray, first: int, y: FloatArray, length: int) -> float:
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=(
         "float64(float64[::1], int64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], "
         "float64[:, ::1], int64, float64, float64[::1], float64[::1], float64[::1], float64, "
@@ -167,11 +163,7 @@ def improve(
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart="void(float64, float64[::1], float64[:, ::1], float64[::1], float64[::1], int64)",
 )
 def exchange_weights(
@@ -213,11 +205,7 @@ def exchange_weights(
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=(
         "int64(int64, int64, float64[::1], float64[::1], float64[::1], float64[:, ::1], "
         "float64[::1], float64[::1], int64, boolean)"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import GIVEN_FLOATS, GIVEN_INTEGERS, njit
+from rankwise.core.compile import CALLED_BY_KERNELS, GIVEN_FLOATS, GIVEN_INTEGERS, njit
 from rankwise.rankers.dorm.oracles._truncated_kernels import best_head
 
 SORT, TRUNCATED, TWO_GRADES, GENERAL = range(4)
@@ -46,11 +46,7 @@ _RUN = 8  # keys sorted by insertion before runs are merged
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=f"void({GIVEN_FLOATS}, int64, uint64[:, ::1], int64[::1])",
 )
 def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order: IntArray) -> None:
@@ -122,11 +118,7 @@ def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=f"void(int64, int64, {GIVEN_INTEGERS}, int64[:, ::1])",
 )
 def list_by_grade(n_items: int, n_grades: int, grades: IntArray, integers: IntArray) -> None:
@@ -148,11 +140,7 @@ def list_by_grade(n_items: int, n_grades: int, grades: IntArray, integers: IntAr
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=f"boolean(int64, {GIVEN_INTEGERS}, {GIVEN_FLOATS}, {_POSITIONS}, {_LISTS})",
 )
 def find_thresholds(
@@ -233,11 +221,7 @@ def find_thresholds(
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=f"void(int64, {_POSITIONS}, {_LISTS})",
 )
 def complete(
@@ -396,11 +380,7 @@ _SEARCH, _SCRATCH = f"{_LISTS}, {_TABLE}", f"{_LISTS}, uint64[:, ::1], {_TABLE}"
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    no_cpython_wrapper=True,
-    _nrt=False,
+    **CALLED_BY_KERNELS,
     apart=(f"void(int64, int64, int64, {GIVEN_INTEGERS}, {GIVEN_FLOATS}, {_POSITIONS}, {_SEARCH})"),
 )
 def place_ranks(
