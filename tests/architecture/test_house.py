@@ -71,9 +71,10 @@ def _lines(name):
 
 def _commands():
     """Yield the entry point of the command line and its commands, which only the former imports."""
+    commands = ("rankwise.cli.commands.", "rankwise.cli.fit_commands.")
     yield "rankwise.cli.app"
     for module, _, name in imports():
-        if module.name == "rankwise.cli.app" and name.startswith("rankwise.cli.commands."):
+        if module.name == "rankwise.cli.app" and name.startswith(commands):
             yield module_of(name)
 
 

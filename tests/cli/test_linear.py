@@ -11,7 +11,7 @@ import pytest
 
 import rankwise
 from rankwise import LinearRankRLS, RankRLS, evaluate
-from rankwise.cli.commands import FitLinear
+from rankwise.cli.fit_commands import FitLinear
 from rankwise.cli.jobs.fits import linear
 from rankwise.io import read_scores, write_table
 from rankwise.measures.registry import parse_measure

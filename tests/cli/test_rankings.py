@@ -7,7 +7,7 @@ import pytest
 
 import rankwise
 from rankwise.cli.app import as_options
-from rankwise.cli.commands import FitLinear, FitSVM
+from rankwise.cli.fit_commands import FitLinear, FitSVM
 from rankwise.cli.jobs.files import columns_chosen
 from rankwise.cli.output import duration
 from rankwise.io import RankedItems, read_ranked, read_table, write_svmlight, write_table

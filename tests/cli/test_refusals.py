@@ -7,7 +7,7 @@ import pytest
 
 from rankwise import DORM, DORMCV, KPCRank, LinearRankRLS, RankRLS, RankSVM
 from rankwise.cli.app import FAMILIES
-from rankwise.cli.commands import FitDORM, FitKPCRank, FitLinear, FitRLS, FitSVM
+from rankwise.cli.fit_commands import FitDORM, FitKPCRank, FitLinear, FitRLS, FitSVM
 from rankwise.cli.options import CostName, KernelName, QueryWeightName, TiesName
 
 TABLE = ["--y", "rating", "--qid", "city"]

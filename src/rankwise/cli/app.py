@@ -22,15 +22,6 @@ from rankwise.cli.commands import (
     Evaluate,
     ExplainCommand,
     ExportCommand,
-    Fit,
-    FitAuto,
-    FitConditional,
-    FitDORM,
-    FitFactorization,
-    FitKPCRank,
-    FitLinear,
-    FitRLS,
-    FitSVM,
     LeaderboardCommand,
     LeavePairOut,
     PermutationCommand,
@@ -40,6 +31,17 @@ from rankwise.cli.commands import (
     ReportCommand,
     ServeCommand,
     WarmUpCommand,
+)
+from rankwise.cli.fit_commands import (
+    Fit,
+    FitAuto,
+    FitConditional,
+    FitDORM,
+    FitFactorization,
+    FitKPCRank,
+    FitLinear,
+    FitRLS,
+    FitSVM,
 )
 from rankwise.core.errors import RankwiseError
 

@@ -3,7 +3,7 @@
 import time
 
 from rankwise.automatic.auto_ranker import AutoRanker
-from rankwise.cli.commands import FitAuto, FitCommand
+from rankwise.cli.fit_commands import FitAuto, FitCommand
 from rankwise.cli.jobs.files import remember_columns
 from rankwise.cli.jobs.fits.training import FitInput, refuse_if
 from rankwise.cli.output import print_json

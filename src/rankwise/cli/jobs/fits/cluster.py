@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rankwise.cli.commands import ClusterCommand
+from rankwise.cli.fit_commands import ClusterCommand
 from rankwise.cli.jobs.files import check_target, reading_options
 from rankwise.cli.jobs.fits.training import Fitted, fit_and_save, refuse_both, refuse_if
 from rankwise.distributed.base import DaskRanker

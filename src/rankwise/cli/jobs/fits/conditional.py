@@ -8,7 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.cli.commands import FitConditional
+from rankwise.cli.fit_commands import FitConditional
 from rankwise.cli.jobs.files import check_target
 from rankwise.cli.jobs.fits.training import parse_grid, refuse_both, refuse_if
 from rankwise.cli.output import counted, duration, print_json

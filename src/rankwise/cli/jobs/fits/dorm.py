@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from rankwise.cli.commands import FitDORM
+from rankwise.cli.fit_commands import FitDORM
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,

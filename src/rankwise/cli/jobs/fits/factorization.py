@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from rankwise.cli.commands import FitFactorization
+from rankwise.cli.fit_commands import FitFactorization
 from rankwise.cli.jobs.files import check_target
 from rankwise.cli.jobs.fits.training import refuse_if
 from rankwise.cli.output import counted, duration, print_json

@@ -3,7 +3,7 @@
 from functools import partial
 
 from rankwise.automatic.auto_ranker import AutoRanker
-from rankwise.cli.commands import Fit
+from rankwise.cli.fit_commands import Fit
 from rankwise.cli.jobs.fits.auto import search
 from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.rls import chosen_by_queries, describe, fit_best

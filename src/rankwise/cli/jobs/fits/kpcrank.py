@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rankwise.cli.commands import FitKPCRank
+from rankwise.cli.fit_commands import FitKPCRank
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,

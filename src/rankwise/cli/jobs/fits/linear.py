@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.cli.commands import FitLinear
+from rankwise.cli.fit_commands import FitLinear
 from rankwise.cli.jobs.files import check_target, columns_chosen, read_validation, reading_options
 from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.training import (

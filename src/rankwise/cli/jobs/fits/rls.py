@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from rankwise.cli.commands import FitCommand, FitRLS
+from rankwise.cli.fit_commands import FitCommand, FitRLS
 from rankwise.cli.jobs.files import read_comparisons
 from rankwise.cli.jobs.fits.cluster import fit_on_cluster
 from rankwise.cli.jobs.fits.training import (

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from rankwise.cli.commands import FitSVM
+from rankwise.cli.fit_commands import FitSVM
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,

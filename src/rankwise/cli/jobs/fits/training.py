@@ -9,7 +9,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.cli.commands import FitCommand, KernelCommand, SmallSampleCommand
+from rankwise.cli.commands import SmallSampleCommand
+from rankwise.cli.fit_commands import FitCommand, KernelCommand
 from rankwise.cli.jobs.files import (
     check_target,
     given_scores,
