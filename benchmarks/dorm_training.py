@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from benchmarks.harness import Row, markdown
-from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.cutting_planes import PrimalPlanes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
-from rankwise.rankers.dorm.plane_spaces import PrimalPlanes
 from rankwise.solve.iteration import StoppingRule
 
 N_QUERIES, N_ITEMS, N_FEATURES, C, TOL = 1000, 50, 367, 0.1, 1e-3

@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "a.txt")
     rows = zip(y, qid, X)
     path.write_text("".join(f"{a:g} qid:{q} 1:{x[0]} 3:{x[1]:.3f}\\n" for a, q, x in rows))
-    from rankwise.io.svmlight.reader import read_svmlight
+    from rankwise.io.svmlight import read_svmlight
     read_svmlight(path)
 """,
     "evaluate": "rankwise.evaluate(y, X[:, 0], qid, measures=['NDCG @ 5', 'Concordance'])",

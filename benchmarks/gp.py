@@ -15,7 +15,7 @@ from benchmarks.harness import Row, joined, markdown, spread, within
 from rankwise import PreferenceGP, SquaredExponential
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.inference.prior import factorize_kernel
 
 PEERS = ["botorch", "torch"]

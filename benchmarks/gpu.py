@@ -37,7 +37,7 @@ from rankwise.features.kernels import own_product_on, rough_product_on
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel
 from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import normal_operator

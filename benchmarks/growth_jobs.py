@@ -23,7 +23,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.inference.prior import factorize_kernel
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 from benchmarks.harness import Row, faster, markdown, medians, one_core, peak_megabytes
 from rankwise.core.compile import even_parts, run_parts, serial_blas
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.svmlight import write_svmlight
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.device_rows import as_rows
@@ -253,7 +253,7 @@ def in_process(kind: str, path: Path) -> tuple[np.ndarray, tuple[float, float, f
 
 
 def fit_and_report(kind: str, path: str, out: str) -> None:
-    from rankwise.io.svmlight.reader import read_svmlight  # noqa: PLC0415
+    from rankwise.io.svmlight import read_svmlight  # noqa: PLC0415
 
     ranker = LinearRankRLS(1000.0, tol=1e-12)  # a hundred copies of each row: 10 for each
     start = time.perf_counter()

@@ -79,7 +79,7 @@ def table() -> list[Row]:
             "31 separate runs (method 1)", "report", hybrid_s, separate_s, separate_s / hybrid_s,
             f"{hybrid.n_iter} iterations, best alpha {hybrid.best.alpha:g},"
             f" value {hybrid.best.value:.4f}"),
-        Row(f"one alpha, the smallest, with the diagonal as preconditioner, {X.shape[0]:,} rows",
+        Row(f"one alpha, the smallest, preconditioned by the diagonal, {X.shape[0]:,} rows",
             "the same without", "report", jacobi_s, one_s, one_s / jacobi_s,
             f"{jacobi.n_iter} and {one.n_iter} iterations"),
     ]  # fmt: skip

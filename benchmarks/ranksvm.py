@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from benchmarks.harness import Row, cpu_ratio, joined, markdown, spread, timings, within
 from rankwise import Gaussian, RankRLS, RankSVM
 from rankwise.core.queries import Queries
-from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import GradedPairs
+from rankwise.graph.preference_graph import Grades
 from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
 
 GAP = 1e-3

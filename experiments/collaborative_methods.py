@@ -91,7 +91,7 @@ def ranking_factors(measure: Any, graded: Callable[[csr_array], csr_array]) -> C
     """Return the method that learns factors for a measure of grades."""
 
     def method(train: csr_array, C: float) -> Scorer:
-        model = RankingFactorization(10, objective=measure, C=C, random_state=0)
+        model = RankingFactorization(10, objective=measure, C=C, tol=1e-3, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # where C is too small
             model.fit(graded(train))
