@@ -161,6 +161,20 @@ def test_a_partition_that_ends_its_workers_is_named(task):
         _explain_lost_worker(error)
 
 
+def _too_large(block, block_info=None):
+    """Fail for want of memory in the third partition."""
+    if block_info and block_info[0]["chunk-location"][0] == 2:
+        raise MemoryError
+    return block
+
+
+def test_a_partition_that_its_own_code_cannot_make_is_named(client):
+    X, y, qid = data()
+    rows = cut(X, 6).map_blocks(_too_large, dtype=float, meta=X[:0])
+    with pytest.raises(MemoryError, match="Partition 2 must fit in the memory of a worker"):
+        DaskRankRLS(client=client).fit(rows, y, qid=qid)
+
+
 def test_a_bad_partition_is_named(client):
     X, y, qid = data()
     X[140, 1] = np.inf
@@ -186,8 +200,12 @@ def test_an_interrupt_leaves_the_cluster_clean(client):
 
 
 def left_over(client):
-    gc.collect()
+    """Return the tasks that the scheduler still knows, after their owners had time to go.
+
+    An error that a thread of the client is still handling reaches the tasks of its call.
+    """
     for _ in range(100):
+        gc.collect()
         left = client.run_on_scheduler(
             lambda dask_scheduler: [k for k in dask_scheduler.tasks if "rankwise" in str(k)]
         )

@@ -15,7 +15,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.engine import Engine, dask_module
 from rankwise.distributed.partitions import Partitions, blocks_with_ids, join_ids
-from rankwise.io.svmlight.reader import ZeroBased
+from rankwise.io.svmlight import ZeroBased
 from rankwise.rankers.base import PointRanker
 
 

@@ -17,8 +17,7 @@ from rankwise.distributed.shares import LocalGraphs, SharedProblem, refuse_order
 from rankwise.features.function_space import ExplicitSpace
 from rankwise.features.kernels import Linear
 from rankwise.features.maps import Identity
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure
 from rankwise.rankers.closed_form import ALPHA_REMEDY, keep_linear_solution

@@ -13,6 +13,11 @@ from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraE
 
 T = TypeVar("T")
 
+OUT_OF_MEMORY = (
+    "must fit in the memory of a worker, with about as much again to work in: it does not. Cut "
+    "the data into smaller partitions."
+)
+
 BRANCHES = 8
 """Values that are added up in one call."""
 
@@ -146,7 +151,7 @@ class Engine:
             try:
                 if self.client is None:
                     return list(dask_module().compute(*promises))
-                return list(self.client.compute(promises, sync=True))
+                return self._gather(promises)
             except (InvalidInputError, DataFileError, MemoryError) as error:
                 # Dask keeps the error, and with it whatever its traceback reaches: raise another
                 error.__traceback__ = None
@@ -154,6 +159,26 @@ class Engine:
             except Exception as error:
                 _explain_lost_worker(error)
                 raise
+
+    def _gather(self, promises: list[Any]) -> list[Any]:
+        """Return the results from the cluster; a partition that its own code cannot make is named.
+
+        Our own calls name their partition by themselves.
+        """
+        futures = self.client.compute(promises)
+        try:
+            return list(self.client.gather(futures))
+        except MemoryError as error:
+            number = None if OUT_OF_MEMORY in str(error) else self._failed_partition(futures)
+            if number is None:
+                raise
+            error.__traceback__ = None  # it reaches the futures
+            raise MemoryError(f"Partition {number} {OUT_OF_MEMORY}") from None
+
+    def _failed_partition(self, futures: list[Any]) -> str | None:
+        """Return the number of the partition whose task failed, None if nothing tells it."""
+        failed = [future.key for future in futures if future.status == "error"]
+        return _partition_of(self.client.sync(self.client.scheduler.get_error_cause, keys=failed))
 
     def add(self, promises: list[Any]) -> Any:
         """Return the sum of the results, added up on the workers in a fixed order."""
@@ -170,10 +195,7 @@ def named(function: Callable[..., T], label: str, *arguments: Any) -> T:
     try:
         return function(*arguments)
     except MemoryError as error:
-        raise MemoryError(
-            f"{label} must fit in the memory of a worker, with about as much again to work in: "
-            "it does not. Cut the data into smaller partitions."
-        ) from error
+        raise MemoryError(f"{label} {OUT_OF_MEMORY}") from error
     except DataFileError as error:
         raise DataFileError(f"{label}: {error}") from None
     except InvalidInputError as error:
@@ -191,13 +213,18 @@ def _explain_lost_worker(error: Exception) -> None:
     """Name the partition whose workers died again and again."""
     if type(error).__name__ != "KilledWorker":
         return
-    task = str(error.args[0])  # 'rankwise-...-3-...', or ('...', 3, 0) of an array
-    found = re.search(r"rankwise-[a-z-]+-(\d+)-", task) or re.search(r"', (\d+)", task)
-    number = "?" if found is None else found.group(1)
+    number = _partition_of(error.args[0]) or "?"
     raise MemoryError(
         f"Partition {number} ended the workers it was given to, most likely for want of memory. "
         "Cut the data into smaller partitions, or give workers more memory."
     ) from error
+
+
+def _partition_of(task: Any) -> str | None:
+    """Return the number of the partition that a task is about, None if it has none."""
+    key = str(task)  # 'rankwise-...-3-...', or ('...', 3, 0) of an array
+    found = re.search(r"rankwise-[a-z-]+-(\d+)-", key) or re.search(r"', (\d+)", key)
+    return None if found is None else found.group(1)
 
 
 @contextmanager

@@ -13,8 +13,7 @@ from rankwise.core.queries import Queries
 from rankwise.distributed.base import DaskRanker
 from rankwise.distributed.partitions import PartitionRows, Partitions, join_ids
 from rankwise.distributed.shares import SharedProblem, refuse_ordered_weights
-from rankwise.graph.preference_graph import Cost, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS, keep_run

@@ -16,11 +16,10 @@ from rankwise.core.checks import check_finite, check_length, check_scores, check
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.engine import Engine
-from rankwise.io.dispatch import read
 from rankwise.io.files import format_suffix
-from rankwise.io.streams import open_stream
-from rankwise.io.svmlight.reader import ZeroBased, scan_svmlight
-from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable
+from rankwise.io.reading import open_stream, read
+from rankwise.io.svmlight import ZeroBased, scan_svmlight
+from rankwise.io.tables.arrow import PARQUET_SUFFIXES, ParquetTable
 from rankwise.io.tables.reading import TABLE_SUFFIXES, item_columns
 
 

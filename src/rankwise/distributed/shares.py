@@ -329,14 +329,10 @@ class ClusterOperator(NormalOperator):
         total = self._sum("moment", _rhs)
         return total if self.between is None else total + self.between.rhs()
 
-    def is_determined(self) -> bool:
-        """Tell whether there are as many independent preferences as features."""
-        return self.rank >= self.n_features
-
-    def approximate_diagonal(self) -> FloatArray:
-        """Return about the diagonal of ``X' L X``."""
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal of ``X' L X``, or about that."""
         total = self._sum("diagonal", _diagonal)
-        return total if self.between is None else total + self.between.approximate_diagonal()
+        return total if self.between is None else total + self.between.diagonal()
 
     def _sum(self, name: str, function: Callable[..., FloatArray], *arguments: Any) -> FloatArray:
         engine = self.partitions.engine
@@ -360,4 +356,4 @@ def _rhs(parts: list[GraphOperator], n_features: int) -> FloatArray:
 
 
 def _diagonal(parts: list[GraphOperator], n_features: int) -> FloatArray:
-    return sum((part.approximate_diagonal() for part in parts), np.zeros(n_features))
+    return sum((part.diagonal() for part in parts), np.zeros(n_features))
