@@ -62,6 +62,7 @@ def test_who_won_may_be_said_in_a_column(tmp_path):
         ([True, False, True], [1, -1, 1]),
         (["left", "right", None], [1, -1, 0]),
         (["a", "b", "tie (bothbad)"], [1, -1, 0]),
+        (["a", "b", "Both are bad"], [1, -1, 0]),
     ],
 )
 def test_many_words_say_who_won(result, outcome):
@@ -175,3 +176,46 @@ def test_usual_columns_are_found_in_any_spelling(names):
     )
     np.testing.assert_array_equal(table.pairs, expected.pairs)
     np.testing.assert_array_equal(table.outcome, expected.outcome)
+
+
+@pytest.mark.parametrize(
+    ("winner", "loser", "judge", "date"),
+    [
+        ("winner_name", "Loser Name", "Worker ID", "tourney_date"),
+        ("Winning Team", "losing_team", "annotator_id", "Match Date"),
+    ],
+)
+def test_columns_of_well_known_files_are_found(winner, loser, judge, date):
+    found = read_comparisons(
+        {winner: ["x", "y"], loser: ["y", "z"], judge: ["p", "q"], date: [20240101, 20240111]}
+    )
+    assert found.judge.names.tolist() == ["p", "q"]
+    assert np.diff(found.date).tolist() == [10.0]
+    assert found.unread == ()
+
+
+def test_points_may_have_any_names():
+    odd = {"Visitor": ["x", "y"], "G": [1, 2], "Home": ["y", "z"], "G.1": [3, 2]}
+    table = read_comparisons(odd, ComparisonColumns(points=("G.1", "G")))
+    assert table.names[table.first].tolist() == ["y", "z"]
+    assert table.outcome.tolist() == [1, 0]
+    assert table.covariate_names == ("home",)
+    with pytest.raises(DataFileError, match="a column 'goals' for `points`"):
+        read_comparisons(odd, ComparisonColumns(points=("goals", "G")))
+
+
+def test_dates_that_nobody_asked_for_need_not_be_readable():
+    games = {**WINS, "Date": ["soon", "now", "later"]}
+    assert read_comparisons(games).date is None
+    assert read_comparisons(games).unread == ("Date",)
+    with pytest.raises(InvalidInputError, match="`date` must hold dates"):
+        read_comparisons(games, ComparisonColumns(date="date"))
+
+
+@pytest.mark.parametrize("nobody", ["", None, np.nan])
+def test_answers_of_nobody_are_no_judge(nobody):
+    votes = {**WINS, "Worker": ["p", nobody, "q"]}
+    assert read_comparisons(votes).judge is None
+    assert read_comparisons(votes).unread == ("Worker",)
+    with pytest.raises(DataFileError, match="who judged in every row: row 1 does not"):
+        read_comparisons(votes, ComparisonColumns(judge="worker"))

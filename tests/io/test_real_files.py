@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from rankwise.io.dispatch import read
+from rankwise.io.reading import read
 
 PATTERNS = ["*/S1.txt.gz", "LightGBM_rank/*.gz", "RLScore_parse/*.light.gz"]
 FOLDER = os.environ.get("RANKWISE_DATA")

@@ -1,13 +1,19 @@
 """Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
 
+from rankwise.io.choices import read_choices
 from rankwise.io.comparisons import ComparisonColumns, PairData, read_comparisons, read_pairs
 from rankwise.io.data import RankingData
-from rankwise.io.dispatch import read
 from rankwise.io.frames import from_frame
 from rankwise.io.model_file import read_model, write_model
 from rankwise.io.rankings import RankedItems, read_ranked, read_scores, write_scores
-from rankwise.io.svmlight.reader import SvmlightScan, iter_svmlight, read_svmlight, scan_svmlight
-from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.reading import read
+from rankwise.io.svmlight import (
+    SvmlightScan,
+    iter_svmlight,
+    read_svmlight,
+    scan_svmlight,
+    write_svmlight,
+)
 from rankwise.io.tables.reading import read_table, write_table
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "from_frame",
     "iter_svmlight",
     "read",
+    "read_choices",
     "read_comparisons",
     "read_model",
     "read_pairs",

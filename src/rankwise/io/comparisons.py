@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
 
 import narwhals as nw
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
+from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import DataFileError, InvalidInputError, NothingToLearnError
-from rankwise.io.columns import plain_name
+from rankwise.io.data import plain_name
 from rankwise.io.files import is_stream
 from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
@@ -115,11 +116,26 @@ def _number_items(
     return ends.astype(np.intp), None
 
 
-WINNER, LOSER = ("winner", "won", "preferred", "better"), ("loser", "lost", "rejected", "worse")
-FIRST = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
+Usual: TypeAlias = tuple[str, ...]
+
+WINNER: Usual = ("winner", "won", "preferred", "better", "winner_name", "winning_team", "chosen")
+LOSER: Usual = ("loser", "lost", "rejected", "worse", "loser_name", "losing_team")
+FIRST: Usual = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
+FIRST += ("team1", "model1", "option_a", "option1", "system_a", "response_a")
 HOME, AWAY = ("home_team", "hometeam", "home"), ("away_team", "awayteam", "away", "visitor")
-SECOND = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2", "player2")
-RESULT = ("winner", "result", "outcome", "who", "won", "answer", "vote", "preferred", "label")
+SECOND: Usual = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2")
+SECOND += ("player2", "team2", "model2", "option_b", "option2", "system_b", "response_b")
+RESULT: Usual = (
+    "winner",
+    "result",
+    "outcome",
+    "who",
+    "won",
+    "answer",
+    "vote",
+    "preferred",
+    "label",
+)
 POINTS = (
     ("home_score", "away_score"),
     ("home_goals", "away_goals"),
@@ -133,8 +149,10 @@ TIE_FLAG = ("tied", "tie", "draw")
 COUNT = ("count", "counts", "times", "votes", "n")
 WEIGHT = ("weight", "weights")
 MARGIN = ("margin",)
-JUDGE = ("judge", "worker", "annotator", "rater", "voter", "user")
-DATE = ("date", "day", "time", "timestamp")
+JUDGE: Usual = ("judge", "worker", "annotator", "rater", "voter", "user", "person", "participant")
+JUDGE += ("respondent", "assessor", "student", "taster", *(f"{name}_id" for name in JUDGE))
+DATE: Usual = ("date", "day", "match_date", "game_date", "tourney_date", "datetime", "timestamp")
+DATE += ("tstamp", "created_at", "time")
 """The names by which columns are found, in any spelling."""
 
 FIRST_WORDS = frozenset(["home", "a", "first", "left", "modela", "itema", "playera", "teama"])
@@ -177,6 +195,8 @@ class ComparisonColumns:
         like them), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
         for the first, the second and a tie. Teams at home and away are the first and the second,
         and where there is no result the points of both decide.
+    points : (str, str), optional
+        Columns of the points of the first and of the second, in place of who won.
     tied : str, optional
         Column that says which rows are ties, beside ``winner`` and ``loser``.
     count, weight : str, optional
@@ -201,6 +221,7 @@ class ComparisonColumns:
     first: str | None = None
     second: str | None = None
     result: str | None = None
+    points: tuple[str, str] | None = None
     tied: str | None = None
     count: str | None = None
     weight: str | None = None
@@ -238,7 +259,7 @@ def read_comparisons(
     """
     if isinstance(source, ComparisonTable):
         return source if names is None else source.among(names)
-    found = _Columns(_columns_of(source), columns or ComparisonColumns())
+    found = _Columns(columns_of(source), columns or ComparisonColumns())
     try:
         return found.table(names)
     except NothingToLearnError:
@@ -341,7 +362,7 @@ class AnswerFile:
         return {**found, "date": times.astype(str).astype(object)}
 
 
-def _columns_of(source: Any) -> dict[str, Any]:
+def columns_of(source: Any) -> dict[str, Any]:
     """Return the columns of a source by name."""
     if isinstance(source, str | os.PathLike):
         if is_answer_file(source):
@@ -354,6 +375,28 @@ def _columns_of(source: Any) -> dict[str, Any]:
     if isinstance(frame, nw.DataFrame):
         return {str(column.name): _vector(column.to_numpy()) for column in frame.iter_columns()}
     return _columns_of_rows(source)
+
+
+def names_of_columns(source: Any) -> list[str]:
+    """Return the names of the columns of a file, a frame or a dictionary; none of other sources."""
+    if isinstance(source, str | os.PathLike):
+        return [] if is_answer_file(source) else list(open_table(source).names)
+    if isinstance(source, Mapping):
+        return [str(name) for name in source]
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    return frame.columns if isinstance(frame, nw.DataFrame) else []
+
+
+def have_two_items(names: Collection[str]) -> bool:
+    """Tell whether columns of these names compare two items, and say who won."""
+    spelt = set(map(plain_name, names))
+
+    def has(usual: Sequence[str]) -> bool:
+        return not spelt.isdisjoint(map(plain_name, usual))
+
+    both = has(FIRST + HOME) and has(SECOND + AWAY)
+    points = any(has(one) and has(other) for one, other in (((a,), (b,)) for a, b in POINTS))
+    return (has(WINNER) and has(LOSER)) or (both and (has(RESULT) or points))
 
 
 def _columns_of_rows(rows: Any) -> dict[str, Any]:
@@ -378,7 +421,9 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
 def _vector(values: Any) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind in "US":
-        return array.astype(object)
+        words = array.astype(object)
+        words[[value != value for value in values]] = None  # NaN among words is no word
+        return words
     if array.ndim != 1:
         array = np.empty(len(values), dtype=object)
         array[:] = list(values)
@@ -401,8 +446,8 @@ class _Columns:
         context = {
             "weight": self._weight(),
             "margin": self._maybe("margin", MARGIN),
-            "judge": self._maybe("judge", JUDGE),
-            "date": self._maybe("date", DATE),
+            "judge": self._judge(),
+            "date": self._date(),
         }
         covariates = self._covariates(first, second)
         if context["margin"] is not None:
@@ -415,29 +460,34 @@ class _Columns:
     def _answers(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
         """Return both items and the outcome, from whichever form the table has."""
         given = self.given
-        shown = given.first or given.second or given.result
+        shown = given.first or given.second or given.result or given.points
         if not shown:
             winner, loser = self._name("winner", WINNER), self._name("loser", LOSER)
             if winner is not None and loser is not None:
                 return self._won(self._take(winner), self._take(loser))
         first, second = self._name("first", FIRST + HOME), self._name("second", SECOND + AWAY)
-        result = self._name("result", RESULT)
+        result = None if given.points else self._name("result", RESULT)
         if first is not None and second is not None and result is None:
             points = self._points()
             if points is not None:
                 return self._take(first), self._take(second), points
         if first is None or second is None or result is None:
             raise DataFileError(
-                "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie): "
-                f"got the columns {list(self.columns)}. Name the columns to read."
+                "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
+                "or teams and their points: got the columns "
+                f"{list(self.columns)}. Name the columns to read: `winner` and `loser`, or `a`, "
+                "`b` and `result` or `points`."
             )
         one, other = self._take(first), self._take(second)
         return one, other, _outcomes(_home_or_away(self._take(result)), one, other, result)
 
     def _points(self) -> IntArray | None:
-        """Return who has more points, where columns of usual names hold those of both."""
-        for names in POINTS:
+        """Return who has more points, where columns named or of usual names hold those of both."""
+        given = self.given.points
+        for names in POINTS if given is None else (given,):
             found = [column for name in names if (column := self._spelt(name)) is not None]
+            if given is not None:
+                found = [self._required(name, "points") for name in names]
             if len(found) == len(names):
                 ahead, behind = (self._floats(name, self._take(name)) for name in found)
                 if not np.isfinite(ahead - behind).all():
@@ -457,6 +507,36 @@ class _Columns:
         if flags is not None:
             outcome[_flags(flags)] = TIED
         return winner, loser, outcome
+
+    def _judge(self) -> NDArray[Any] | None:
+        """Return who judged; a column with blanks that nobody named stays unread."""
+        name = self._name("judge", JUDGE)
+        if name is None:
+            return None
+        cells = self.columns[name].tolist()
+        blank = [
+            row for row, cell in enumerate(cells) if cell is None or cell != cell or cell == ""
+        ]
+        if blank and self.given.judge is not None:
+            raise DataFileError(
+                f"The column for `judge` must say who judged in every row: row {blank[0]} does "
+                "not. Give these judges a name, or leave such rows out."
+            )
+        return None if blank else self._take(name)
+
+    def _date(self) -> FloatArray | None:
+        """Return the days of a column; one that nobody named and nobody can read stays unread."""
+        name = self._name("date", DATE)
+        if name is None:
+            return None
+        try:
+            days = as_days(self.columns[name], len(self.columns[name]))
+        except InvalidInputError:
+            if self.given.date is not None:
+                raise
+            return None
+        self.used.add(name)
+        return days
 
     def _weight(self) -> NDArray[Any] | None:
         count, weight = self._maybe("count", COUNT), self._maybe("weight", WEIGHT)
@@ -574,7 +654,7 @@ def _said(cell: Any) -> int | None:
         return FIRST_WON
     if word in SECOND_WORDS:
         return SECOND_WON
-    return TIED if word in TIE_WORDS or word.startswith("tie") else None
+    return TIED if word in TIE_WORDS or word.startswith(("tie", "both")) else None
 
 
 def _numeric_outcomes(values: NDArray[Any], column: str) -> IntArray:

@@ -1,14 +1,280 @@
-"""The items of a data file."""
+"""The items of a data file, and which columns hold what: one rule for files and frames.
 
+Nothing is guessed in silence: columns are found by usual names. A column that was not named and
+looks like an id is refused, with the options that settle it.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray
-from rankwise.io.columns import ItemColumns
+from rankwise.core.errors import DataFileError, InvalidInputError, RankwiseError
+
+USUAL_NAMES = {
+    "y": ("y", "label", "score", "relevance", "grade", "rating"),
+    "qid": ("qid", "query_id", "query", "search_id", "session_id"),
+    "item": ("item", "item_id", "id", "doc_id", "docid", "document_id", "product_id", "name"),
+}
+"""The names by which columns of scores, of queries and of items are found, in any spelling."""
+
+MANY_ROWS = 20
+"""Rows from which the values of a column can make it look like one of ids."""
+
+LEAST_QUERIES, LEAST_ITEMS = 5, 3
+"""Blocks of equal whole numbers, and rows in a block, from which a column looks like queries."""
+
+_ID_NAME = re.compile(r"(^|[_\W])(id|ids|qid|docid|uid|uuid|key|index)($|[_\W])", re.IGNORECASE)
+_BETWEEN_WORDS = re.compile(r"[\s\-._]+")
+_CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
+_DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})*|\d*),\d+")
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
+
+
+def plain_name(name: str) -> str:
+    """Return a name in one spelling: "Query ID", "query_id" and "queryId" are queryid."""
+    return _BETWEEN_WORDS.sub("", name).casefold()
+
+
+def is_usual(name: str, option: str) -> bool:
+    """Return whether a column has a usual name for scores, queries or items."""
+    return plain_name(name) in map(plain_name, USUAL_NAMES[option])
+
+
+class ItemColumns(NamedTuple):
+    """The names of the columns that hold features, scores, queries and names of items, if any.
+
+    Of the features, ``categories`` hold text. Columns that are none by what they hold are in
+    ``left_out``, each with the reason.
+    """
+
+    features: list[str]
+    y: str | None
+    qid: str | None
+    item: str | None = None
+    categories: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+@final
+@dataclass(frozen=True)
+class ColumnNames:
+    """The names of the columns of a table, and how errors speak of it.
+
+    Parameters
+    ----------
+    names : list of str
+        The columns, in order.
+    owner : str
+        What has them, to begin a sentence.
+    error : type
+        What is raised where a column is missing or ambiguous.
+    """
+
+    names: list[str]
+    owner: str
+    error: type[RankwiseError]
+
+    @classmethod
+    def of_file(cls, path: str | os.PathLike[str], names: Iterable[str]) -> Self:
+        """Return the columns of a file."""
+        return cls(list(names), os.fspath(path), DataFileError)
+
+    @classmethod
+    def of_frame(cls, names: Iterable[str]) -> Self:
+        """Return the columns of a data frame."""
+        return cls(list(names), "The frame", InvalidInputError)
+
+    def items(
+        self,
+        y: str | None = None,
+        qid: str | None = None,
+        features: str | Sequence[str] | None = None,
+        drop: str | Sequence[str] = (),
+        item: str | None = None,
+    ) -> ItemColumns:
+        """Choose the columns asked for, or those with usual names and all others as features."""
+        y, qid = self.given_or_usual(y, "y"), self.given_or_usual(qid, "qid")
+        if item is not None:
+            item = self.required(item, "item")
+        dropped = self.chosen(drop, "drop")
+        if item is None and features is None and qid is not None:
+            item = self.usual_item([y, qid, *dropped])
+        if features is None:
+            chosen = [name for name in self.names if name not in (y, qid, item)]
+        else:
+            chosen = self.chosen(features, "features")
+        return ItemColumns([name for name in chosen if name not in dropped], y, qid, item)
+
+    def usual_item(self, taken: Sequence[str | None]) -> str | None:
+        """Return the first column, not taken yet, with a usual name for items."""
+        by_name = {plain_name(name): name for name in self.names if name not in taken}
+        usual = map(plain_name, USUAL_NAMES["item"])
+        return next((by_name[name] for name in usual if name in by_name), None)
+
+    def given_or_usual(self, given: str | None, option: str) -> str | None:
+        """Return the column asked for, else the one with a usual name, else None."""
+        if given is not None:
+            return self.required(given, option)
+        found = [name for name in self.names if is_usual(name, option)]
+        if len(found) > 1:
+            raise self.error(
+                f"{self.owner} must have one column for `{option}`: it has {found}. Choose one "
+                f"with {option}=..."
+            )
+        return found[0] if found else None
+
+    def required(self, name: str, option: str) -> str:
+        """Return the name of a column, which may be asked for in another spelling."""
+        if name in self.names:
+            return name
+        same = [known for known in self.names if plain_name(known) == plain_name(name)]
+        if len(same) == 1:
+            return same[0]
+        raise self.error(
+            f"{self.owner} must have the column {name!r} for `{option}`: its columns are "
+            f"{self.names}.{self.did_you_mean(name)}"
+        )
+
+    def did_you_mean(self, name: str) -> str:
+        """Return a question with the closest name, nothing where none is close."""
+        lower = {known.lower(): known for known in self.names}
+        close = get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+        return f" Did you mean {lower[close[0]]!r}?" if close else ""
+
+    def chosen(self, asked: str | Sequence[str], option: str) -> list[str]:
+        """Return the columns that names, patterns and ranges stand for, each once."""
+        found: dict[str, None] = {}
+        for one in [asked] if isinstance(asked, str) else asked:
+            matches = self._matches(one, option)
+            if not matches:
+                raise self.error(
+                    f"`{option}` must match columns of {self.owner}: {one!r} matches none of "
+                    f"{self.names}."
+                )
+            found |= dict.fromkeys(matches)
+        return list(found)
+
+    def _matches(self, asked: str, option: str) -> list[str]:
+        if asked in self.names:
+            return [asked]
+        if any(sign in asked for sign in "*?["):
+            return [name for name in self.names if fnmatchcase(name, asked)]
+        first, colon, last = asked.partition(":")
+        if colon:
+            return self._range(self.required(first, option), self.required(last, option))
+        for dash in re.finditer("-", asked):
+            first, last = asked[: dash.start()], asked[dash.end() :]
+            if first in self.names and last in self.names:
+                return self._range(first, last)
+        return [self.required(asked, option)]
+
+    def _range(self, first: str, last: str) -> list[str]:
+        return self.names[self.names.index(first) : self.names.index(last) + 1]
+
+    def refuse_id(self, name: str, values: NDArray[Any] | None, *, has_qid: bool) -> None:
+        """Refuse as a feature a column that was not named and is hardly one.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        values : array
+            Its cells where they are numbers, else None.
+        has_qid : bool
+            Whether the queries are in another column.
+        """
+        role = "" if has_qid else f", or qid={name!r} if it holds the queries"
+        kind = None
+        if _ID_NAME.search(name) or _CAMEL_ID.search(name) or _all_different(values):
+            kind = "an id"
+        elif not has_qid and _in_blocks(values):
+            kind = "an id of queries"
+        if kind is not None:
+            raise self.error(
+                f"{self.owner} must not have ids among its features: the column {name!r} looks "
+                f"like {kind}. Say what it is: drop={name!r}, or name all features with "
+                f"features=[...]{role}."
+            )
+
+    def why_no_category(self, name: str, words: Sequence[str]) -> str | None:
+        """Return why a column of text is no feature, None where it holds categories.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        words : list of str
+            Its cells, empty where there is nothing.
+        """
+        known = [word for word in words if word]
+        if name.lower() in USUAL_NAMES["item"] or _ID_NAME.search(name) or _CAMEL_ID.search(name):
+            return "names of items"
+        if known and all(_DATE.fullmatch(word) for word in known):
+            return "dates: give a number, such as the age in days"
+        if len(known) >= MANY_ROWS and 2 * len(set(known)) > len(known):
+            return "text that differs from row to row"
+        return None
+
+
+def _whole_numbers(values: NDArray[Any] | None) -> bool:
+    if values is None or len(values) < MANY_ROWS or values.dtype.kind not in "iuf":
+        return False
+    head = values[:MANY_ROWS]
+    return bool(
+        np.isfinite(head).all() and (head == np.floor(head)).all() and _whole_everywhere(values)
+    )
+
+
+def _whole_everywhere(values: NDArray[Any]) -> bool:
+    return bool(np.isfinite(values).all() and (values == np.floor(values)).all())
+
+
+def _all_different(values: NDArray[Any] | None) -> bool:
+    """Tell whether every row holds another whole number."""
+    if values is None or not _whole_numbers(values):
+        return False
+    return len(np.unique(values)) == len(values)
+
+
+def _in_blocks(values: NDArray[Any] | None) -> bool:
+    """Tell whether equal whole numbers stand together, as the queries of a file do."""
+    if values is None or not _whole_numbers(values):
+        return False
+    n_blocks = 1 + int(np.count_nonzero(values[1:] != values[:-1]))
+    if n_blocks < LEAST_QUERIES or n_blocks * LEAST_ITEMS > len(values):
+        return False
+    return len(np.unique(values)) == n_blocks
+
+
+def hint_for(cell: str, column: str) -> str:
+    """Return what to do about a cell that is no number: a decimal comma, or a date."""
+    if is_decimal_comma(cell):
+        return " Decimal commas are not read: write decimal points."
+    if _DATE.fullmatch(cell):
+        return date_hint(column)
+    return ""
+
+
+def is_decimal_comma(cell: str) -> bool:
+    """Tell whether a cell is a number with a comma for its point."""
+    return _DECIMAL_COMMA.fullmatch(cell) is not None
+
+
+def date_hint(column: str) -> str:
+    """Say what to do about a date where a number must stand."""
+    return (
+        f" It is a date: leave the column out with drop={column!r}, or turn it into a number, such "
+        "as its age in days."
+    )
 
 
 @final

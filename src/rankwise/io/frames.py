@@ -16,9 +16,8 @@ from rankwise.core.checks import check_finite, check_flag
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.io.columns import ColumnNames, date_hint, is_usual
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
-from rankwise.io.data import RankingData
+from rankwise.io.data import ColumnNames, RankingData, date_hint, is_usual
 
 
 def from_frame(
@@ -112,7 +111,7 @@ def frame_table(frame: Any) -> Any:
 
 
 def refuse_doubtful(names: ColumnNames, table: Any, name: str, *, has_qid: bool) -> None:
-    """Refuse a column that nobody named and that is hardly a feature."""
+    """Refuse a column that was not named and is hardly a feature."""
     column = table.get_column(name)
     whole = column.dtype.is_integer() and not column.is_null().any()
     names.refuse_id(name, column.to_numpy() if whole else None, has_qid=has_qid)
@@ -265,6 +264,8 @@ def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> Com
     others : names of columns
         Columns of X that do not hold the names.
     """
+    if np.ndim(X) == 0 and not is_frame(X):
+        raise InvalidInputError(f"`X` must have rows that are compared: got {type(X).__name__}.")
     names = _names_of(X, others)
     n_rows = len(frame_table(X)) if is_frame(X) else np.shape(X)[0]
     return read_comparisons(pairs, names=np.arange(n_rows) if names is None else names)
@@ -285,7 +286,7 @@ def _name_items(ranker: Any, given: dict[str, Any]) -> None:
     others += [str(name) for name in vars(ranker).get("feature_names_in_", ())]
     try:
         given["items"] = _names_of(given["X"], others)
-    except InvalidInputError:  # several columns of text: nobody says which one holds names
+    except InvalidInputError:  # several columns of text: which one holds names is not said
         given["items"] = None
 
 

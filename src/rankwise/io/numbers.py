@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 from rankwise.core.errors import DataFileError
 
 OK, LONG, MALFORMED = 0, 1, 2  # what `parse_number` found
@@ -53,7 +53,7 @@ _FIVE_LOW = np.array([bits & (2**64 - 1) for bits in _FIVES], dtype=np.uint64)
 _TEN = np.array([float(10**q) for q in range(_EXACT + 1)])
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def parse_number(text: Any, pos: Any) -> Any:
     """Read the number at ``pos``; return it, the position after it and what was found.
 
@@ -84,7 +84,7 @@ def parse_number(text: Any, pos: Any) -> Any:
     return _nearest_double(negative, w, q), pos, OK
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_digits(text: Any, pos: Any, w: Any, n_digits: Any) -> Any:
     """Append the digits at ``pos`` to ``w``, counting from the first that is not 0."""
     digit = np.uint64(text[pos]) - _ZERO
@@ -96,7 +96,7 @@ def _parse_digits(text: Any, pos: Any, w: Any, n_digits: Any) -> Any:
     return w, n_digits, pos
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_exponent(text: Any, pos: Any) -> Any:
     negative = text[pos] == _MINUS
     if negative or text[pos] == _PLUS:
@@ -113,7 +113,7 @@ def _parse_exponent(text: Any, pos: Any) -> Any:
     return (-exponent if negative else exponent), pos
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _nearest_double(negative: Any, w: Any, q: Any) -> Any:
     """Round ``w * 10**q`` to the nearest double, ties to even."""
     if w <= _TWO53 and -_EXACT <= q <= _EXACT:  # both factors exact: one correct rounding
@@ -130,7 +130,7 @@ def _nearest_double(negative: Any, w: Any, q: Any) -> Any:
     return np.uint64(bits | sign).view(np.float64)
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _eisel_lemire(w: Any, q: Any) -> Any:
     """Return the bits of the double nearest to ``w * 10**q``, for w > 0.
 
@@ -161,7 +161,7 @@ def _eisel_lemire(w: Any, q: Any) -> Any:
     return (mantissa - _HIDDEN_BIT) | (np.uint64(exponent) << _U52)
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _subnormal(mantissa: Any, exponent: Any) -> Any:
     """Round below the smallest normal double; rounding up to that one gives its bits as well."""
     shift = np.uint64(1 - exponent)
@@ -171,7 +171,7 @@ def _subnormal(mantissa: Any, exponent: Any) -> Any:
     return (mantissa + (mantissa & _U1)) >> _U1
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _leading_zeros(w: Any) -> Any:
     n_zeros = _U0
     step = _U32
@@ -183,7 +183,7 @@ def _leading_zeros(w: Any) -> Any:
     return n_zeros
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _wide_product(a: Any, b: Any) -> Any:
     """Multiply two 64-bit numbers; return the high and the low half of the product."""
     a_high, a_low = a >> _U32, a & _LOW32
@@ -195,7 +195,7 @@ def _wide_product(a: Any, b: Any) -> Any:
     return high, (cross << _U32) | (low & _LOW32)
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def parse_integers(text: Any, spans: Any, out: Any) -> Any:
     """Read each span as an integer; return False when one is not written as Python prints it.
 

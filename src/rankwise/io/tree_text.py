@@ -36,7 +36,7 @@ def are_trees(text: bytes, n_features: int) -> bool:
     """Return whether a text holds whole trees over features that are there.
 
     Indices must lie in range, every node must have one parent before it, and sizes must be those of
-    the text: LightGBM takes all of it on trust, and reads and writes out of bounds otherwise.
+    the text: LightGBM checks none of it, and would read and write out of bounds.
     """
     header, blank, body = text.partition(b"\n\n")
     if not blank or not text.isascii() or not header.startswith(b"tree\n"):

@@ -5,7 +5,7 @@ import pytest
 
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io import read, read_table, write_table
-from rankwise.io.streams import open_stream
+from rankwise.io.reading import open_stream
 from rankwise.io.tables.reading import open_table
 
 xlsxwriter = pytest.importorskip("xlsxwriter")

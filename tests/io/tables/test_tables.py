@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
-from rankwise.io.tables.arrow import arrow_buffer
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
+from rankwise.io.tables.table import arrow_buffer
 
 SUFFIXES = [".csv", ".tsv", ".csv.gz", ".csv.xz", ".tsv.bz2", ".parquet", ".pq"]
 FAST = settings(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 from rankwise.io.numbers import LONG, MALFORMED, parse_number
 
 OK, TOO_FEW, TOO_MANY, OPEN_QUOTE = range(4)  # what `find_cells` met
@@ -14,7 +14,7 @@ _NEWLINE, _RETURN, _SPACE, _QUOTE = ord("\n"), ord("\r"), ord(" "), ord('"')
 _TAB = ord("\t")
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def find_cells(text: Any, pos: Any, delimiter: Any, spans: Any, line: Any) -> Any:
     """Find the cells of the next rows, as many as there is room for; skip blank lines.
 
@@ -63,7 +63,7 @@ def find_cells(text: Any, pos: Any, delimiter: Any, spans: Any, line: Any) -> An
     return n_rows, n_lines, OK, pos
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _find_cell(text: Any, pos: Any, end: Any, delimiter: Any) -> Any:
     """Return the span of the cell, the position of what ends it, and the newlines inside it."""
     n_newlines = 0
@@ -92,21 +92,21 @@ def _find_cell(text: Any, pos: Any, end: Any, delimiter: Any) -> Any:
     return start, stop, pos, n_newlines
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _is_blank_line(text: Any, pos: Any) -> Any:
     while text[pos] in (_SPACE, _RETURN):
         pos += _U1
     return text[pos] == _NEWLINE
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _skip_line(text: Any, pos: Any) -> Any:
     while text[pos] != _NEWLINE:
         pos += _U1
     return pos + _U1
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def parse_cells(text: Any, spans: Any, columns: Any, out: Any, long: Any) -> Any:
     """Read the cells of some columns as finite numbers; stop at the first that is none.
 

@@ -1,64 +1,182 @@
-"""Columns of pyarrow as numbers and ids, and the one place that imports it."""
+"""Tables whose columns pyarrow holds: Parquet files, and Excel workbooks through fastexcel."""
 
+import json
 import os
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import MissingExtraError
-from rankwise.io.columns import date_hint
-from rankwise.io.tables.table import CellError
+from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
+from rankwise.io.files import refuse_stream, replacing
+from rankwise.io.tables.table import DataTable, arrow_ids, arrow_numbers, pyarrow_with
 
-_NUMERIC_TYPES = {
-    *(f"{sign}int{n_bits}" for sign in ("", "u") for n_bits in (8, 16, 32, 64)),
-    *("halffloat", "float", "double", "bool"),
-}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+EXCEL_SUFFIXES = {".xlsx"}
+HEAD_ROWS = 1
+"""Rows above the first item, so that errors name rows as Excel does."""
 
+_DESCRIBED = b"rankwise"
+"""The key of the metadata under which files of ours describe their columns."""
 
-def pyarrow_with(task: str) -> tuple[Any, Any, Any]:
-    """Return pyarrow, its Parquet and its CSV module, which the task needs."""
-    try:
-        import pyarrow  # noqa: PLC0415 - the one boundary of the optional dependency
-        from pyarrow import csv, parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(task, "pyarrow", "tables") from error
-    return pyarrow, parquet, csv
+_OF_DAMAGED_FILES = (ValueError, TypeError, LookupError, OverflowError, MemoryError)
+"""What pyarrow and the arrays of its numbers raise where sizes or names in a file are damaged."""
 
 
-def arrow_buffer(arrow: Any, text: bytes, start: int) -> Any:
-    """Return the text from a place on as a buffer that owns nothing; keep the text meanwhile.
+@final
+@dataclass(frozen=True, eq=False)
+class ParquetTable(DataTable):
+    """Read columns of a Parquet file one at a time, and only those asked for."""
 
-    pyarrow's threads may hold a buffer for a moment longer than the call. One that owns a Python
-    object is then released without an interpreter when the process ends just then, which aborts it.
+    path: str | os.PathLike[str]
+    schema: list[str]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the schema of a file."""
+        with open_parquet(path) as file:
+            return cls(path, list(file.schema_arrow.names))
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the schema."""
+        return self.schema
+
+    def read(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read columns of numbers and columns of ids."""
+        with open_parquet(self.path) as file:
+            n_rows = file.metadata.num_rows
+            matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
+            for columns, matrix in zip(numbers, matrices, strict=True):
+                for j, name in enumerate(columns):
+                    matrix[:, j] = self.numbers(name, _column(file, name))
+            return matrices, [self.ids(name, _column(file, name)) for name in ids]
+
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of columns as text."""
+        with open_parquet(self.path) as file:
+            found = [_column(file, name).to_pylist() for name in columns]
+        return [["" if c is None or c != c else str(c) for c in column] for column in found]
+
+    def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
+        """Return a column, or its part from row ``first`` on, as finite numbers."""
+        return arrow_numbers(self.path, name, column, first)
+
+    def ids(self, name: str, column: Any, first: int = 0) -> NDArray[Any]:
+        """Return a column, or its part from row ``first`` on, as ids."""
+        return arrow_ids(self.path, name, column, first)
+
+
+def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write named columns to a Parquet file with checksums of its pages, all or nothing.
+
+    The names, types and number of rows are written a second time, since pages alone have checksums.
     """
-    content = np.frombuffer(text, dtype=np.uint8)
-    return arrow.foreign_buffer(content.ctypes.data + start, len(text) - start)
+    arrow, parquet, _ = pyarrow_with("Writing Parquet files")
+    table = arrow.table({name: np.asarray(values) for name, values in columns.items()})
+    table = table.replace_schema_metadata({_DESCRIBED: _description(table.schema, len(table))})
+    with replacing(path) as new:
+        parquet.write_table(table, new, write_page_checksum=True)
 
 
-def arrow_numbers(
-    path: str | os.PathLike[str], name: str, column: Any, first: int = 0
-) -> FloatArray:
-    """Return an Arrow column, whose first cell is in row ``first`` + 1, as finite numbers."""
-    kind = str(column.type)
-    if kind not in _NUMERIC_TYPES:
-        hint = date_hint(name) if kind.startswith(("date", "timestamp")) else ""
-        raise CellError(path, "all rows", name, "numbers", kind, hint)
-    values = np.asarray(column.cast("float64", safe=False))
-    _refuse(path, name, ~np.isfinite(values), "a finite number", first)
-    return values
+@contextmanager
+def open_parquet(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open a file; errors in its content become a `DataFileError`.
+
+    Checksums of pages are verified where the file has them.
+    """
+    arrow, parquet, _ = pyarrow_with("Reading Parquet files")
+    refuse_stream(path, "be read as Parquet")
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            known = (file.schema_arrow.metadata or {}).get(_DESCRIBED)
+            found = _description(file.schema_arrow, file.metadata.num_rows)
+            if known is not None and known != found:
+                raise ValueError("its columns are not those that were written")
+            yield file
+    except RankwiseError:
+        raise
+    except (arrow.ArrowException, OSError, *_OF_DAMAGED_FILES) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataFileError(
+            f"{os.fspath(path)}: expected a Parquet file, got one that is damaged or of another "
+            f"format ({error})."
+        ) from error
 
 
-def arrow_ids(path: str | os.PathLike[str], name: str, column: Any, first: int = 0) -> NDArray[Any]:
-    """Return an Arrow column, whose first cell is in row ``first`` + 1, as ids."""
-    _refuse(path, name, np.asarray(column.is_null(nan_is_null=True)), "an id", first)
-    return np.asarray(column.to_pylist())
+def _description(schema: Any, n_rows: int) -> bytes:
+    columns = [[field.name, str(field.type)] for field in schema]
+    return json.dumps({"columns": columns, "rows": n_rows}).encode()
 
 
-def _refuse(
-    path: str | os.PathLike[str], name: str, bad: NDArray[Any], expected: str, first: int
-) -> None:
-    if bad.any():
-        row = f"row {first + int(np.argmax(bad)) + 1}"
-        raise CellError(path, row, name, expected, "none (null, NaN or infinity)")
+def _column(file: Any, name: str) -> Any:
+    column = file.read(columns=[name]).column(name)
+    if len(column) != file.metadata.num_rows:
+        raise ValueError(f"{name!r} has {len(column)} of {file.metadata.num_rows} rows")
+    return column
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ExcelTable(DataTable):
+    """Read the columns of the first sheet of a workbook; its first row holds their names."""
+
+    path: str | os.PathLike[str]
+    sheet: Any
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the first sheet."""
+        try:
+            import fastexcel  # noqa: PLC0415 - the one boundary of the optional dependency
+            import pyarrow  # noqa: F401, PLC0415 - fastexcel hands the cells over in its arrays
+        except ImportError as error:
+            package = "fastexcel and pyarrow"
+            raise MissingExtraError("Reading Excel files", package, "tables") from error
+        with open(path, "rb") as stream:
+            content = stream.read()
+        try:
+            return cls(path, fastexcel.read_excel(content).load_sheet(0).to_arrow())
+        except fastexcel.FastExcelError as error:
+            reason = str(error).partition("\n")[0]
+            raise DataFileError(
+                f"{os.fspath(path)}: expected an Excel workbook, got one that is damaged or of "
+                f"another format ({reason})."
+            ) from error
+
+    @property
+    def names(self) -> list[str]:
+        """The cells of the first row."""
+        return list(self.sheet.schema.names)
+
+    def read(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read columns of numbers and columns of ids."""
+        matrices = [np.empty((self.sheet.num_rows, len(columns))) for columns in numbers]
+        for columns, matrix in zip(numbers, matrices, strict=True):
+            for j, name in enumerate(columns):
+                column = self.sheet.column(name)
+                matrix[:, j] = arrow_numbers(self.path, name, column, HEAD_ROWS)
+        return matrices, [self._ids(name) for name in ids]
+
+    def cells(self, columns: Sequence[str]) -> list[list[str]]:
+        """Return the cells of columns as text."""
+        found = [self.sheet.column(name).to_pylist() for name in columns]
+        return [["" if c is None else str(_whole(c)) for c in column] for column in found]
+
+    def _ids(self, name: str) -> NDArray[Any]:
+        """Return ids; Excel holds every number as a fraction, whole ones become integers."""
+        found = arrow_ids(self.path, name, self.sheet.column(name), HEAD_ROWS)
+        return np.asarray([_whole(cell) for cell in found.tolist()])
+
+
+def _whole(cell: Any) -> Any:
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
-from rankwise.io.columns import hint_for
+from rankwise.io.data import hint_for
 from rankwise.io.files import open_read
 from rankwise.io.numbers import (
     BYTE_ORDER_MARK,
@@ -31,8 +31,7 @@ from rankwise.io.numbers import (
     texts_at,
 )
 from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
-from rankwise.io.tables.arrow import arrow_buffer, pyarrow_with
-from rankwise.io.tables.table import CellError, DataTable
+from rankwise.io.tables.table import CellError, DataTable, arrow_buffer, pyarrow_with
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 """What is usual between cells, by the suffix of the file; the header decides."""

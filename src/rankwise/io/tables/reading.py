@@ -12,12 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.columns import ColumnNames, ItemColumns, hint_for, is_decimal_comma
-from rankwise.io.data import RankingData
+from rankwise.io.data import ColumnNames, ItemColumns, RankingData, hint_for, is_decimal_comma
 from rankwise.io.files import format_suffix, open_write
+from rankwise.io.tables.arrow import (
+    EXCEL_SUFFIXES,
+    PARQUET_SUFFIXES,
+    ExcelTable,
+    ParquetTable,
+    write_parquet,
+)
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
-from rankwise.io.tables.excel import EXCEL_SUFFIXES, ExcelTable
-from rankwise.io.tables.parquet import PARQUET_SUFFIXES, ParquetTable, write_parquet
 from rankwise.io.tables.table import CellError, DataTable
 
 TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES}
@@ -128,7 +132,7 @@ def read_table(
 
 
 def _with_hint(error: CellError, *, are_named: bool) -> DataFileError:
-    """Add what to do about a cell of a column that nobody named."""
+    """Add what to do about a cell of a column that was not named."""
     if are_named:
         return error
     return DataFileError(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.svmlight.reader import iter_svmlight, read_svmlight, scan_svmlight
+from rankwise.io.svmlight import iter_svmlight, read_svmlight, scan_svmlight
 
 LONG_INFINITE = "1" * 400
 

@@ -8,8 +8,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from problems import problem
 from rankwise.core.errors import InvalidInputError
-from rankwise.io.svmlight.reader import iter_svmlight, read_svmlight
-from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.svmlight import iter_svmlight, read_svmlight, write_svmlight
 from reference import svmlight_items
 
 SUFFIXES = ["", ".gz", ".xz", ".bz2"]

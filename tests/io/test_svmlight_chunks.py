@@ -6,8 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from rankwise.io.svmlight.reader import SvmlightScan, iter_svmlight, read_svmlight, scan_svmlight
-from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.svmlight import (
+    SvmlightScan,
+    iter_svmlight,
+    read_svmlight,
+    scan_svmlight,
+    write_svmlight,
+)
 
 FAST = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]

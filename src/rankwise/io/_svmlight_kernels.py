@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 from rankwise.io.numbers import LONG, MALFORMED, parse_number
 
 OK, BAD_TARGET, BAD_QID, BAD_FEATURE, BAD_VALUE = range(5)  # what `parse_lines` met
@@ -17,7 +17,7 @@ _Q, _I, _D = ord("q"), ord("i"), ord("d")
 _MAX_FEATURE = np.iinfo(np.int32).max
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def parse_lines(
     text: Any,
     largest: Any,
@@ -79,7 +79,7 @@ def parse_lines(
     return n_rows, n_values, n_long, n_lines, OK, pos
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_head(text: Any, pos: Any, row: Any, y: Any, qid: Any, n_long: Any, long: Any) -> Any:
     """Read the target and the qid, if there is one."""
     start = pos
@@ -97,7 +97,7 @@ def _parse_head(text: Any, pos: Any, row: Any, y: Any, qid: Any, n_long: Any, lo
     return (BAD_QID if pos == start else OK), pos, n_long
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_features(
     text: Any,
     pos: Any,
@@ -128,7 +128,7 @@ def _parse_features(
     return OK, pos, n_values, n_long
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _note_long(long: Any, n_long: Any, slot: Any, start: Any, stop: Any) -> Any:
     long[n_long, 0] = slot
     long[n_long, 1] = start
@@ -136,7 +136,7 @@ def _note_long(long: Any, n_long: Any, slot: Any, start: Any, stop: Any) -> Any:
     return n_long + 1
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_qid(text: Any, pos: Any, row: Any, qid: Any) -> Any:
     """Return the position after ``qid:Q``, or ``pos`` itself when there is none."""
     if text[pos + _U1] != _I or text[pos + _U2] != _D or text[pos + _U3] != _COLON:
@@ -151,7 +151,7 @@ def _parse_qid(text: Any, pos: Any, row: Any, qid: Any) -> Any:
     return stop
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_feature(text: Any, pos: Any) -> Any:
     """Return the number before a colon and the position after it; -1 when there is none."""
     start = pos
@@ -168,7 +168,7 @@ def _parse_feature(text: Any, pos: Any) -> Any:
     return feature, pos + _U1
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _parse_comment(text: Any, pos: Any, row: Any, comment: Any) -> Any:
     """Note the text after a hash, without the blanks around it; return the end of the line."""
     stop = _find_newline(text, pos)
@@ -182,31 +182,31 @@ def _parse_comment(text: Any, pos: Any, row: Any, comment: Any) -> Any:
     return end
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _is_blank(byte: Any) -> Any:
     return byte in (_SPACE, _TAB, _RETURN)
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _is_token_end(byte: Any) -> Any:
     return byte in (_SPACE, _TAB, _RETURN, _NEWLINE, _HASH)
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _skip_blanks(text: Any, pos: Any) -> Any:
     while _is_blank(text[pos]):
         pos += _U1
     return pos
 
 
-@njit(cache=True)
+@njit(**CALLED_BY_KERNELS)
 def _find_newline(text: Any, pos: Any) -> Any:
     while text[pos] != _NEWLINE:
         pos += _U1
     return pos
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def first_not_ascending(indptr: Any, indices: Any) -> Any:
     """Return the first entry whose feature is not above the one before it in its row, or -1."""
     for row in range(len(indptr) - 1):
@@ -216,7 +216,7 @@ def first_not_ascending(indptr: Any, indices: Any) -> Any:
     return -1
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def scatter_rows(indptr: Any, indices: Any, values: Any, offset: Any, X: Any) -> None:
     """Write the stored entries into the zeros of ``X``; feature numbers begin at ``offset``."""
     for row in range(len(indptr) - 1):

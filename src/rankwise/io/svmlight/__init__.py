@@ -1,1 +1,0 @@
-"""Svmlight and LETOR files."""
