@@ -13,7 +13,7 @@ import reference
 from laws.test_graphs import CONVENTIONS, QUERY_WEIGHTS
 from problems import problem
 from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph, Queries
-from rankwise.graph.grades import Grades
+from rankwise.graph.preference_graph import Grades
 
 
 def dense(y, qid, cost, ties, query_weight, sample_weight=None):

@@ -7,7 +7,10 @@ compile as the rest of it.
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
+
+RUN = 16
+"""Runs of this length are sorted by insertion before they are merged."""
 
 
 @njit(cache=True, nogil=True)
@@ -58,7 +61,7 @@ def find_joined(
     return found[:n_found]
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _clear(tree: FloatArray, n_rows: int) -> None:
     for i in range(n_rows):
         for j in range(tree.shape[1]):
@@ -115,7 +118,7 @@ def sum_partners(
             _add_prefix_sum(tree, k - 1 - grade[p], above, p - base)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _add_to_tree(
     tree: FloatArray, node: int, k: int, sign: float, values: FloatArray, row: int
 ) -> None:
@@ -127,7 +130,7 @@ def _add_to_tree(
         node += node & -node
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _add_prefix_sum(tree: FloatArray, node: int, out: FloatArray, row: int) -> None:
     """Add the sums over the nodes 1 to ``node`` to a row of ``out``."""
     i = np.uint64(row)
@@ -189,7 +192,7 @@ def apply_band(
             out[item[p]] -= share[p] * _prefix_sum(tree, k - 1 - grade[p])
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def add_band(
     item: IntArray,
     grade: IntArray,
@@ -226,7 +229,7 @@ def _prefix_sum(tree: FloatArray, node: int) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def group_means(
     V: FloatArray,
     group: IntArray,
@@ -259,7 +262,7 @@ def group_means(
                 out[g, j] = V[f, j] + out[g, j] / mass[g]
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def centred_rows(
     V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
 ) -> None:
@@ -276,7 +279,7 @@ def centred_rows(
                 out[i, j] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def reflect_rows(
     V: FloatArray,
     rows: IntArray,
@@ -314,7 +317,7 @@ def reflect_rows(
                 out[coordinate, j] = c * (V[i, j] - V[first, j] - projection[j])
 
 
-@njit(cache=True)
+@njit(**MAKES_NO_ARRAYS)
 def anchored_product(Z: FloatArray, R: FloatArray, anchor: IntArray, out: FloatArray) -> None:
     """Add ``R.T @ (Z - Z[anchor])`` to ``out`` in one pass.
 
@@ -377,3 +380,59 @@ def laplacian_product(
             product[i, k] += flow
             product[j, k] -= flow
     return product
+
+
+@njit(cache=True, nogil=True)
+def sort_by_key(keys: FloatArray, order: IntArray, starts: IntArray) -> None:
+    """Sort the keys of every query, and their order with them, by a stable merge sort."""
+    longest = 0
+    for q in range(len(starts) - 1):  # np.diff and slices would take seconds to compile
+        longest = max(longest, starts[q + 1] - starts[q])
+    spare_keys, spare_order = np.empty(longest), np.empty(longest, dtype=order.dtype)
+    for q in range(len(starts) - 1):
+        begin, end = starts[q], starts[q + 1]
+        for low in range(begin, end, RUN):
+            _insertion_sort(keys, order, low, min(low + RUN, end))
+        width = RUN
+        while width < end - begin:
+            for low in range(begin, end - width, 2 * width):
+                high = min(low + 2 * width, end)
+                _merge(keys, order, low, low + width, high, spare_keys, spare_order)
+            width *= 2
+
+
+@njit(**CALLED_BY_KERNELS)
+def _insertion_sort(keys: FloatArray, order: IntArray, begin: int, end: int) -> None:
+    for p in range(begin + 1, end):
+        key, item, at = keys[p], order[p], p
+        while at > begin and keys[at - 1] > key:
+            keys[at], order[at] = keys[at - 1], order[at - 1]
+            at -= 1
+        keys[at], order[at] = key, item
+
+
+@njit(**CALLED_BY_KERNELS)
+def _merge(
+    keys: FloatArray,
+    order: IntArray,
+    low: int,
+    middle: int,
+    high: int,
+    spare_keys: FloatArray,
+    spare_order: IntArray,
+) -> None:
+    """Merge two neighbouring sorted runs; the left one is set aside."""
+    if keys[middle - 1] <= keys[middle]:
+        return
+    n_left = middle - low
+    for k in range(n_left):
+        spare_keys[k], spare_order[k] = keys[low + k], order[low + k]
+    left, right, p = 0, middle, low
+    while left < n_left:
+        if right < high and keys[right] < spare_keys[left]:
+            keys[p], order[p] = keys[right], order[right]
+            right += 1
+        else:
+            keys[p], order[p] = spare_keys[left], spare_order[left]
+            left += 1
+        p += 1

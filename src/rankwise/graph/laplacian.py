@@ -1,23 +1,34 @@
-"""Laplacians of preference graphs and their roots: what all kinds have in common."""
+"""Laplacians of preference graphs and their roots: what all share, and those of cliques in O(n)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self, final
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.blas import dsyrk
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.compile import in_threads
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
+from rankwise.core.compile import WORK_PER_THREAD, UncompiledWork, in_threads, n_threads
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.graph._kernels import anchored_product
+from rankwise.graph._kernels import anchored_product, centred_rows, group_means, reflect_rows
 
 BLOCK = 32
 """Columns that are brought into coordinates together."""
 
 DEVICE_BLOCK = 1024
 """The same on a device that has thousands of threads."""
+
+BLOCK_BYTES = 1 << 20
+"""Rows are centred and squared in blocks of this size, which stay in a core's cache."""
+
+SPARSE_BLOCK_BYTES = 1 << 26
+"""Sparse rows are made dense in blocks of this size."""
+
+WORK = UncompiledWork(1_000_000)
+"""A million entries take a few hundredths of a second, and compiling takes a third of one."""
 
 
 class Root(ABC):
@@ -156,15 +167,21 @@ class GraphLaplacian(ABC):
         """Return a root of this Laplacian."""
 
     def gram_on(self, Z: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``Z.T @ L @ Z`` for Z on a device; graphs without groups are applied here."""
+        """Return ``Z.T @ L @ Z`` for Z on a device, which is overwritten.
+
+        Graphs without groups are applied here.
+        """
         form = self.clique_form()
         if form is None:
             return device.array(self.gram(device.host(Z)))
-        share = device.array(form.share)[:, None]
-        means = device.segment_sums(Z * share, form.group, form.n_groups)
-        H = Z - device.take(means, np.maximum(form.group, 0))
-        H *= device.array(np.sqrt(form.edge_weight))[:, None]
-        G = device.gram(H)
+        means = device.segment_sums(Z, device.array(form.share), form.group, form.n_groups)
+        device.subtract_rows(Z, means, np.maximum(form.group, 0))
+        scale = form.edge_weight[0]
+        if np.all(form.edge_weight == scale):
+            G = device.gram(Z) * scale
+        else:
+            Z *= device.array(np.sqrt(form.edge_weight))[:, None]
+            G = device.gram(Z)
         return G if form.between is None else G + form.between.gram_on(means, device)
 
     def clique_form(self) -> "CliqueForm | None":
@@ -221,3 +238,532 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
     product = np.zeros((R.shape[1], Z.shape[1]))
     anchored_product(Z, R, anchor, product)
     return np.ascontiguousarray(product.T)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CliqueLaplacian(GraphLaplacian):
+    r"""Measure how far items lie from the weighted mean of their group.
+
+    .. math:: p^\top L p = \sum_g d_g \sum_{i \in g} s_i (p_i - \bar p_g)^2
+
+    which is the Laplacian of cliques: every two items of a group are joined by an edge of weight
+    :math:`d_g s_i s_j / S_g`, with :math:`S_g` the group's total weight.
+
+    Parameters
+    ----------
+    group : (n_items,)
+        The group of each item, -1 for items that take no part.
+    weight : (n_items,)
+        The weight s of each item; above 0 for items that take part.
+    degree : (n_groups,)
+        The factor d of each group.
+    label : (n_groups,)
+        The name under which each group appears as a component.
+
+    Notes
+    -----
+    For all weights 1 and a group for each query, L is D - P P' of [PTAB07] (12) and [PTA09] (25)
+    with the numbers of items as degrees, and I - P P' of [APS10] (4) with degrees 1. L y for scores
+    y is M N by [PTA09] (23), and the cost is the quadratic form (24): by [APS10] (5) least squares
+    after centring.
+    """
+
+    group: IntArray
+    weight: FloatArray
+    degree: FloatArray
+    label: IntArray
+
+    @classmethod
+    def of_groups(
+        cls, group: IntArray, weight: FloatArray, degree: FloatArray, label: IntArray
+    ) -> Self:
+        """Build with items of weight zero taken out of their groups."""
+        return cls(np.where(weight > 0, group, -1), weight, degree, label)
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of items."""
+        return len(self.group)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.degree)
+
+    @cached_property
+    def size(self) -> IntArray:
+        """Number of items that take part in each group."""
+        return np.bincount(self.group[self.group >= 0], minlength=self.n_groups)
+
+    @cached_property
+    def mass(self) -> FloatArray:
+        """Total weight of each group; 1 for an empty one, whose mean is never used."""
+        member = self.group >= 0
+        total = sum_by(self.group[member], self.weight[member], self.n_groups)
+        return np.where(self.size > 0, total, 1.0)
+
+    @cached_property
+    def component(self) -> IntArray:  # type: ignore[override]
+        """The component of each item, -1 where it has no edge."""
+        joined = np.append((self.degree > 0) & (self.size > 1), False)
+        return np.where(joined[self.group], np.append(self.label, -1)[self.group], -1)
+
+    @cached_property
+    def edge_weight(self) -> FloatArray:
+        """Weight times degree of each item, 0 for items that take no part."""
+        return np.where(self.group >= 0, self.weight * self.degree[self.group], 0.0)
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """Share of each item in the weight of its group, 0 for items that take no part."""
+        return np.where(self.group >= 0, self.weight / self.mass[self.group], 0.0)
+
+    def clique_form(self) -> CliqueForm:
+        """Return the groups."""
+        return CliqueForm(self.group, self.weight, self.edge_weight, self.share, self.mass)
+
+    def means(self, V: Matrix) -> Matrix:
+        """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
+        if sparse.issparse(V):
+            return self._collect(self.share) @ V
+        if WORK.is_small(V.size):
+            return group_means_uncompiled(V, self.group, self.weight, self.mass)
+        n_groups = len(self.mass)
+        first, means = np.full(n_groups, -1), np.zeros((n_groups, V.shape[1]))
+        group_means(freeze(V), self.group, self.weight, self.mass, first, means)
+        return means
+
+    def totals(self, V: FloatArray) -> FloatArray:
+        """Return the plain sum over each group, shape (n_groups, k)."""
+        return self._collect(np.ones(self.n_items)) @ V
+
+    def spread(self, M: FloatArray) -> FloatArray:
+        """Apply the transpose of ``means``: share the value of a group out to its items."""
+        return self.share[:, None] * M[self.group]
+
+    def _collect(self, entry: FloatArray) -> sparse.csr_array:
+        """Return the (n_groups, n_items) matrix that sums items with the given factors."""
+        member = np.flatnonzero(self.group >= 0)
+        return sparse.csr_array(
+            (entry[member], (self.group[member], member)), shape=(self.n_groups, self.n_items)
+        )
+
+    def __matmul__(self, V: FloatArray) -> FloatArray:
+        columns = V.reshape(self.n_items, -1)
+        means = self.means(columns)
+        out = np.empty(columns.shape)
+        # [PTA09] eq. (25), [APS10] eq. (4)
+        _centre(columns, means, self.group, self.edge_weight, out)
+        return out.reshape(V.shape)
+
+    def diagonal(self) -> FloatArray:
+        """Return the degree of every item."""
+        return self.edge_weight * (1.0 - self.weight / self.mass[self.group])
+
+    def gram(self, Z: Matrix) -> FloatArray:
+        """Return ``Z.T @ L @ Z`` in two passes over Z, without a copy of it."""
+        return self._gram_sparse(Z) if sparse.issparse(Z) else self._gram_dense(Z)
+
+    def _gram_dense(self, Z: FloatArray) -> FloatArray:
+        if Z.shape[1] == 0:  # BLAS has no empty matrices
+            return np.zeros((0, 0))
+        means = self.means(Z)
+        scale = np.sqrt(self.edge_weight)
+        n_features = Z.shape[1]
+        rows = max(1, BLOCK_BYTES // (8 * n_features))
+        G = np.zeros((n_features, n_features), order="F")
+        buffer = np.empty((min(rows, self.n_items), n_features))
+        for start in range(0, self.n_items, rows):
+            block = slice(start, start + rows)
+            H = buffer[: min(rows, self.n_items - start)]
+            _centre(Z[block], means, self.group[block], scale[block], H)
+            G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
+        return np.triu(G) + np.triu(G, 1).T
+
+    def _gram_sparse(self, Z: sparse.csr_array) -> FloatArray:
+        """Make rows dense block by block, group after group, so that means stay few at a time."""
+        order = np.argsort(self.group, kind="stable")[np.count_nonzero(self.group < 0) :]
+        starts = np.concatenate([[0], np.cumsum(self.size)])
+        average, scale = self._collect(self.share), np.sqrt(self.edge_weight)
+        n_features = Z.shape[1]
+        rows = max(1, SPARSE_BLOCK_BYTES // (8 * max(1, n_features)))
+        G = np.zeros((n_features, n_features))
+        for first in range(0, self.n_groups, rows):
+            last = min(first + rows, self.n_groups)
+            means = (average[first:last] @ Z).toarray()
+            for start in range(starts[first], starts[last], rows):
+                block = order[start : min(start + rows, starts[last])]
+                dense = Z[block].toarray()
+                H = np.empty(dense.shape)
+                _centre(dense, means, self.group[block] - first, scale[block], H)
+                G += H.T @ H
+        return G
+
+    def root(self) -> "CliqueRoot":
+        """Return the root made of one Householder reflection per group."""
+        return CliqueRoot.of(self)
+
+
+def group_means_uncompiled(
+    V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatArray
+) -> FloatArray:
+    """Return what ``group_means`` adds to zeros, bit by bit, more slowly and at once."""
+    member = np.flatnonzero(group >= 0)
+    g, rows = group[member], V[member].astype(np.float64)
+    found, at = np.unique(g, return_index=True)
+    first, sums = np.zeros((2, len(mass), V.shape[1]))
+    first[found] = rows[at]
+    np.add.at(sums, g, weight[member, None] * (rows - first[g]))
+    sums[found] = first[found] + sums[found] / mass[found, None]
+    return sums
+
+
+def _centre(
+    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
+) -> None:
+    if WORK.is_small(V.size):
+        centred_rows_uncompiled(V, means, group, scale, out)
+    else:
+        centred_rows(freeze(V), means, group, scale, out)
+
+
+def centred_rows_uncompiled(
+    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
+) -> None:
+    """Fill in what ``centred_rows`` does, bit by bit, more slowly and at once."""
+    member = np.flatnonzero(group >= 0)
+    out[:] = 0.0
+    out[member] = scale[member, None] * (V[member] - means[group[member]])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CliqueRoot(Root):
+    """The root of a `CliqueLaplacian`: a Householder reflection per group, one column dropped.
+
+    The reflection sends the unit vector e with entries sqrt(s_i / S_g) to the first axis, so the
+    other axes span what is left when the mean is taken out (docs/theory/rankrls.rst, eq.
+    rls-householder).
+    """
+
+    n_items: int
+    rows: IntArray
+    """The items with coordinates, group by group."""
+    starts: IntArray
+    """Where each group begins among them, and the end."""
+    scale: FloatArray
+    axis: FloatArray
+    component: IntArray
+
+    @classmethod
+    def of(cls, cliques: CliqueLaplacian) -> Self:
+        """Build one reflection per group; groups of one item or of degree 0 have no coordinates."""
+        joined = (cliques.degree > 0) & (cliques.size > 1)
+        rows = np.flatnonzero(np.append(joined, False)[cliques.group])
+        rows = rows[np.argsort(cliques.group[rows], kind="stable")]
+        group = cliques.group[rows]
+        starts = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(rows))
+        inner = np.delete(np.arange(len(rows)), starts[:-1])
+        return cls(
+            n_items=cliques.n_items,
+            rows=rows,
+            starts=starts,
+            scale=np.sqrt(cliques.weight[rows] * cliques.degree[group]),
+            axis=np.sqrt(cliques.weight[rows] / cliques.mass[group]),
+            component=cliques.label[group[inner]],
+        )
+
+    @cached_property
+    def coordinate_group(self) -> IntArray:
+        """The group of each coordinate."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts) - 1)
+
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``."""
+        groups = np.arange(len(self.starts) - 1)
+        self._fill(V, groups, self.starts[:-1] - groups, out)
+
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Reflect the groups that are asked for."""
+
+        def pick(which: IntArray) -> FloatArray:
+            group = self.coordinate_group[which]
+            begins = np.flatnonzero(np.diff(group, prepend=-1))
+            out = np.empty((len(which), V.shape[1]))
+            self._fill(V, group[begins], begins, out)
+            return out
+
+        return pick
+
+    def _fill(self, V: FloatArray, groups: IntArray, begins: IntArray, out: FloatArray) -> None:
+        """Set the coordinates of some groups, which begin at rows of ``out``, in threads."""
+        n_groups = len(groups)
+        n_tasks = max(1, min(n_threads(), n_groups, out.size // WORK_PER_THREAD))
+        cuts = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
+        arrays = V, self.rows, self.starts, self.axis, self.scale
+
+        def reflect(k: int) -> None:
+            part = slice(cuts[k], cuts[k + 1])
+            reflect_rows(*arrays, groups[part], begins[part], np.empty(V.shape[1]), out)
+
+        in_threads(reflect, n_tasks)
+
+    def on(self, device: Device) -> "CliqueDeviceRoot":
+        """Bring the reflections to a device."""
+        return CliqueDeviceRoot.of(self, device)
+
+    def to_items(self, C: FloatArray) -> FloatArray:
+        """Return ``R @ C``."""
+        out = np.zeros((self.n_items, C.shape[1]))
+        first, lengths = self.starts[:-1], np.diff(self.starts)
+        P = np.zeros((len(self.rows), C.shape[1]))
+        P[np.delete(np.arange(len(self.rows)), first)] = C
+        along = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
+        share = along / (1.0 + self.axis[first])[:, None]
+        P -= self.axis[:, None] * np.repeat(share, lengths, axis=0)
+        P[first] = -along
+        out[self.rows] = self.scale[:, None] * P
+        return out
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return the C with ``R @ C = B``: R is orthogonal up to its weights."""
+        return self.to_coordinates(self._unweight(B))
+
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
+        return self._unweight(self.to_items(P))
+
+    def _unweight(self, B: FloatArray) -> FloatArray:
+        share = np.zeros(self.n_items)
+        share[self.rows] = 1.0 / self.scale**2
+        return share[:, None] * B
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedCliqueLaplacian(GraphLaplacian):
+    r"""Join the items of each group, and the means of the groups to each other.
+
+    .. math:: p^\top L p = p^\top L_{\text{within}} p + (Ap)^\top L_{\text{between}} (Ap)
+
+    with A the weighted average of each group. This is the exact form of every cost whose pair
+    weights depend only on the scores of the two items (docs/theory/preference-graphs.rst, eq.
+    graph-nested).
+
+    Parameters
+    ----------
+    within : CliqueLaplacian
+        Over the items, grouped by query and score.
+    between : GraphLaplacian
+        Over the groups.
+    component : (n_items,)
+        The component of each item, -1 for items without a preference.
+    """
+
+    within: CliqueLaplacian
+    between: GraphLaplacian
+    component: IntArray
+
+    @property
+    def n_items(self) -> int:  # type: ignore[override]
+        """Number of items."""
+        return self.within.n_items
+
+    def __matmul__(self, V: FloatArray) -> FloatArray:
+        columns = V.reshape(self.n_items, -1)
+        pull = self.within.spread(self.between @ self.within.means(columns))
+        return (self.within @ columns + pull).reshape(V.shape)
+
+    def diagonal(self) -> FloatArray:
+        """Return the degree of every item."""
+        across = self.within.share**2 * self.between.diagonal()[self.within.group]
+        return self.within.diagonal() + across
+
+    def gram(self, Z: Matrix) -> FloatArray:
+        """Return ``Z.T @ L @ Z``."""
+        return self.within.gram(Z) + self.between.gram(self.within.means(Z))
+
+    def clique_form(self) -> CliqueForm:
+        """Return the groups, with what joins their means."""
+        return replace(self.within.clique_form(), between=self.between)
+
+    def root(self) -> "NestedCliqueRoot":
+        """Return the two roots side by side."""
+        return NestedCliqueRoot.of(self)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedCliqueRoot(Root):
+    """The root of a `NestedCliqueLaplacian`: coordinates within groups, then between them."""
+
+    cliques: CliqueLaplacian
+    within: CliqueRoot
+    between: Root
+    component: IntArray
+
+    @classmethod
+    def of(cls, nested: NestedCliqueLaplacian) -> Self:
+        """Build both roots."""
+        within, between = nested.within.root(), nested.between.root()
+        component = np.concatenate([within.component, between.component])
+        return cls(nested.within, within, between, component)
+
+    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
+        """Set ``out = R.T @ V``."""
+        self.within.fill_coordinates(V, out[: self.within.rank])
+        self.between.fill_coordinates(self.cliques.means(V), out[self.within.rank :])
+
+    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+        """Pick within groups and between their means, which are kept."""
+        n_within, within = self.within.rank, self.within.picker(V)
+        between = self.between.picker(self.cliques.means(V))
+
+        def pick(which: IntArray) -> FloatArray:
+            inside = which < n_within
+            out = np.empty((len(which), V.shape[1]))
+            out[inside] = within(which[inside])
+            out[~inside] = between(which[~inside] - n_within)
+            return out
+
+        return pick
+
+    def on(self, device: Device) -> "NestedDeviceRoot":
+        """Bring both roots to a device."""
+        cliques = self.cliques
+        group = np.where(cliques.group >= 0, cliques.group, cliques.n_groups)
+        parts = self.within.on(device), self.between.on(device)
+        return NestedDeviceRoot(
+            *parts, device.array(group), device.array(cliques.share), cliques.n_groups, device
+        )
+
+    def to_items(self, C: FloatArray) -> FloatArray:
+        """Return ``R @ C``."""
+        inside, across = C[: self.within.rank], C[self.within.rank :]
+        return self.within.to_items(inside) + self.cliques.spread(self.between.to_items(across))
+
+    def to_scores(self, P: FloatArray) -> FloatArray:
+        """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
+        inside, across = P[: self.within.rank], P[self.within.rank :]
+        means = self.between.to_scores(across)[self.cliques.group]
+        member = (self.cliques.group >= 0)[:, None]
+        return self.within.to_scores(inside) + np.where(member, means, 0.0)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return the C with ``R @ C = B``: each part on its own."""
+        return np.vstack([self.within.solve(B), self.between.solve(self.cliques.totals(B))])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CliqueDeviceRoot(DeviceRoot):
+    """A `CliqueRoot` on a device: per coordinate its item, the first item of its group, its group.
+
+    ``share`` is ``1 / (1 + axis)`` of the first item of each group, ``lead_scale`` its scale.
+    """
+
+    n_items: int
+    item: DeviceArray
+    leader: DeviceArray
+    group: DeviceArray
+    first: DeviceArray
+    axis: DeviceArray
+    scale: DeviceArray
+    share: DeviceArray
+    lead_scale: DeviceArray
+    device: Device
+
+    @classmethod
+    def of(cls, root: CliqueRoot, device: Device) -> Self:
+        """Bring the numbers of a root to a device."""
+        first = root.starts[:-1]
+        inner = np.delete(np.arange(len(root.rows)), first)
+        group, leaders = root.coordinate_group, root.rows[first]
+        item, leader, of_group, lead = (
+            device.array(numbers) for numbers in (root.rows[inner], leaders[group], group, leaders)
+        )
+        axis, scale, share, lead_scale = (
+            device.array(values)[:, None]
+            for values in (
+                *(root.axis[inner], root.scale[inner]),
+                *(1.0 / (1.0 + root.axis[first]), root.scale[first]),
+            )
+        )
+        return cls(
+            root.n_items, item, leader, of_group, lead, axis, scale, share, lead_scale, device
+        )
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return len(self.item)
+
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V``; the first row of a group is taken off first."""
+        W = V[self.item]
+        W -= V[self.leader]
+        W *= self.scale
+        W -= self.axis * (self.share * self._sums(self.axis * W))[self.group]
+        return W
+
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C``."""
+        out = self.device.empty(self.n_items, C.shape[1])
+        out[:] = 0.0
+        along = self._sums(self.axis * C)
+        out[self.item] = self.scale * (C - self.axis * (self.share * along)[self.group])
+        out[self.first] = -self.lead_scale * along
+        return out
+
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
+        out = self.items(P)
+        out[self.item] /= self.scale**2
+        out[self.first] /= self.lead_scale**2
+        return out
+
+    def _sums(self, values: DeviceArray) -> DeviceArray:
+        return self.device.add_at(values, self.group, len(self.first))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NestedDeviceRoot(DeviceRoot):
+    """A `NestedCliqueRoot` on a device; items of no group have the number ``n_groups``."""
+
+    within: CliqueDeviceRoot
+    between: DeviceRoot
+    group: DeviceArray
+    share: DeviceArray
+    n_groups: int
+    device: Device
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of coordinates."""
+        return self.within.rank + self.between.rank
+
+    def coordinates(self, V: DeviceArray) -> DeviceArray:
+        """Return ``R.T @ V``."""
+        means = self.device.add_at(V * self.share[:, None], self.group, self.n_groups + 1)
+        parts = [self.within.coordinates(V), self.between.coordinates(means[:-1])]
+        return self.device.concatenate(parts)
+
+    def items(self, C: DeviceArray) -> DeviceArray:
+        """Return ``R @ C``."""
+        inside, across = self._parts(C)
+        spread = self._of_items(self.between.items(across))
+        return self.within.items(inside) + self.share[:, None] * spread
+
+    def scores(self, P: DeviceArray) -> DeviceArray:
+        """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
+        inside, across = self._parts(P)
+        return self.within.scores(inside) + self._of_items(self.between.scores(across))
+
+    def _parts(self, C: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        return C[: self.within.rank], C[self.within.rank :]
+
+    def _of_items(self, of_groups: DeviceArray) -> DeviceArray:
+        """Give each item what its group has, 0 to those of none."""
+        return self.device.concatenate([of_groups, of_groups[:1] * 0.0])[self.group]

@@ -9,19 +9,17 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.compile import even_parts, sum_parts
-from rankwise.core.sorting_kernels import sort_by_key
 from rankwise.core.training_data import TrainingData
 from rankwise.graph._kernels import (
     add_band,
     apply_band,
     find_band_start,
     find_joined,
+    sort_by_key,
     sum_partners,
 )
 from rankwise.graph.edges import Incidence
-from rankwise.graph.grades import Grades
-from rankwise.graph.preference_graph import pair_targets
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Grades, QueryWeight, pair_targets
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""

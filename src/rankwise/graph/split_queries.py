@@ -9,11 +9,16 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
 from rankwise.core.queries import Queries
-from rankwise.graph.cliques import CliqueLaplacian, NestedCliqueLaplacian
-from rankwise.graph.grades import Grades
-from rankwise.graph.laplacian import GraphLaplacian
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight, given_query_weight, standard_query_weight
+from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
+from rankwise.graph.preference_graph import (
+    Cost,
+    Grades,
+    PreferenceGraph,
+    QueryWeight,
+    Ties,
+    given_query_weight,
+    standard_query_weight,
+)
 
 
 @final
@@ -73,7 +78,7 @@ class QueryShare:
     r"""The share of one part of the data in the graph of all: what its own items say of each other.
 
     Items are joined with their *bundle*: the items here of one grade, where other parts hold that
-    grade too, or else all items here of a query whose grades nobody else holds. Everything between
+    grade too, or else all items here of a query whose grades no other part holds. What lies between
     bundles is left to the graph over bundles, `SplitQueries.graph`.
 
     Parameters
@@ -279,7 +284,7 @@ class _Split:
         if self.cost == "relative":  # bundles are entries, in the order of their numbers
             laplacian = self._reordered(np.argsort(number))
             return PreferenceGraph(laplacian, freeze(rhs), queries)
-        # a bundle of grades that nobody else holds is a group of its own
+        # a bundle of grades that no other part holds is a group of its own
         key = np.where(is_shared, self.grades.grade, self.grades.n_grades + number)
         _, group_of_entry = np.unique(key, return_inverse=True)
         n_groups = int(group_of_entry.max()) + 1
