@@ -9,10 +9,9 @@ from problems import problem
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.binary import AP, Precision
-from rankwise.measures.correlation import KendallTau
 from rankwise.measures.evaluation import evaluate
 from rankwise.measures.graded import NDCG
-from rankwise.measures.pairwise import Concordance, Disagreement
+from rankwise.measures.pairwise import Concordance, Disagreement, KendallTau
 
 
 @pytest.fixture(scope="module")

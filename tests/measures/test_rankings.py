@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import (
     differing_pairs,
@@ -17,7 +18,6 @@ from rankwise.measures.pairwise import count_uncompiled
 from rankwise.measures.rankings import (
     Judgements,
     Rankings,
-    UncompiledWork,
     run_cells,
     sort_uncompiled,
 )
@@ -124,8 +124,7 @@ def test_an_error_in_a_part_is_raised(workers):
         run_cells(kernel, np.arange(8), 5, workers=workers)
 
 
-def test_pairs_are_counted_alike_with_and_without_compiled_code(monkeypatch):
-    monkeypatch.setattr("rankwise.measures.pairwise.BLOCK", 40)  # several blocks of vectors
+def test_pairs_are_counted_alike_with_and_without_compiled_code():
     rng = np.random.default_rng(2)
     queries = Queries.from_qid(np.r_[np.repeat(np.arange(30), 9), 30, 31, 31])
     n_items = queries.n_items
@@ -133,7 +132,7 @@ def test_pairs_are_counted_alike_with_and_without_compiled_code(monkeypatch):
     rankings = Rankings.of(judgements, rng.choice([-0.0, 0.0, 1.0, 1.5], (7, n_items)))
     grades, weight = judgements.y, judgements.weight
     order, tied = rankings.sorted("average")
-    found = count_uncompiled(grades, rankings)
+    found = count_uncompiled(grades, rankings, at_once=40)  # several blocks of vectors
     np.testing.assert_array_equal(found[0], rankings.table(swapped_pairs, grades, weight, order))
     np.testing.assert_array_equal(found[1], rankings.table(tied_pairs, grades, weight, order, tied))
     best = judgements.by_grade.order

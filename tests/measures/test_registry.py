@@ -4,11 +4,10 @@ import pytest
 
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision
-from rankwise.measures.correlation import KendallTau
 from rankwise.measures.graded import ERU, NDCG, WTA
-from rankwise.measures.options import rules
-from rankwise.measures.pairwise import AUC, Disagreement
+from rankwise.measures.pairwise import AUC, Disagreement, KendallTau
 from rankwise.measures.registry import MEASURES, PRESETS, parse_measure, parse_measures
+from rankwise.measures.value import rules
 
 
 @pytest.mark.parametrize(
@@ -103,8 +102,8 @@ def test_every_parameter_refuses_nonsense(measure):
         ("NDCG(cutoff=5) @ 6", "The cut-off must be given once"),
         ("AUC @ 5", "AUC looks at the whole ranking and takes no cut-off"),
         ("ERU(half_life=1)", "`half_life` must be above 1"),
-        ("Utility(discounts=(1, 2))", "`discounts` must be a tuple .* must not rise"),
-        ("Utility(discounts=(1, -1))", "`discounts` must be a tuple .* nor be negative"),
+        ("Utility(discounts=(1, 2))", "`discounts` must be a tuple .* never rise"),
+        ("Utility(discounts=(1, -1))", "`discounts` must be a tuple .* never negative"),
         ("Utility(discounts=(0, 0))", "`discounts` must be a tuple .* the first must be above 0"),
         ("Utility(discounts=text)", "`discounts` must be a tuple"),
         ("AP(relevant=1e999)", "`relevant` must be a finite number"),

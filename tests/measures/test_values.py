@@ -8,9 +8,8 @@ from problems import problem
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.binary import AP, RR, Precision, Recall
-from rankwise.measures.correlation import KendallTau, Spearman
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA
-from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
 from reference import query_value
 
 WEIGHTED = [measure for measure in VARIANTS if measure.takes_weights]

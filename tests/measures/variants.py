@@ -1,9 +1,8 @@
 """The measures that every law is asked of: each one plain, and each parameter changed."""
 
 from rankwise.measures.binary import AP, RR, Precision, Recall
-from rankwise.measures.correlation import KendallTau, Spearman
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
-from rankwise.measures.pairwise import AUC, Concordance, Disagreement
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
 
 PLAIN = (
     NDCG,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 
 ONE, EIGHT = np.uint64(1), np.uint64(8)
 SIGN = np.uint64(1 << 63)
@@ -83,7 +83,7 @@ def _falling(bits: np.uint64) -> np.uint64:
     return bits if bits & SIGN else ~(bits | SIGN)
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def longest_query(starts: IntArray) -> int:
     """Return the number of items of the longest query."""
     longest = 0
@@ -262,7 +262,7 @@ RUN = 16
 """Merge sorts start from runs of this length, sorted by insertion."""
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def midranks(
     first: int,
     last: int,
@@ -286,7 +286,7 @@ def midranks(
             p = end
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def inner_products(
     first: int,
     last: int,
@@ -319,7 +319,7 @@ def inner_products(
         out[v, q] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def precision_sums(
     first: int,
     last: int,
@@ -356,7 +356,7 @@ def precision_sums(
         out[v, q] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def first_reciprocals(
     first: int,
     last: int,
@@ -429,7 +429,7 @@ def cascade_sums(
         out[v, q] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _block(
     p: int, stop: int, relevant: BoolArray, order: NDArray[np.uint32], tied: BoolArray
 ) -> tuple[int, int]:
@@ -441,7 +441,7 @@ def _block(
     return end, hits
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def differing_pairs(
     first: int,
     last: int,
@@ -466,7 +466,7 @@ def differing_pairs(
         out[v, q] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def tied_pairs(
     first: int,
     last: int,

@@ -14,7 +14,7 @@ from rankwise.core.checks import check_finite, check_length
 from rankwise.core.display import data_frame, decimals, html_table, new_axes, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.evaluation import Alternative
-from rankwise.measures.options import one_of
+from rankwise.measures.value import one_of
 
 
 @final

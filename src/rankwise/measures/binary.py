@@ -9,10 +9,16 @@ import numpy as np
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures._kernels import first_reciprocals, precision_sums
-from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
-from rankwise.measures.options import Cutoff, Number, TieRule
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, MeasurePlan, ratio
+from rankwise.measures.rankings import Judgements, Rankings, TieRule
+from rankwise.measures.value import (
+    Cutoff,
+    InnerProduct,
+    InnerProductMeasure,
+    Measure,
+    MeasurePlan,
+    Number,
+    ratio,
+)
 
 APNorm: TypeAlias = Literal["best", "relevant"]
 PrecisionNorm: TypeAlias = Literal["cutoff", "items", "best"]

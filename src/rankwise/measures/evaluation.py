@@ -22,13 +22,11 @@ from rankwise.core.display import (
 )
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.measures.correlation import KendallTau
 from rankwise.measures.graded import NDCG
-from rankwise.measures.options import listed, one_of
-from rankwise.measures.pairwise import Concordance
+from rankwise.measures.pairwise import Concordance, KendallTau
 from rankwise.measures.rankings import Judgements, Rankings, one_vector
 from rankwise.measures.registry import parse_measure, parse_measures
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.value import Measure, listed, one_of, weighted_mean
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""

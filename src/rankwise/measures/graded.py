@@ -9,10 +9,18 @@ import numpy as np
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures._kernels import cascade_sums
-from rankwise.measures.inner_product import InnerProduct, InnerProductMeasure
-from rankwise.measures.options import Cutoff, Discounts, Gain, Number, NumberAboveOne, TieRule
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, MeasurePlan
+from rankwise.measures.rankings import Judgements, Rankings, TieRule
+from rankwise.measures.value import (
+    Cutoff,
+    Discounts,
+    Gain,
+    InnerProduct,
+    InnerProductMeasure,
+    Measure,
+    MeasurePlan,
+    Number,
+    NumberAboveOne,
+)
 
 UtilityNorm: TypeAlias = Literal["best", "none"]
 

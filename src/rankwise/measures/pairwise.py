@@ -1,4 +1,4 @@
-"""Measures of pairs of items with different grades: disagreement, concordance, AUC."""
+"""Measures of pairs of items: disagreement, concordance, AUC, and the rank correlations."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.measures._kernels import swapped_pairs, tied_pairs
-from rankwise.measures.options import Number
-from rankwise.measures.rankings import Judgements, Rankings, UncompiledWork
-from rankwise.measures.value import Measure, MeasurePlan, ratio
+from rankwise.core.compile import UncompiledWork
+from rankwise.measures._kernels import differing_pairs, swapped_pairs, tied_pairs
+from rankwise.measures.rankings import Judgements, Rankings
+from rankwise.measures.value import Measure, MeasurePlan, Number, ratio
 
 PairTies: TypeAlias = Literal["half", "one"]
 Average: TypeAlias = Literal["queries", "pooled"]
@@ -64,14 +64,16 @@ BLOCK = 1 << 20
 """Pairs compared together."""
 
 
-def count_uncompiled(grades: FloatArray, rankings: Rankings) -> tuple[FloatArray, FloatArray]:
+def count_uncompiled(
+    grades: FloatArray, rankings: Rankings, at_once: int = BLOCK
+) -> tuple[FloatArray, FloatArray]:
     """Return the swapped and the tied pairs of each vector and query, by comparing all pairs."""
     starts, scores = rankings.judgements.starts, rankings.scores
     swapped, tied = np.zeros((2, len(scores), len(starts) - 1))
     for q, (first, last) in enumerate(pairwise(starts.tolist())):
         own = grades[first:last]
         better, worse = np.nonzero(own[:, None] > own)
-        step = BLOCK // max(1, len(better)) + 1
+        step = at_once // max(1, len(better)) + 1
         for v in range(0, len(scores), step):
             some = scores[v : v + step, first:last]
             left, right = some[:, better], some[:, worse]
@@ -250,3 +252,89 @@ class AUCMeasure(PairMeasure):
 Disagreement = DisagreementMeasure()
 Concordance = ConcordanceMeasure()
 AUC = AUCMeasure()
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KendallTauMeasure(Measure):
+    r"""Correlate grades and scores by Kendall's tau-b.
+
+    .. math:: \tau_b = \frac{C - D}{\sqrt{N_y N_s}}
+
+    with C pairs in the same and D in the opposite order, :math:`N_y` pairs with different grades
+    and :math:`N_s` pairs with different scores. Undefined for a query whose grades are all equal;
+    0 when its scores are. The weight of a pair is the product of the weights of its items.
+    O(n log n).
+
+    Parameters
+    ----------
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Examples
+    --------
+    >>> from rankwise import KendallTau, Queries
+    >>> KendallTau.per_query([3, 1, 0, 2], [0.9, 0.8, 0.1, 0.5], Queries.single(4)).round(4)
+    array([0.6667])
+    """
+
+    name: ClassVar[str] = "KendallTau"
+    greater_is_better: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
+
+    def plan(self, judgements: Judgements) -> MeasurePlan:
+        """Weigh the pairs with different grades."""
+        total = judgements.pairs(judgements.y)
+        return MeasurePlan(total > 0, np.ones_like(total), partial(self._rate, total))
+
+    def _rate(self, total: FloatArray, rankings: Rankings) -> FloatArray:
+        judgements = rankings.judgements
+        pairs = PairCounts.of(judgements.y, total, rankings)
+        order = rankings.sorted("average").order
+        apart = rankings.table(differing_pairs, rankings.scores, judgements.weight, order)
+        balance = total - 2.0 * pairs.swapped - pairs.tied
+        return ratio(balance, np.sqrt(total * apart))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SpearmanMeasure(Measure):
+    """Correlate grades and scores by Spearman's rho: the correlation of their ranks.
+
+    Tied items share the mean of their ranks. Undefined for a query whose grades are all equal; 0
+    when its scores are. O(n log n).
+
+    Parameters
+    ----------
+    empty : {"skip", "zero", "one"}
+        What an undefined query counts.
+
+    Examples
+    --------
+    >>> from rankwise import Queries, Spearman
+    >>> Spearman.per_query([3, 1, 0, 2], [0.9, 0.8, 0.1, 0.5], Queries.single(4))
+    array([0.8])
+    """
+
+    name: ClassVar[str] = "Spearman"
+    greater_is_better: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = False
+
+    def plan(self, judgements: Judgements) -> MeasurePlan:
+        """Rank the grades."""
+        spread = _sums(judgements.midranks**2, judgements)
+        return MeasurePlan(spread > 0, np.ones_like(spread), partial(self._rate, spread))
+
+    def _rate(self, spread: FloatArray, rankings: Rankings) -> FloatArray:
+        judgements, ranks = rankings.judgements, rankings.midranks()
+        joint = _sums(ranks * judgements.midranks, judgements)
+        own = _sums(ranks**2, judgements)
+        return ratio(joint, np.sqrt(spread * own))
+
+
+def _sums(values: FloatArray, judgements: Judgements) -> FloatArray:
+    return np.add.reduceat(values, judgements.starts[:-1], axis=-1)
+
+
+KendallTau = KendallTauMeasure()
+Spearman = SpearmanMeasure()

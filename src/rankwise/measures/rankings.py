@@ -3,21 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeAlias, final
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import check_finite, check_weight
-from rankwise.core.compile import in_threads, n_threads
+from rankwise.core.compile import UncompiledWork, in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import differing_pairs, midranks, sort_items
-from rankwise.measures.options import TieRule
+
+TieRule: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
+"""How items with the same score are ordered: averaged over all orders, as the rows came, the last
+row first, or such that the measure is as high or as low as possible."""
 
 ROWS_PER_THREAD = 1 << 17
-"""A further thread is started for so many rows: a few milliseconds of sorting."""
+"""Rows for which a further thread is started: a few milliseconds of sorting."""
 
 PARTS_PER_THREAD = 4
 """There are more parts than threads, as queries differ in length."""
@@ -277,22 +280,6 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
         return freeze(np.ascontiguousarray(values))
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
-
-@final
-class UncompiledWork:
-    """Count what is done without compiled code, until compiling that code would have paid."""
-
-    def __init__(self, limit: int) -> None:
-        self.left = limit
-
-    def is_small(self, n_keys: int) -> bool:
-        """Tell whether so many more keys are still too few to compile for, and count them."""
-        self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
-        return self.left > 0
-
-
-KEYS_PER_CALL = 2_000
-"""What a call costs without compiled code, as a number of keys."""
 
 WORK = UncompiledWork(1_000_000)
 """A million keys take a fraction of a second, and compiling takes seconds."""

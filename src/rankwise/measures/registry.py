@@ -7,11 +7,9 @@ from typing import Any
 
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision, Recall
-from rankwise.measures.correlation import KendallTau, Spearman
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
-from rankwise.measures.options import hint, listed, one_of
-from rankwise.measures.pairwise import AUC, Concordance, Disagreement
-from rankwise.measures.value import Measure
+from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
+from rankwise.measures.value import Measure, hint, listed, one_of
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "scikit-learn": {
