@@ -3,14 +3,21 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
-from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, Validator, multishift_cg
+from rankwise.solve.conjugate_gradients import (
+    Hooks,
+    ShiftedSystems,
+    Validator,
+    jacobi_scale,
+    multishift_cg,
+    raised_diagonal,
+)
 from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import GraphOperator, normal_operator
@@ -86,10 +93,29 @@ def test_preconditioning_pays_when_features_differ_in_size():
     assert runs[1].n_iter < runs[0].n_iter / 2
 
 
-def test_preconditioning_is_for_more_preferences_than_features():
-    assert OPERATOR.is_determined()  # 8 + 6 + 9 + 2 items less a query each, at most
-    wide = np.hstack([P.X] * 4)
-    assert not normal_operator(as_rows(wide), GRAPH).is_determined()
+def test_the_diagonal_is_raised_only_with_fewer_preferences_than_features():
+    np.testing.assert_array_equal(raised_diagonal(OPERATOR), OPERATOR.diagonal())
+    wide = normal_operator(as_rows(np.hstack([P.X * 2.0**k for k in range(8)])), GRAPH)
+    assert wide.rank < wide.n_features
+    d, raised = wide.diagonal(), raised_diagonal(wide)
+    t = raised.min() / 3.0
+    np.testing.assert_allclose(np.minimum(d, t).sum(), wide.rank * t, rtol=1e-12)
+    np.testing.assert_array_equal(raised, np.maximum(d, 3.0 * t))
+
+
+def test_the_raised_diagonal_pays_with_fewer_preferences_than_features():
+    """A few frequent features among many rare ones, as words are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1000)) / np.arange(1, 1001)
+    graph = PreferenceGraph.from_scores(X @ rng.normal(size=1000))
+    operator, alpha, rule = normal_operator(as_rows(X), graph), 1e-4, StoppingRule(1e-8, 2000)
+    n_iter = [
+        multishift_cg(ShiftedSystems.of(operator, np.array([alpha]), precondition=p), rule).n_iter
+        for p in (False, True)
+    ]
+    plain = ShiftedSystems.of(operator, np.array([alpha]))
+    diagonal = replace(plain, scale=jacobi_scale(operator.diagonal(), alpha))
+    assert n_iter[1] < 0.8 * min(n_iter[0], multishift_cg(diagonal, rule).n_iter)
 
 
 def test_validation_scores_follow_the_recurrences():
@@ -302,6 +328,9 @@ def test_a_direction_without_curvature_exhausts_the_krylov_space():
 
         def apply(self, w):
             return np.zeros_like(w)
+
+        def diagonal(self):
+            return np.zeros(self.n_features)
 
     found = multishift_cg(ShiftedSystems.of(Flat(as_rows(P.X), GRAPH), np.zeros(1)), EXACT)
     assert found.ending.reason == "exhausted"

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise import PreferenceGraph
-from rankwise.core import compile as compiled
+from rankwise.core.compile import even_parts
 from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import (
     KnownMeans,
@@ -26,13 +26,6 @@ OPTIONS = [
     {"cost": "unit", "ties": "drop", "query_weight": "equal"},
     {"cost": "relative", "ties": "drop", "query_weight": "items"},
 ]
-
-
-@pytest.fixture(autouse=True)
-def several_threads(monkeypatch):
-    """Cut even small passes into parts, so that the parts are tested."""
-    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 20)
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
 
 
 FEW = pytest.mark.parametrize("n_cached", [CACHED_COLUMNS, 2], ids=["given order", "reordered"])
@@ -87,8 +80,50 @@ def test_every_form_equals_the_dense_operator(options, grades, shuffle, n_cached
         tolerance = scale * (1e-5 if single(operator) else 1e-12)
         np.testing.assert_allclose(operator.apply(w), expected, atol=tolerance)
         np.testing.assert_allclose(operator.rhs(), p.X.T @ r, atol=tolerance)
+        if not isinstance(operator, TwoPasses):
+            expected_diagonal = np.diagonal(p.X.T @ L @ p.X)
+            np.testing.assert_allclose(operator.diagonal(), expected_diagonal, atol=tolerance)
     by_query = [operator for operator in operators if isinstance(operator, QueryByQuery)]
     assert bool(by_query) == (not shuffle and options["cost"] != "relative")
+
+
+def test_features_constant_inside_queries_have_a_diagonal_of_zero():
+    p = problem(4, sizes=SIZES, n_features=3, grades=3, shuffle=False)
+    X = np.column_stack([p.X, 1e3 + np.pi * p.qid])
+    graph = PreferenceGraph.from_scores(p.y, p.qid)
+    for operator in forms(X, graph):
+        if not isinstance(operator, TwoPasses) and not single(operator):
+            diagonal = operator.diagonal()
+            assert diagonal[3] == 0
+            assert (diagonal[:3] > 0).all()
+
+
+@FEW
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[3]], ids=["by query", "by pair of grades"])
+def test_threads_make_no_difference(monkeypatch, options, n_cached):
+    """Where there is enough work to be cut into parts."""
+    p = problem(4, sizes=(9,) * 3000, n_features=40, shuffle=False)
+    p.X[np.random.default_rng(0).random(p.X.shape) < 0.3] = 0.0
+    graph = PreferenceGraph.from_scores(p.y, p.qid, **options)
+    found = []
+    for n_threads, n_parts in (("1", 1), ("2", 2)):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
+        assert len(even_parts(csr_array(p.X).indptr)) == n_parts + 1
+        found.append([_results(operator) for operator in forms(p.X, graph, n_cached)])
+    for alone, together in zip(*found, strict=True):
+        for expected, result in zip(alone, together, strict=True):
+            np.testing.assert_allclose(result, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def _results(operator):
+    """Return what an operator and its rows compute, of fixed vectors."""
+    rng, rows = np.random.default_rng(1), operator.rows
+    W, V = rng.normal(size=(5, rows.n_features)), rng.normal(size=(5, rows.n_items))
+    V -= V.mean(axis=1, keepdims=True)
+    taken = rows.take(np.arange(0, rows.n_items, 2))
+    of_rows = rows.product(W[0]), rows.transposed(V[0]), rows.squares(V[1] ** 2)
+    of_many = rows.products(W), rows.transposed_products(V), taken.product(W[0])
+    return operator.apply(W[0]), operator.rhs(), operator.diagonal(), *of_rows, *of_many
 
 
 @FEW
@@ -200,6 +235,31 @@ def test_products_with_several_vectors_equal_those_with_each(n_vectors, dtype, n
     rows = SparseRows.of(csr_array(X), n_cached=n_cached)
     np.testing.assert_allclose(rows.products(W), W @ X.T, atol=1e-12)
     np.testing.assert_allclose(rows.transposed_products(V), V @ X, atol=1e-12)
+
+
+@FEW
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_are_taken_are_those_of_the_matrix(dtype, n_cached):
+    X = sparse_problem(2).X.astype(dtype)
+    items = np.random.default_rng(3).permutation(len(X))[:17]
+    rng = np.random.default_rng(4)
+    w, v = rng.normal(size=X.shape[1]), rng.normal(size=17)
+    rows = SparseRows.of(csr_array(X), n_cached=n_cached).take(items)
+    assert rows.data.dtype == dtype
+    np.testing.assert_allclose(rows.product(w), X[items] @ w, atol=1e-12)
+    np.testing.assert_allclose(rows.transposed(v), v @ X[items], atol=1e-12)
+    assert rows.take(np.arange(0)).n_items == 0
+
+
+def test_rounded_rows_have_single_values_and_the_same_indices():
+    X = sparse_problem(2).X
+    rows = SparseRows.of(csr_array(X))
+    rounded = rows.rounded()
+    assert rounded.indices is rows.indices
+    np.testing.assert_array_equal(rounded.data, rows.data.astype(np.float32))
+    assert rounded.data.dtype == np.float32
+    huge = SparseRows.of(csr_array([[1e39, 1.0]]))
+    assert huge.rounded() is huge
 
 
 @FEW

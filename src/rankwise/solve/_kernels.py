@@ -16,7 +16,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.compile import njit
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-_FOUR = np.uint64(4)
+_FOUR, _EIGHT = np.uint64(4), np.uint64(8)
 
 
 @njit(cache=True, inline="always")
@@ -107,8 +107,21 @@ def add_rows(
 
 
 @njit(cache=True, nogil=True)
+def copy_rows(
+    data: NDArray, indices: NDArray, indptr: NDArray, items: IntArray, starts: IntArray, first: int,
+    last: int, out: NDArray, out_indices: NDArray,
+) -> None:  # fmt: skip
+    """Copy the rows ``items[first:last]`` to where ``starts`` says that they begin."""
+    for i in range(first, last):
+        begin, to = np.uint64(indptr[items[i]]), np.uint64(starts[i])
+        for k in range(np.uint64(starts[i + 1]) - to):
+            out[to + k] = data[begin + k]
+            out_indices[to + k] = indices[begin + k]
+
+
+@njit(cache=True, nogil=True)
 def gather_columns(W: FloatArray, order: IntArray, out: FloatArray) -> None:
-    """Set ``out = W[:, order].T``."""
+    """Set the first columns of ``out`` to ``W[:, order].T``."""
     for j in range(len(order)):
         for k in range(len(W)):
             out[j, k] = W[k, np.uint64(order[j])]
@@ -123,43 +136,45 @@ def scatter_columns(values: FloatArray, order: IntArray, out: FloatArray) -> Non
 
 
 @njit(cache=True, nogil=True)
-def row_products_of_many(
+def row_products_of_four(
     data: NDArray, indices: NDArray, indptr: NDArray, W: FloatArray, first: int, last: int,
     out: FloatArray,
 ) -> None:  # fmt: skip
-    """Put ``X @ W`` into the columns first to last of ``out``, a row for each column of W.
-
-    From eight columns on, their sums are worth a loop of their own. Fewer are summed in registers,
-    four together and then one by one; a row stays in the cache meanwhile.
-    """
-    n_vectors = W.shape[1]
-    n_together = n_vectors if n_vectors >= 8 else 0
-    in_fours = n_vectors if n_vectors >= 8 else n_vectors - n_vectors % 4
-    sums = np.empty(n_together)
+    """Put ``X @ W`` for four columns of W into the rows first to last of ``out``."""
+    flat = W.ravel()
     for i in range(first, last):
-        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        if n_together > 0:
-            sums[:] = 0.0
-            for k in range(begin, end):
-                value, column = data[k], np.uint64(indices[k])
-                for j in range(n_together):
-                    sums[j] += value * W[column, j]
-            out[:, i] = sums
-        for j in range(n_together, in_fours, 4):
-            j0, j1, j2, j3 = np.uint64(j), np.uint64(j + 1), np.uint64(j + 2), np.uint64(j + 3)
-            s0 = s1 = s2 = s3 = 0.0
-            for k in range(begin, end):
-                value, column = np.float64(data[k]), np.uint64(indices[k])
-                s0 += value * W[column, j0]
-                s1 += value * W[column, j1]
-                s2 += value * W[column, j2]
-                s3 += value * W[column, j3]
-            out[j0, i], out[j1, i], out[j2, i], out[j3, i] = s0, s1, s2, s3
-        for j in range(in_fours, n_vectors):
-            total = 0.0
-            for k in range(begin, end):
-                total += data[k] * W[np.uint64(indices[k]), np.uint64(j)]
-            out[j, i] = total
+        s0 = s1 = s2 = s3 = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            value, c = np.float64(data[k]), _FOUR * np.uint64(indices[k])
+            s0 += value * flat[c]
+            s1 += value * flat[c + _ONE]
+            s2 += value * flat[c + _TWO]
+            s3 += value * flat[c + _THREE]
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = s0, s1, s2, s3
+
+
+@njit(cache=True, nogil=True)
+def row_products_of_eight(
+    data: NDArray, indices: NDArray, indptr: NDArray, W: FloatArray, first: int, last: int,
+    out: FloatArray,
+) -> None:  # fmt: skip
+    """Put ``X @ W`` for eight columns of W, a cache line each row, into rows of ``out``."""
+    flat = W.ravel()
+    for i in range(first, last):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            value, c = np.float64(data[k]), _EIGHT * np.uint64(indices[k])
+            s0 += value * flat[c]
+            s1 += value * flat[c + _ONE]
+            s2 += value * flat[c + _TWO]
+            s3 += value * flat[c + _THREE]
+            d = c + _FOUR
+            s4 += value * flat[d]
+            s5 += value * flat[d + _ONE]
+            s6 += value * flat[d + _TWO]
+            s7 += value * flat[d + _THREE]
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = s0, s1, s2, s3
+        out[i, 4], out[i, 5], out[i, 6], out[i, 7] = s4, s5, s6, s7
 
 
 @njit(cache=True, nogil=True)
@@ -167,15 +182,13 @@ def add_rows_of_many(
     data: NDArray, indices: NDArray, indptr: NDArray, V: FloatArray, first: int, last: int,
     out: FloatArray,
 ) -> None:  # fmt: skip
-    """Add ``X.T @ V.T`` over the rows first to last to ``out``."""
-    n_vectors = V.shape[0]
-    factors = np.empty(n_vectors)
+    """Add ``X.T @ V`` over the rows first to last to ``out``."""
     for i in range(first, last):
-        factors[:] = V[:, i]
+        factors = V[i]
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            value, column = data[k], np.uint64(indices[k])
-            for j in range(n_vectors):
-                out[column, j] += value * factors[j]
+            value, sums = np.float64(data[k]), out[np.uint64(indices[k])]
+            for j in range(len(sums)):
+                sums[j] += value * factors[j]
 
 
 @njit(cache=True, nogil=True)
@@ -198,6 +211,26 @@ def add_group_rows(
     for i in range(len(group)):
         if group[i] >= 0:
             _add(data, indices, indptr[i], indptr[i + 1], weight[i], out[group[i]])
+
+
+@njit(cache=True, nogil=True)
+def add_group_squares(
+    data: NDArray, indices: NDArray, indptr: NDArray, items: IntArray, starts: IntArray,
+    weight: FloatArray, factor: FloatArray, first: int, last: int, out: FloatArray,
+) -> None:  # fmt: skip
+    """Add the squares of the weighted sums of the rows of the groups first to last, times factors.
+
+    The rows of group g are ``items[starts[g]]`` to ``items[starts[g + 1] - 1]``.
+    """
+    sums = np.zeros(len(out))
+    for g in range(first, last):
+        for i in items[starts[g] : starts[g + 1]]:
+            _add(data, indices, indptr[i], indptr[i + 1], weight[i], sums)
+        for i in items[starts[g] : starts[g + 1]]:
+            for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                column = np.uint64(indices[k])
+                out[column] += factor[g] * sums[column] * sums[column]
+                sums[column] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -28,6 +28,9 @@ from rankwise.solve.rows import ScorableRows
 ROUNDING = 1e-15
 """Residuals below this share of the right-hand side are rounding errors, not worth a step."""
 
+FLOOR = 3.0
+"""Times a typical eigenvalue: features below this are scaled alike."""
+
 REMEDY = "Raise max_iter or alpha, or scale the features."
 
 
@@ -101,11 +104,11 @@ class ShiftedSystems:
         validator: Validator | None = None,
         precondition: bool = False,
     ) -> Self:
-        """Build, with the preconditioner ``diag(X' L X) + alpha`` where it is wanted (Jacobi)."""
+        """Build, with the raised diagonal plus alpha as preconditioner where it is wanted."""
         n_features = operator.n_features
         scale = np.ones(n_features)
         if precondition:
-            scale = jacobi_scale(operator.approximate_diagonal(), float(alphas[0]))
+            scale = jacobi_scale(raised_diagonal(operator), float(alphas[0]))
         origin = np.zeros(n_features) if start is None else start
         return cls(operator, operator.rhs(), alphas, scale, origin, validator)
 
@@ -147,9 +150,37 @@ class ShiftedSystems:
 
 
 def jacobi_scale(diagonal: FloatArray, alpha: float) -> FloatArray:
-    """Return the inverse square root of the preconditioner ``diag(X' L X) + alpha``."""
+    """Return the inverse square root of the preconditioner ``diagonal + alpha``."""
     shifted = diagonal + alpha
     return 1.0 / np.sqrt(np.where(shifted > 0, shifted, 1.0))
+
+
+def raised_diagonal(operator: NormalOperator) -> FloatArray:
+    """Return the diagonal of ``X' L X``, raised to a floor where there are few preferences.
+
+    Directions without any preference have the same eigenvalue, alpha, which costs one iteration.
+    Features below the floor are scaled alike, so that it stays so for most of these directions.
+    """
+    diagonal = operator.diagonal()
+    raised = np.maximum(diagonal, FLOOR * _typical_eigenvalue(diagonal, operator.rank))
+    # what varies nowhere takes no part; its rounding errors are not to grow
+    return np.where(diagonal > 0, raised, raised.max(initial=0.0))
+
+
+def _typical_eigenvalue(diagonal: FloatArray, rank: int) -> float:
+    r"""Return t with ``sum_j min(d_j, t) = rank t``, 0 where features are not more than the rank.
+
+    Without the part of large features that stands out, the eigenvalues other than 0 share the
+    trace evenly: eq. cg-floor.
+    """
+    sizes = np.sort(diagonal[diagonal > 0])
+    n_above = np.arange(len(sizes))[::-1]  # features larger than each
+    left = rank - n_above
+    if rank <= 0 or len(sizes) <= rank:
+        return 0.0
+    with np.errstate(divide="ignore"):
+        t = np.cumsum(sizes) / np.maximum(left, 0)
+    return float(t[np.flatnonzero(t <= np.append(sizes[1:], np.inf))[0]])
 
 
 @final

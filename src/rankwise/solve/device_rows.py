@@ -47,6 +47,10 @@ class RowsOnDevice(StoredRows, ABC):
         """Return the rows themselves."""
         return GIVEN_ORDER, self
 
+    def rounded(self) -> "StoredRows":
+        """Return the rows themselves."""
+        return self
+
     def products(self, W: FloatArray) -> FloatArray:
         """Return ``W @ Z.T``."""
         device = self.kept.device
@@ -121,8 +125,11 @@ class DenseDeviceRows(RowsOnDevice):
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of Z of each group."""
         device = self.kept.device
-        weighted = self.Z * device.array(weight)[:, None]
-        return device.host(device.segment_sums(weighted, group, n_groups))
+        return device.host(device.segment_sums(self.Z, device.array(weight), group, n_groups))
+
+    def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the squares of `group_sums`, each times its factor, added up."""
+        return factor @ self.group_sums(group, weight, len(factor)) ** 2
 
 
 @final
@@ -177,6 +184,10 @@ class SparseDeviceRows(RowsOnDevice):
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group."""
         return SparseRows.of(self.X).group_sums(group, weight, n_groups)
+
+    def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the squares of `group_sums`, each times its factor, added up."""
+        return SparseRows.of(self.X).group_squares(group, weight, factor)
 
 
 def as_rows(X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None) -> StoredRows:

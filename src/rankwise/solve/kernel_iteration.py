@@ -484,11 +484,12 @@ class CoordinateOperator(NormalOperator):
         """Return c0."""
         return self.targets
 
-    def is_determined(self) -> bool:
-        """Tell that there are as many preferences as unknowns: coordinates are nothing else."""
-        return True
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of independent preferences: coordinates are nothing else."""
+        return self.root.rank
 
-    def approximate_diagonal(self) -> FloatArray:
+    def diagonal(self) -> FloatArray:
         """Return a bound on the diagonal of ``R'KR``."""
         return np.full(self.n_features, self.size)
 

@@ -18,6 +18,9 @@ from rankwise.graph.preference_graph import PreferenceGraph
 INDEFINITE = 1e-8
 """A smallest eigenvalue below minus this share of the largest is no rounding error."""
 
+CENTRED_ON = 1000
+"""Rows whose mean is taken from features on a device, so that products of them keep digits."""
+
 BLOCK = 64
 """LAPACK's block size, by which its work space is measured."""
 
@@ -302,12 +305,21 @@ class DeviceSystem(System):
     rounding: float = 0.0
 
     @classmethod
-    def primal(cls, graph: PreferenceGraph, Z: DeviceArray, device: Device) -> Self:
-        """Build from features on the device: [PTA09] (28)."""
-        Z = Z - Z.mean(0)  # no graph sees the difference, but digits are saved
-        rhs = device.host(Z.T @ device.array(as_columns(graph.rhs)))
+    def primal(
+        cls, graph: PreferenceGraph, F: DeviceArray, C: DeviceArray | None, device: Device
+    ) -> Self:
+        """Build from features ``Z = F C^-T`` on the device, F if C is None: [PTA09] (28).
+
+        F is overwritten.
+        """
+        F -= F[:CENTRED_ON].mean(0)  # no graph sees the difference, but digits are saved
+        moment = F.T @ device.array(as_columns(graph.rhs))
         with np.errstate(over="ignore", invalid="ignore"):
-            gram = graph.laplacian.gram_on(Z, device)
+            gram = graph.laplacian.gram_on(F, device)
+        if C is not None:
+            half = device.solve_triangular(C, gram)
+            gram, moment = device.solve_triangular(C, half.T), device.solve_triangular(C, moment)
+        rhs = device.host(moment)
         _refuse_overflow(is_finite=device.is_finite(gram) and bool(np.isfinite(rhs).all()))
         return cls(gram, rhs, None, device)
 

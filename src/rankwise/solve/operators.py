@@ -10,7 +10,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.graph.laplacian import CliqueForm, GraphLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows, StoredRows
+from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows, StoredRows, what_is_left
 
 MEANS_PER_ENTRY = 0.125
 """Group means are known in advance when they have at most so many entries per entry of X."""
@@ -18,7 +18,7 @@ MEANS_PER_ENTRY = 0.125
 LARGEST_BLOCK = 1 << 18
 """Entries of a block, 3 MB, up to which rows are visited block by block; beyond, in two passes."""
 
-FEW = 4
+FEW = 3
 """Vectors for which a pass each is quicker than a pass for all."""
 
 ABREAST = 8
@@ -29,6 +29,8 @@ class NormalOperator(ABC):
     """The symmetric operator ``X' L X`` and the right-hand side ``X' r``, wherever the rows are."""
 
     n_features: int
+    rank: int
+    """Number of independent preferences."""
 
     @abstractmethod
     def apply(self, w: FloatArray) -> FloatArray:
@@ -39,12 +41,8 @@ class NormalOperator(ABC):
         """Return ``X' r``."""
 
     @abstractmethod
-    def is_determined(self) -> bool:
-        """Tell whether there are as many independent preferences as features."""
-
-    @abstractmethod
-    def approximate_diagonal(self) -> FloatArray:
-        """Return about the diagonal of ``X' L X``."""
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal of ``X' L X``, or about that."""
 
 
 class GraphOperator(NormalOperator, ABC):
@@ -62,20 +60,10 @@ class GraphOperator(NormalOperator, ABC):
         """Return ``X' r``."""
         return self.rows.transposed(self.graph.rhs)  # [APS10] (8), on the right
 
-    def is_determined(self) -> bool:
-        """Tell whether there are as many independent preferences as features.
-
-        Then the diagonal preconditions well where features differ in size. With fewer preferences
-        it does harm: it spreads the many equal eigenvalues of the directions without any.
-        """
-        return self.graph.laplacian.rank() >= self.rows.n_features
-
-    def approximate_diagonal(self) -> FloatArray:
-        """Return about the diagonal of ``X' L X``: sums of squares weighted by the degrees.
-
-        It leaves out what two rows of a query have in common, and preconditions as well.
-        """
-        return self.rows.squares(self.graph.laplacian.diagonal())
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """Number of independent preferences."""
+        return self.graph.laplacian.rank()
 
 
 @final
@@ -106,6 +94,17 @@ class KnownMeans(GraphOperator):
         mapping = GroupwiseMap(g.group, g.edge_weight, g.weight, centre, pull)  # eq. cg-affine
         return self.rows.groupwise_product(w, mapping)
 
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal of ``X' L X`` from squares of rows and of their means."""
+        g, M = self.cliques, self.means
+        slope = np.where(g.group >= 0, g.edge_weight, 0.0)
+        squares = self.rows.squares(slope)
+        total = np.bincount(np.maximum(g.group, 0), slope, g.n_groups)
+        common = total @ (M * M)  # eq. cg-diagonal
+        if g.between is not None:
+            common -= np.einsum("gj,gj->j", M, g.between @ M)
+        return what_is_left(squares, common)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -120,6 +119,10 @@ class QueryByQuery(GraphOperator):
         """Return ``X' L X w``; [APS10] (8), with ties dropped or kept."""
         return self.rows.block_product(w, self.laplacian)
 
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal of ``X' L X`` from squares of rows and of their means."""
+        return self.rows.block_diagonal(self.laplacian)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -132,6 +135,13 @@ class TwoPasses(GraphOperator):
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``; [APS10] Sect. 3.5 for explicit pairs."""
         return self.rows.transposed(self.graph @ self.rows.product(w))
+
+    def diagonal(self) -> FloatArray:
+        """Return about the diagonal of ``X' L X``: sums of squares weighted by the degrees.
+
+        It leaves out what two rows that are compared have in common.
+        """
+        return self.rows.squares(self.graph.laplacian.diagonal())
 
 
 JointProduct: TypeAlias = Callable[[FloatArray, Sequence[int]], FloatArray]
@@ -149,7 +159,7 @@ def joint_operator(
     if len(graphs) == 1:
         alone = normal_operator(rows, graphs[0])
         return [alone], alone_product(alone)
-    operators: list[GraphOperator] = [TwoPasses(rows, graph) for graph in graphs]
+    operators = [normal_operator(rows, graph) for graph in graphs]
 
     def product(W: FloatArray, which: Sequence[int]) -> FloatArray:
         if len(which) < FEW:

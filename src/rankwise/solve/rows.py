@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self, final
 
 import numpy as np
@@ -15,25 +16,34 @@ from rankwise.core.compile import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.solve._kernels import (
     add_group_rows,
+    add_group_squares,
     add_rows,
     add_rows_of_many,
     add_squares,
     block_pass,
+    copy_rows,
     count_columns,
     gather_columns,
     groupwise_pass,
     pack_rows,
     renumber_columns,
     row_products,
-    row_products_of_many,
+    row_products_of_eight,
+    row_products_of_four,
     scatter_columns,
 )
 
 CACHED_COLUMNS = 1 << 11
 """Columns whose weights and sums stay in the nearest cache in any order."""
 
+WIDTH = 8
+"""Vectors that rows are multiplied with at a time: as many doubles as a cache line holds."""
+
 SHORT_INDICES = 1 << 16
 """Columns that indices of 16 bits can number."""
+
+ROUNDED = 1e-8
+"""Share of its sum of squares below which a feature is taken not to vary inside queries."""
 
 
 @final
@@ -61,12 +71,13 @@ class ColumnOrder:
         out[..., self.order] = values
         return out
 
-    def rows_to_stored(self, W: FloatArray) -> FloatArray:
-        """Bring vectors, rows of W, into the stored order, as columns."""
+    def rows_to_stored(self, W: FloatArray, width: int) -> FloatArray:
+        """Bring vectors, rows of W, into the stored order, as columns; zeros fill up the width."""
+        out = np.zeros((W.shape[1], width))
         if self.order is None:
-            return np.ascontiguousarray(W.T)
-        out = np.empty(W.shape[::-1])
-        gather_columns(W, self.order, out)
+            out[:, : len(W)] = W.T
+        else:
+            gather_columns(W, self.order, out)
         return out
 
     def rows_to_given(self, values: FloatArray) -> FloatArray:
@@ -225,6 +236,22 @@ class BlockLaplacian:
         v = kept.array(self.slope) * (p - means[local]) + of_rows * pull[local]
         return v * (local < self._n_groups)
 
+    @property
+    def groups(self) -> tuple[IntArray, FloatArray]:
+        """The group of each row, -1 for none, and what the square of its mean takes off."""
+        n_groups, slope = self._n_groups, self._between[0]
+        total = np.bincount(self._local, self.slope, n_groups + 1)[:-1]
+        return np.where(self.group >= 0, self._local, -1), total - slope
+
+    @property
+    def blocks(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The block of each row, -1 for none; its share in the mean; what that one takes off."""
+        local, block, (slope, share) = self._local, self._block, self._between
+        of_row = np.append(block, -1)[local]
+        total = np.bincount(block, np.where(share > 0, slope, 0.0), len(self.starts) - 1)
+        of_mean = self.share * np.append(share, 0.0)[local]
+        return of_row, of_mean, total.astype(np.float64, copy=False)
+
     def take(self, rows: slice) -> "BlockLaplacian":
         """Keep the blocks of some rows, which must hold whole blocks."""
         first, last = np.searchsorted(self.starts, [rows.start, rows.stop])
@@ -237,6 +264,12 @@ class BlockLaplacian:
             self.between_slope,
             self.between_share,
         )
+
+
+def what_is_left(squares: FloatArray, common: FloatArray) -> FloatArray:
+    """Return squares less what rows have in common; a very small share is rounding errors."""
+    left = squares - common
+    return np.where(left > ROUNDED * squares, left, 0.0)
 
 
 class ScorableRows(ABC):
@@ -276,6 +309,10 @@ class ItemRows(ScorableRows, ABC):
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group, those of group -1 left out."""
 
+    @abstractmethod
+    def block_diagonal(self, laplacian: BlockLaplacian) -> FloatArray:
+        """Return the diagonal of ``X.T @ L @ X``, visiting each block once."""
+
 
 class StoredRows(ItemRows, ABC):
     """Rows in memory, of which some can be taken, and which can be multiplied with matrices."""
@@ -283,6 +320,24 @@ class StoredRows(ItemRows, ABC):
     @abstractmethod
     def take(self, items: IntArray) -> "StoredRows":
         """Return a copy of some of the rows."""
+
+    @abstractmethod
+    def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the squares of `group_sums`, each times the factor of its group, added up."""
+
+    def block_diagonal(self, laplacian: BlockLaplacian) -> FloatArray:
+        """Return the diagonal of ``X.T @ L @ X`` from squares of rows and of their means."""
+        b = laplacian
+        squares = self.squares(np.where(b.group >= 0, b.slope, 0.0))
+        group, factor = b.groups  # eq. cg-diagonal
+        common = self.group_squares(group, b.share, factor)
+        if b.between_slope.any():
+            common += self.group_squares(*b.blocks)
+        return what_is_left(squares, common)
+
+    @abstractmethod
+    def rounded(self) -> "StoredRows":
+        """Return the rows with values of fewer digits if that makes products faster."""
 
     @abstractmethod
     def products(self, W: FloatArray) -> FloatArray:
@@ -348,11 +403,23 @@ class SparseRows(StoredRows):
 
     def take(self, items: IntArray) -> "SparseRows":
         """Return a copy of some of the rows."""
-        n_entries = np.diff(self.indptr)[items]
-        starts = np.concatenate([[0], np.cumsum(n_entries)])
-        entry = np.arange(starts[-1]) + np.repeat(self.indptr[items] - starts[:-1], n_entries)
-        kept = self.data[entry], self.indices[entry], starts
-        return SparseRows(*kept, self.n_features, self.columns)
+        starts = np.zeros(len(items) + 1, dtype=np.int64)
+        np.cumsum(self.indptr[items + 1] - self.indptr[items], out=starts[1:])
+        data, indices = (np.empty(starts[-1], dtype=a.dtype) for a in (self.data, self.indices))
+
+        def task(_: int, first: int, last: int) -> None:
+            copy_rows(*self._arrays, items, starts, first, last, data, indices)
+
+        run_parts(task, even_parts(starts))
+        return SparseRows(data, indices, starts, self.n_features, self.columns)
+
+    def rounded(self) -> "SparseRows":
+        """Return values of float32 beside the same indices, unless one is too large for that."""
+        with np.errstate(over="ignore"):
+            values = self.data.astype(np.float32, copy=False)
+        if not np.isfinite(values).all():
+            return self
+        return SparseRows(values, self.indices, self.indptr, self.n_features, self.columns)
 
     def in_stored_order(self) -> "tuple[ColumnOrder, SparseRows]":
         """Leave columns where they are stored, which saves sorting the entries of each product."""
@@ -374,10 +441,22 @@ class SparseRows(StoredRows):
 
     def products(self, W: FloatArray) -> FloatArray:
         """Return ``W @ X.T``."""
-        inner, out = self.columns.rows_to_stored(W), np.empty((len(W), self.n_items))
+        out = np.empty((len(W), self.n_items))
+        for start in range(0, len(W), WIDTH):
+            some = W[start : start + WIDTH]
+            out[start : start + WIDTH] = self._few_products(some).T[: len(some)]
+        return out
+
+    def _few_products(self, W: FloatArray) -> FloatArray:
+        """Return the products with up to `WIDTH` vectors, filled up to four or eight columns."""
+        is_narrow = len(W) <= WIDTH // 2
+        kernel, width = (
+            (row_products_of_four, WIDTH // 2) if is_narrow else (row_products_of_eight, WIDTH)
+        )
+        inner, out = self.columns.rows_to_stored(W, width), np.empty((self.n_items, width))
 
         def task(_: int, first: int, last: int) -> None:
-            row_products_of_many(*self._arrays, inner, first, last, out)
+            kernel(*self._arrays, inner, first, last, out)
 
         run_parts(task, self._parts)
         return out
@@ -385,7 +464,7 @@ class SparseRows(StoredRows):
     def transposed_products(self, V: FloatArray) -> FloatArray:
         """Return ``V @ X``."""
         shape = (self.n_features, len(V))
-        given = np.ascontiguousarray(V)
+        given = np.ascontiguousarray(V.T)
 
         def task(first: int, last: int, out: FloatArray) -> None:
             add_rows_of_many(*self._arrays, given, first, last, out.reshape(shape))
@@ -430,6 +509,13 @@ class SparseRows(StoredRows):
         out = np.zeros((n_groups, self.n_features))
         add_group_rows(*self._arrays, group, weight, out)
         return self.columns.to_given(out)
+
+    def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the squares of `group_sums`, each times its factor, added up."""
+        items, starts = _by_group(group, len(factor))
+        work = np.diff(self.indptr)[items]
+        parts = even_parts(np.concatenate([[0], np.cumsum(work)])[starts])
+        return self._sum(add_group_squares, items, starts, weight, factor, parts=parts)
 
     def _sum(self, kernel: Any, *arguments: Any, parts: IntArray | None = None) -> FloatArray:
         def task(first: int, last: int, out: FloatArray) -> None:
@@ -487,6 +573,10 @@ class DenseRows(StoredRows):
     def take(self, items: IntArray) -> "DenseRows":
         """Return a copy of some of the rows, less the same offset."""
         return DenseRows(self.X[items], self.offset)
+
+    def rounded(self) -> "DenseRows":
+        """Return the rows themselves, which are brought to float64 for products anyway."""
+        return self
 
     def in_stored_order(self) -> "tuple[ColumnOrder, DenseRows]":
         """Return the rows themselves."""
@@ -565,3 +655,25 @@ class DenseRows(StoredRows):
             entries = (share[rows], np.maximum(group[rows], 0), np.arange(n_rows + 1))
             out += sparse.csr_array(entries, shape=(n_rows, n_groups)).T @ Z
         return out
+
+    def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
+        """Return the squares of `group_sums`, each times its factor, added up."""
+        items, starts = _by_group(group, len(factor))
+        out = np.zeros(self.n_features)
+        n_rows = max(1, BLOCK_BYTES // (8 * max(1, self.n_features)))
+        cuts = np.unique(np.searchsorted(starts, np.arange(0, len(items), n_rows)))
+        for first, last in pairwise([*cuts.tolist(), len(factor)]):
+            some = items[starts[first] : starts[last]]
+            Z = self.X[some] - self.offset
+            entries = (weight[some], np.arange(len(some)), starts[first : last + 1] - starts[first])
+            sums = sparse.csr_array(entries, shape=(last - first, len(some))) @ Z
+            out += factor[first:last] @ (sums * sums)
+        return out
+
+
+def _by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
+    """Return the rows of group 0, then those of group 1 and so on, and where each begins."""
+    members = np.flatnonzero(group >= 0)
+    order = np.argsort(group[members], kind="stable")
+    counts = np.bincount(group[members], minlength=n_groups)
+    return members[order], np.concatenate([[0], np.cumsum(counts)])

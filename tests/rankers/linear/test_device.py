@@ -56,6 +56,8 @@ def test_rows_of_a_device(made):
     close(there.take(some).product(w), here.take(some).product(w))
     group = np.array([0, 1, -1] * 4)
     close(there.group_sums(group, v, 2), here.group_sums(group, v, 2))
+    factor = np.array([2.0, -1.0])
+    close(there.group_squares(group, v, factor), here.group_squares(group, v, factor))
 
 
 def test_sparse_rows_in_any_order_of_columns():

@@ -17,7 +17,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.data import RankingData
-from rankwise.io.streams import DataStream, RowStore
+from rankwise.io.reading import DataStream, RowStore
 from rankwise.rankers.linear.run import Settings
 from rankwise.rankers.linear.statistics import ScoredRows, Statistics, accumulate
 from rankwise.solve.conjugate_gradients import CGResult, Iterate, Validator, best_position
@@ -127,6 +127,10 @@ class StreamedRows(ItemRows):
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group."""
         return self._sum(lambda rows, part: part.group_sums(group[rows], weight[rows], n_groups))
+
+    def block_diagonal(self, laplacian: BlockLaplacian) -> FloatArray:
+        """Return the diagonal of ``X.T @ L @ X``; every part must hold whole blocks."""
+        return self._sum(lambda rows, part: part.block_diagonal(laplacian.take(rows)))
 
     def _sum(self, of_part: Callable[[slice, ItemRows], FloatArray]) -> FloatArray:
         parts = self._parts()

@@ -19,10 +19,9 @@ from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.maps import Identity
-from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
-from rankwise.io.streams import open_stream
-from rankwise.io.svmlight.reader import ZeroBased
+from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
+from rankwise.io.reading import open_stream
+from rankwise.io.svmlight import ZeroBased
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.linear.files import (
@@ -159,11 +158,11 @@ class LinearRankRLS(PointRanker):
     -----
     [APS10]: the risk (3) with ties kept, conjugate gradients on (8), regularisation by iteration
     (Sect. 3.4) and comparisons (9) (Sect. 3.5). Ctrl-C ends a fit with the best model so far and
-    warns. A single alpha without early stopping is preconditioned by the diagonal where there are
-    more preferences than features; a grid is solved by multi-shift conjugate gradients, or from the
-    largest alpha to the smallest, preconditioned, each from the solution in the span of those
-    before it. Several outputs, and the hold-outs of a single query, are iterated side by side: a
-    pass over the rows serves eight of them.
+    warns. A single alpha without early stopping is preconditioned by the diagonal, of which small
+    entries are raised where there are fewer preferences than features; a grid is solved by
+    multi-shift conjugate gradients, or from the largest alpha to the smallest, preconditioned, each
+    from the solution in the span of those before it. Several outputs, and the hold-outs of a single
+    query, are iterated side by side: a pass over the rows serves eight of them.
 
     Examples
     --------

@@ -34,6 +34,7 @@ from rankwise.solve.conjugate_gradients import (
     Validator,
     jacobi_scale,
     multishift_cg,
+    raised_diagonal,
     result_of_lasts,
     side_by_side_cg,
 )
@@ -48,6 +49,10 @@ from rankwise.solve.operators import (
 from rankwise.solve.rows import StoredRows
 
 Storage: TypeAlias = Literal["float32", "float64"]
+
+ENOUGH = 0.5
+"""Preferences per feature from which the sizes of features tell how many iterations a grid takes;
+with fewer of them, directions without any take part in none."""
 
 LOW_SHARE = 0.01
 """Features smaller than all but this share of them take part in no estimate."""
@@ -258,13 +263,13 @@ class LinearProblem:
     label: str = ""
 
     def systems(self, *, precondition: bool) -> ShiftedSystems:
-        """Return the equations, preconditioned where that helps."""
+        """Return the equations, preconditioned or not."""
         return ShiftedSystems.of(
             self.operator,
             self.alphas,
             start=self.start,
             validator=self.validator,
-            precondition=precondition and self.operator.is_determined(),
+            precondition=precondition,
         )
 
 
@@ -452,14 +457,16 @@ def _one_by_one_is_quicker(problem: LinearProblem, settings: Settings) -> bool:
     asks for, where the few largest count as outliers, which cost an iteration or two each.
     """
     alphas, operator = problem.alphas, problem.operator
-    if len(alphas) == 1 or settings.rule.patience is not None or not operator.is_determined():
+    if len(alphas) == 1 or settings.rule.patience is not None:
         return False
-    diagonal = operator.approximate_diagonal()
+    if operator.rank < ENOUGH * operator.n_features:
+        return False
+    diagonal = operator.diagonal()
+    if not diagonal.any():
+        return False
     per_root = CONDITION * 0.5 * np.log(2.0 / max(settings.rule.tol, ROUNDING))
-    sizes = np.sort(diagonal)[::-1] + alphas.min()
+    sizes = np.sort(diagonal[diagonal > 0])[::-1] + alphas.min()
     low = np.quantile(sizes, LOW_SHARE)
-    if not low > 0:
-        return False
     together = np.min(PER_OUTLIER * np.arange(len(sizes)) + per_root * np.sqrt(sizes / low))
     one_by_one = np.sum(per_root / np.sqrt(1.0 + alphas / np.median(sizes)))
     return bool(together > one_by_one)
@@ -521,7 +528,7 @@ class _Grid:
         self.lasts = np.zeros(n_alphas, dtype=int)
         self.residuals = np.full((0, n_alphas), np.nan)
         self.ending = rule.end("converged", 0, 0.0, REMEDY)
-        self.rhs, self.diagonal = operator.rhs(), operator.approximate_diagonal()
+        self.rhs, self.diagonal = operator.rhs(), raised_diagonal(operator)
         self.basis = np.zeros((0, operator.n_features))
         """Orthonormal rows that span the solutions."""
         self.images = np.zeros((0, operator.n_features))

@@ -11,8 +11,7 @@ from scipy import sparse
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.graph.laplacian import moment
-from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.graph.query_weights import standard_query_weight
+from rankwise.graph.preference_graph import PreferenceGraph, standard_query_weight
 from rankwise.solve.normal_equations import Tridiagonal, solve_once
 
 ROWS_AT_ONCE = 4096
