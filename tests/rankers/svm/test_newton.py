@@ -11,8 +11,8 @@ import reference
 from problems import problem
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
-from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
+from rankwise.graph.preference_graph import Grades
 from rankwise.rankers.svm import systems
 from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import minimize_hinge
@@ -21,6 +21,7 @@ from rankwise.rankers.svm.systems import (
     NewtonSystems,
     RegularizedLoss,
     is_triangular,
+    near_inverse,
     solve_by_products,
     solve_in_span,
 )
@@ -253,14 +254,14 @@ def test_a_triangular_map_gives_what_a_turned_one_gives(loss, n_items):
     np.testing.assert_allclose(scores, Z @ turn @ formed.point, atol=2e-3 * np.abs(scores).max())
 
 
-def test_the_hessian_is_formed_where_items_have_not_sufficed(monkeypatch):
+def test_the_hessian_is_formed_where_items_have_not_sufficed():
     P, pairs, _ = scored(4, grades=None)
     Z = kernel_factor(len(P.y))
     objective = RegularizedLoss.of(Z, pairs, 10.0)
     loss, b = objective.loss(np.zeros(len(P.y)), None), np.arange(1.0, len(P.y) + 1.0)
     systems_by_items = NewtonSystems.of(objective)
     assert systems_by_items.is_by_items
-    monkeypatch.setattr(systems, "FEW_PRODUCTS", 0)
+    systems_by_items.few_products = 0
     x = systems_by_items.solve(loss, b, 1e-8, Interrupts())
     assert not systems_by_items.is_by_items
     np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, rtol=1e-6)
@@ -293,6 +294,13 @@ def test_the_span_of_the_pairs_holds_the_solution_of_the_same_system(C, n_featur
     assert is_solved
     np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, atol=1e-7 * np.abs(b).max())
     np.testing.assert_allclose(x, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_the_near_inverse_is_one_where_all_pairs_of_two_grades_count():
+    y, v = np.repeat([0.0, 1.0], [12, 5]), np.random.default_rng(0).normal(size=17)
+    grades = Grades.of(Queries.single(17), y, np.ones(17), keep_ties=False)
+    L = GradedPairs.of(grades, np.ones(1), y, "unit").slacks(np.zeros(17)).band(0.0, np.inf)
+    np.testing.assert_allclose(L @ near_inverse(L)(L @ v), L @ v, atol=1e-12)
 
 
 def test_without_violated_pairs_the_span_is_empty():

@@ -146,6 +146,27 @@ def test_a_kernel_is_linear_on_its_empirical_map(loss):
     assert ranker.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-7)
 
 
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e4])
+def test_the_hinge_of_a_kernel_reaches_the_quadratic_program(C):
+    rng = np.random.default_rng(0)
+    X, y, kernel = rng.normal(size=(12, 3)), rng.permutation(12) / 12, Gaussian(1.0)
+    pairs = reference.winners_first(reference.score_pairs(y, np.zeros(12), "unit", "drop", "pairs"))
+    best = reference.svm_quadratic_program(pairs, kernel(X, X), C)
+    solution = RankSVM(C, loss="hinge", kernel=kernel, tol=1e-5).fit(X, y).solution_
+    assert solution.bound <= best * (1 + 1e-6)
+    assert solution.objective == pytest.approx(best, rel=2e-5)
+
+
+@pytest.mark.parametrize(("n_items", "C"), [(200, 1e6), (520, 1e6)])
+def test_the_hinge_of_a_kernel_converges_with_next_to_no_regularisation(n_items, C):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_items, 20))
+    y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=n_items)
+    solution = RankSVM(C, loss="hinge", kernel=Gaussian(0.05)).fit(X, y).solution_
+    assert solution.converged
+    assert solution.gap <= 1e-4
+
+
 def test_kernels_given_in_other_ways_are_the_same():
     K = Gaussian(0.3)(P.X, P.X)
     expected = exact("squared_hinge", kernel=Gaussian(0.3)).fit(P.X, P.y, qid=P.qid).predict(P.X)

@@ -25,7 +25,7 @@ from rankwise.solve.iteration import (
 MAX_TRIALS = 40
 """Points tried in one line search, at most."""
 
-EASY = 100.0
+EASY = 1000.0
 """Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
 
 RISE, RISE_IF_FORMED = 3.0, 30.0
@@ -40,16 +40,17 @@ FLAT, FLAT_ENOUGH = 0.3, 0.5
 The second is for directions that were solved for exactly, which are best followed in full.
 """
 
-TINY = 1e-300
+NARROWER, NARROWER_FROM_WIDE = 0.1, 0.3
+"""The width over which the hinge is rounded off shrinks at most by this factor at a time.
 
-NARROWER = 0.1
-"""The width over which the hinge is rounded off shrinks at most by this factor at a time."""
+The second is for a path that began wide: it bends more.
+"""
 
 NARROWEST = 1e-8
-"""Below this share of the width at the start rounding errors count more than the width."""
+"""Below this share of the slacks at equal scores rounding errors count more than the width."""
 
 MAX_IDLE_STEPS = 20
-"""After so many steps without a better objective or bound only rounding errors are left."""
+"""After so many steps without a better objective, smooth or not, or bound rounding errors rule."""
 
 REMEDY = "Raise max_iter or tol, lower C, or scale the features."
 
@@ -94,8 +95,16 @@ def minimize_hinge(
     objective = RegularizedLoss.of(Z, pairs, C)
     columns = objective.columns
     w = np.zeros(objective.rows.n_features) if start is None else columns.to_stored(start)
-    width = _first_width(pairs, loss)
-    descent = NewtonDescent(objective, rule, objective.iterate(w, width), width)
+    width = None if loss == "squared_hinge" else _mean_slack(pairs)
+    narrowest = 0.0 if width is None else NARROWEST * width
+    here = objective.iterate(w, width)
+    narrower = NARROWER
+    if width is not None and start is None and objective.has_many_features:
+        curving = _curving(objective, here)
+        if curving > EASY:
+            width, narrower = width * curving / EASY, NARROWER_FROM_WIDE  # eq. svm-first-width
+            here = objective.iterate(w, width)
+    descent = NewtonDescent(objective, rule, here, width, narrowest, narrower)
     stage_tol = STAGE_TOL if objective.dense is None else STAGE_TOL_IF_FORMED
     with serial_blas(), deferred_interrupts() as interrupts:
         for stage in _stages(descent) if start is None else [C]:
@@ -111,12 +120,17 @@ def minimize_hinge(
     return CertifiedSolution(C, freeze(w), certificate, descent.n_iter, ending)
 
 
-def _first_width(pairs: PairSet, loss: HingeLoss) -> float | None:
-    """Return the mean slack at equal scores, weighted by itself; None for the squared hinge."""
-    if loss == "squared_hinge":
-        return None
+def _mean_slack(pairs: PairSet) -> float:
+    """Return the mean slack at equal scores, weighted by itself."""
     at_zero = pairs.slacks(np.zeros(pairs.n_items)).violations(0.0)
     return at_zero.squares / at_zero.total if at_zero.total > 0.0 else 1.0
+
+
+def _curving(objective: RegularizedLoss, here: NewtonIterate) -> float:
+    """Return how much the objective curves along its gradient, |w|^2 / 2 by 1."""
+    g = here.gradient
+    square = float(g @ g)
+    return float(g @ (objective.hessian(here.loss) @ g)) / square if square > 0.0 else 1.0
 
 
 def line_search(
@@ -160,16 +174,14 @@ def _stages(descent: "NewtonDescent") -> list[float]:
     """Return rising values of C up to the one wanted, from where Newton steps are easy.
 
     Far from the optimum a large C lets few pairs stay violated, and steps become short. Where the
-    Hessian can be formed at once steps are cheap, and the hinge has its width to begin with.
+    Hessian can be formed at once steps are cheap, and the hinge has its width in place of stages.
     """
-    C, here, systems = descent.objective.C, descent.iterate, descent.systems
-    if systems.max_products == 0 or descent.width is not None:
+    C = descent.objective.C
+    if descent.systems.max_products == 0 or descent.width is not None:
         return [C]
-    g = here.gradient
-    square = float(g @ g)
-    curved = float(g @ (descent.objective.hessian(here.loss) @ g)) if square > 0.0 else 0.0
     rise = RISE if descent.objective.dense is None else RISE_IF_FORMED
-    n_stages = int(np.log(max(1.0, curved / (EASY * max(square, TINY)))) / np.log(rise))
+    curving = _curving(descent.objective, descent.iterate)
+    n_stages = int(np.log(max(1.0, curving / EASY)) / np.log(rise))
     return [*(C * rise**-k for k in range(n_stages, 0, -1)), C]
 
 
@@ -182,6 +194,8 @@ class NewtonDescent:
     rule: StoppingRule
     iterate: NewtonIterate
     width: float | None
+    narrowest: float
+    narrower: float = NARROWER
     n_iter: int = 0
     n_idle_steps: int = 0
 
@@ -189,7 +203,6 @@ class NewtonDescent:
         self.systems = NewtonSystems.of(self.objective)
         self.best = self.iterate
         self.bound = self.iterate.bound
-        self.narrowest = 0.0 if self.width is None else NARROWEST * self.width
 
     def move_to(self, C: float, rule: StoppingRule) -> None:
         """Go on from here with another C."""
@@ -235,8 +248,7 @@ class NewtonDescent:
     def make_step(self, interrupts: Interrupts) -> bool:
         """Make a Newton step, or one to a narrower width; return whether that is still possible."""
         gap, tol = self.gap, min(0.1, float(np.sqrt(self.gap / self.best.objective)))
-        smoothing_gap = self.objective.C * self.iterate.loss.smoothing_gap
-        if self.width is not None and self.iterate.gap <= 2.0 * smoothing_gap:
+        if self.width is not None and self.can_narrow():
             new = self.narrow(self.width, tol, interrupts)
         else:
             downhill = -self.iterate.gradient
@@ -245,10 +257,22 @@ class NewtonDescent:
         if new is None:
             return False
         self.n_iter += 1
+        rounding_error = self.objective.C * new.loss.rounding_error
+        falls = new.smooth_objective < self.iterate.smooth_objective - rounding_error
         self.iterate = new
         self.record()
-        self.n_idle_steps = self.n_idle_steps + 1 if self.gap >= gap else 0
+        self.n_idle_steps = 0 if falls or self.gap < gap else self.n_idle_steps + 1
         return self.n_idle_steps < MAX_IDLE_STEPS
+
+    def can_narrow(self) -> bool:
+        """Tell whether what is left to gain at this width is no more than a narrower one gains.
+
+        While the width is so large that the smooth loss is a fraction of the loss, it must at least
+        be less than the smooth objective, or the path of the optima would be lost.
+        """
+        here, g = self.iterate, self.iterate.gradient
+        is_near = float(g @ g) / 2.0 <= here.smooth_objective
+        return is_near and here.gap <= 2.0 * self.objective.C * here.loss.smoothing_gap
 
     def narrow(self, width: float, tol: float, interrupts: Interrupts) -> NewtonIterate | None:
         """Go to a narrower width along the path of the optima, or stay where that is no better.
@@ -259,7 +283,7 @@ class NewtonDescent:
         if width <= self.narrowest:
             return None
         factor = float(np.sqrt(self.goal / (2.0 * objective.C * here.loss.smoothing_gap)))
-        self.width = width * min(0.5, max(NARROWER, factor))
+        self.width = width * min(0.5, max(self.narrower, factor))
         by_width = objective.C * objective.rows.transposed(here.loss.slope_by_width)
         b = (width - self.width) * by_width - here.gradient  # eq. svm-path
         w = here.w + self.systems.solve(here.loss, b, tol, interrupts)

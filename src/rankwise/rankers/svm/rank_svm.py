@@ -15,10 +15,8 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
-from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
-from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
 from rankwise.rankers.svm.losses import HingeLoss
 from rankwise.rankers.svm.newton import minimize_hinge
@@ -137,7 +135,7 @@ class RankSVM(PointRanker):
         query_weight: QueryWeight = "pairs",
         basis: int | ArrayLike | None = None,
         tol: float = 1e-4,
-        max_iter: int = 200,
+        max_iter: int = 1000,
         progress: bool | StepCallback = False,
         random_state: Any = None,
     ) -> None:

@@ -83,6 +83,8 @@ class RegularizedLoss:
         The preferences.
     rows : StoredRows
         The rows of Z.
+    rounded_rows : StoredRows
+        The same with fewer digits, for Hessians: directions need not be exact.
     dense : (n_items, n_features), optional
         Z itself, where its Hessian can be formed.
     columns : ColumnOrder
@@ -92,6 +94,7 @@ class RegularizedLoss:
     C: float
     pairs: PairSet
     rows: StoredRows
+    rounded_rows: StoredRows
     dense: FloatArray | None
     columns: ColumnOrder
 
@@ -106,7 +109,12 @@ class RegularizedLoss:
             Z = np.ascontiguousarray(Z)
         formed = n_features <= MANY_FEATURES and not sparse.issparse(Z)
         columns, rows = as_rows(Z).in_stored_order()
-        return cls(C, pairs, rows, Z if formed else None, columns)
+        return cls(C, pairs, rows, rows.rounded(), Z if formed else None, columns)
+
+    @property
+    def has_many_features(self) -> bool:
+        """Whether there are as many features as items, as there are for a kernel."""
+        return self.rows.n_features >= self.rows.n_items
 
     def loss(self, scores: FloatArray, width: float | None) -> SmoothedLoss:
         """Return the loss of the scores."""
@@ -139,7 +147,7 @@ class RegularizedLoss:
 
     def hessian(self, loss: SmoothedLoss) -> "Hessian":
         """Return ``I + C Z'HZ`` with H the second derivative of the loss by the scores."""
-        return Hessian.of(self.rows, loss.laplacian, self.C * loss.curvature)
+        return Hessian.of(self.rounded_rows, loss.laplacian, self.C * loss.curvature)
 
     def formed_hessian(self, loss: SmoothedLoss) -> FloatArray:
         """Return the Hessian as a matrix."""
@@ -224,12 +232,15 @@ class NewtonSystems:
     is_by_items : bool
         Whether Z is triangular, as it is for a kernel without a basis, so that one unknown for
         each item is worth trying.
+    few_products : int
+        Products that mend a solution by items, at most.
     """
 
     objective: RegularizedLoss
     max_products: int
     is_spanned: bool = True
     is_by_items: bool = False
+    few_products: int = FEW_PRODUCTS
 
     @classmethod
     def of(cls, objective: RegularizedLoss) -> Self:
@@ -275,7 +286,7 @@ class NewtonSystems:
         """Solve by items, and go on by products where rounding errors left too large a residual."""
         hessian = self.objective.hessian(loss)
         solver = self._item_systems.factorize(loss.laplacian, hessian.c)
-        return solve_by_products(hessian, b, tol, FEW_PRODUCTS, interrupts, solver)
+        return solve_by_products(hessian, b, tol, self.few_products, interrupts, solver)
 
     def _solve_by_many_products(
         self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
@@ -358,10 +369,10 @@ def solve_in_span(
         False if the products did not suffice.
     """
     rows, L, c = hessian.rows, hessian.laplacian, hessian.c
-    scale = _span_scale(hessian)
+    precondition = _span_preconditioner(hessian)
     r = L @ rows.product(b)  # eq. svm-span
     goal, pull = tol * float(np.sqrt(b @ b)), np.zeros_like(r)
-    p = s = scale * r
+    p = s = precondition(r)
     size, is_solved = float(r @ s), False
     for k in range(1, max_products + 1):
         if size == 0.0:
@@ -377,20 +388,36 @@ def solve_in_span(
             is_solved = interrupts.pending or float(np.sqrt(residual @ residual)) <= goal
             if is_solved:
                 break
-        s = scale * r
+        s = precondition(r)
         last, size = size, float(r @ s)
         p = s + (size / last) * p
     return b - rows.transposed(pull), is_solved
 
 
-def _span_scale(hessian: Hessian) -> FloatArray:
-    """Return the inverse diagonal of eq. svm-span for K of equal entries on the diagonal alone."""
-    rows, degree = hessian.rows, hessian.laplacian.diagonal()
+def _span_preconditioner(hessian: Hessian) -> Callable[[FloatArray], FloatArray]:
+    """Return what nearly solves eq. svm-span for a K of equal entries on the diagonal alone."""
+    rows, inverse = hessian.rows, _inverse_degree(hessian.laplacian)
     mean_square = float(rows.squares(np.ones(rows.n_items)).sum()) / max(1, rows.n_items)
-    scale = np.zeros_like(degree)
-    joined = degree > 0.0
-    scale[joined] = 1.0 / (degree * (1.0 / hessian.c + mean_square * degree))[joined]
-    return scale
+    between = 1.0 / (mean_square + inverse / hessian.c)
+    near = near_inverse(hessian.laplacian)
+    return lambda r: near(between * near(r))
+
+
+def near_inverse(L: BandLaplacian) -> Callable[[FloatArray], FloatArray]:
+    """Return what solves with L, nearly: exactly if it joins all items of two groups."""
+    inverse = _inverse_degree(L)
+
+    def apply(v: FloatArray) -> FloatArray:
+        scaled = inverse * v
+        return 1.5 * scaled - 0.5 * inverse * (L @ scaled)  # eq. svm-near-inverse
+
+    return apply
+
+
+def _inverse_degree(L: BandLaplacian) -> FloatArray:
+    """Return one over the degrees, 0 for items that are in no pair."""
+    degree = L.diagonal()
+    return np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0.0)
 
 
 def solve_by_products(
