@@ -83,6 +83,10 @@ class Components(FeatureMap):
         rows = self.base.map_on(X, device)
         return (rows - device.array(self.centre)) @ device.array(self.directions)
 
+    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return the components of rows X on a device."""
+        return self.map_on(X, device), None
+
     def fold(self, W: FloatArray) -> FloatArray:
         """Return weights of the base: one per training row, or one per feature."""
         return self.directions @ W

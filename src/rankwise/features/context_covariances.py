@@ -4,13 +4,13 @@ Each wraps the covariance of items and reads further columns of its rows.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self, final
 
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
-from rankwise.core.errors import InvalidInputError
 from rankwise.features.covariances import (
     ROWS_AT_ONCE,
     Hyperprior,
@@ -438,86 +438,97 @@ class WithCycles(ParametricKernel):
         return [self.cyclic(*ends) for ends in ((a, c), (b, d), (a, d), (b, c))]
 
 
-@final
 @dataclass(frozen=True)
-class WithTastes(ParametricKernel):
-    r"""Common scores and what each person adds: f(item) + g(person, item).
+class WithDeviations(ParametricKernel, ABC):
+    r"""Common scores, and deviations from them that some share.
 
-    .. math:: k(a, b) + [p_a = p_b]\, k_2(a, b)
+    .. math:: k(a, b) + s(a, b)\, k_2(a, b)
 
-    The last column of a row is the number of a person, or 0 for the common score.
+    Here s tells how alike those are who see the two rows.
 
     Parameters
     ----------
     kernel : ParametricKernel
         Of the common scores f.
-    tastes : ParametricKernel
-        :math:`k_2`, of the deviations g, which are independent between persons.
+    own : ParametricKernel
+        :math:`k_2`, of the deviations g.
+    n_columns : int, optional
+        How many columns of a row are the item, which is all that :math:`k_2` reads; all that the
+        first kernel reads when left out.
     """
 
     kernel: ParametricKernel
-    tastes: ParametricKernel
+    own: ParametricKernel
+    n_columns: int | None = None
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""
-        a, b = self._items(A, B)
-        alike = self._alike(A[:, -1][:, None], B[:, -1])
-        K = self.kernel(a, b)
-        return K + alike * self.tastes(a, b) if alike.any() else K
+        alike = self._alike(A, B)
+        K = self.kernel(*self._pair(self._inner, A, B))
+        return K + alike * self.own(*self._pair(self._item, A, B)) if alike.any() else K
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return the kernel of every row with itself."""
-        own = (A[:, -1] != 0.0) * self.tastes.diagonal(A[:, :-1])
-        return np.asarray(self.kernel.diagonal(A[:, :-1]) + own)
+        own = self._alike_by_row(A, A) * self.own.diagonal(self._item(A))
+        return np.asarray(self.kernel.diagonal(self._inner(A)) + own)
 
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with the inner ones fitted."""
-        kernels = (one.fitted_to(X[:, :-1], sample_weight) for one in (self.kernel, self.tastes))
-        return type(self)(*kernels)
+        kernel = self.kernel.fitted_to(self._inner(X), sample_weight)
+        return replace(self, kernel=kernel, own=self.own.fitted_to(self._item(X), sample_weight))
 
     @property
     def theta(self) -> FloatArray:
         """Those of both kernels."""
-        return np.append(self.kernel.theta, self.tastes.theta)
+        return np.append(self.kernel.theta, self.own.theta)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Those of both kernels."""
-        return (*self.kernel.names, *(f"taste_{name}" for name in self.tastes.names))
+        return (*self.kernel.names, *(f"{self._word}_{name}" for name in self.own.names))
 
     def bounds_on(self, X: FloatArray) -> FloatArray:
         """Return those of both kernels."""
-        return np.vstack([one.bounds_on(X[:, :-1]) for one in (self.kernel, self.tastes)])
+        own = self.own.bounds_on(self._item(X))
+        return np.vstack([self.kernel.bounds_on(self._inner(X)), own])
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return those of both kernels."""
-        own = self.tastes.hyperprior_on(X[:, :-1], TASTE_SHARE * deviation)
-        return self.kernel.hyperprior_on(X[:, :-1], deviation).joined_with(own)
+        own = self.own.hyperprior_on(self._item(X), TASTE_SHARE * deviation)
+        return self.kernel.hyperprior_on(self._inner(X), deviation).joined_with(own)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
         n_kernel = len(self.kernel.theta)
         kernel = self.kernel.with_theta(theta[:n_kernel])
-        return type(self)(kernel, self.tastes.with_theta(theta[n_kernel:]))
+        return replace(self, kernel=kernel, own=self.own.with_theta(theta[n_kernel:]))
 
     def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
-        own = M * self._alike(A[:, -1][:, None], B[:, -1])
-        items = self._items(A, B)
-        by_tastes = self.tastes.weighted_gradient(*items, own)
-        return np.append(self.kernel.weighted_gradient(*items, M), by_tastes)
+        items = self._pair(self._item, A, B)
+        by_own = self.own.weighted_gradient(*items, M * self._alike(A, B))
+        by_common = self.kernel.weighted_gradient(*self._pair(self._inner, A, B), M)
+        return np.append(by_common, by_own)
 
     def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Return the variance of the difference of two rows, of one person or of nobody."""
-        a, b = self._items(A, B)
-        own = self._of_one_person(A, B) * self.tastes.difference_variance(a, b)
-        return np.asarray(self.kernel.difference_variance(a, b) + own)
+        """Return the variance of the difference of two rows."""
+        (a, b), (first, both, second) = self._pair(self._item, A, B), self._shares(A, B)
+        own = both * self.own.difference_variance(a, b)
+        own = own + first * self.own.diagonal(a) + second * self.own.diagonal(b)
+        inner = self._pair(self._inner, A, B)
+        return np.asarray(self.kernel.difference_variance(*inner) + own)
 
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)``."""
-        (a, b), own = self._items(A, B), g * self._of_one_person(A, B)
-        by_tastes = self.tastes.weighted_variance_gradient(a, b, own)
-        return np.append(self.kernel.weighted_variance_gradient(a, b, g), by_tastes)
+        (a, b), (first, both, second) = self._pair(self._item, A, B), self._shares(A, B)
+        by_own = self.own.weighted_variance_gradient(a, b, g * both)
+        for rows, share in ((a, first), (b, second)):
+            for start in range(0, len(rows), ROWS_AT_ONCE) if share.any() else ():
+                part = slice(start, start + ROWS_AT_ONCE)
+                G = np.diag(g[part] * share[part])
+                by_own = by_own + self.own.weighted_gradient(rows[part], rows[part], G)
+        inner = self._pair(self._inner, A, B)
+        return np.append(self.kernel.weighted_variance_gradient(*inner, g), by_own)
 
     @property
     def own_variance(self) -> float:
@@ -526,19 +537,91 @@ class WithTastes(ParametricKernel):
 
     def own_variance_gradient(self) -> FloatArray:
         """Return that of the common scores."""
-        return np.append(self.kernel.own_variance_gradient(), np.zeros(len(self.tastes.theta)))
+        return np.append(self.kernel.own_variance_gradient(), np.zeros(len(self.own.theta)))
 
-    def _items(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the columns of the inner kernels, of A and of B."""
-        a = A[:, :-1]
-        return a, a if A is B else B[:, :-1]
+    def _item(self, A: FloatArray) -> FloatArray:
+        """Return the columns of the item."""
+        return self._inner(A) if self.n_columns is None else A[:, : self.n_columns]
 
-    def _alike(self, a: FloatArray, b: FloatArray) -> BoolArray:
-        """Return which numbers are those of one person."""
-        return np.asarray((a == b) & (a != 0.0))
+    def _pair(
+        self, columns: Callable[[FloatArray], FloatArray], A: FloatArray, B: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return columns of A and of B, the same array where these are one."""
+        a = columns(A)
+        return a, a if A is B else columns(B)
 
-    def _of_one_person(self, A: FloatArray, B: FloatArray) -> BoolArray:
-        """Return which differences a person makes; comparisons are never between persons."""
-        if (A[:, -1] != B[:, -1]).any():
-            raise InvalidInputError("Items must be compared by one person: got two.")
-        return self._alike(A[:, -1], B[:, -1])
+    def _shares(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return how much of the deviations is in the first row alone, in both, in the second."""
+        both = self._alike_by_row(A, B)
+        return self._alike_by_row(A, A) - both, both, self._alike_by_row(B, B) - both
+
+    @property
+    @abstractmethod
+    def _word(self) -> str:
+        """What the names of the parameters of the deviations begin with."""
+
+    @abstractmethod
+    def _inner(self, A: FloatArray) -> FloatArray:
+        """Return the columns of the first kernel."""
+
+    @abstractmethod
+    def _alike(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return s for all rows of A with all of B."""
+
+    @abstractmethod
+    def _alike_by_row(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        """Return s row by row."""
+
+
+@final
+@dataclass(frozen=True)
+class WithTastes(WithDeviations):
+    """Let every person deviate by itself: s is 1 for rows of one person, and 0 otherwise.
+
+    The last column of a row is the number of a person, or 0 for the common score.
+    """
+
+    @property
+    def _word(self) -> str:
+        return "taste"
+
+    def _inner(self, A: FloatArray) -> FloatArray:
+        return A[:, :-1]
+
+    def _alike(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        a, b = A[:, -1][:, None], B[:, -1]
+        return np.asarray((a == b) & (a != 0.0), dtype=np.float64)
+
+    def _alike_by_row(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        a, b = A[:, -1], B[:, -1]
+        return np.asarray((a == b) & (a != 0.0), dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True)
+class WithTraits(WithDeviations):
+    """Let persons deviate as their features say: s is the product of two persons' features.
+
+    These stand in the last columns of a row; zeros are an average person. The kernel of persons and
+    items is the product of a linear one of persons and one of items.
+
+    Parameters
+    ----------
+    n_traits : int
+        The number of features of a person.
+    """
+
+    n_traits: int = 1
+
+    @property
+    def _word(self) -> str:
+        return "trait"
+
+    def _inner(self, A: FloatArray) -> FloatArray:
+        return A[:, : -self.n_traits]
+
+    def _alike(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        return np.asarray(A[:, -self.n_traits :] @ B[:, -self.n_traits :].T)
+
+    def _alike_by_row(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        return np.einsum("ij,ij->i", A[:, -self.n_traits :], B[:, -self.n_traits :])

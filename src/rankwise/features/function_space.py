@@ -56,8 +56,11 @@ class FunctionSpace(ABC):
         """Return the kernel between some rows of X, or all; the caller may overwrite it."""
 
     @abstractmethod
-    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
-        """Return features of rows X on a device."""
+    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return features F of rows X on a device and a lower triangle C: ``F C^-T`` are Z.
+
+        None for C where F is Z. F may be overwritten.
+        """
 
     @abstractmethod
     def kernel_matrix_on(self, device: Device) -> DeviceArray:
@@ -132,9 +135,9 @@ class ExplicitSpace(FunctionSpace):
     predictor: FeatureMap
     is_explicit: ClassVar[bool] = True
 
-    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
-        """Return the features of rows X on a device."""
-        return self.map.map_on(device.array(dense_rows(X)), device)
+    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return features of rows X and how they are whitened, as their map has it."""
+        return self.map.raw_on(device.array(dense_rows(X)), device)
 
     def kernel_matrix_on(self, device: Device) -> DeviceArray:
         """Return ``Z Z'`` of centred features on a device."""
@@ -227,11 +230,9 @@ class KernelSpace(FunctionSpace):
     def _matrix(self) -> FloatArray:
         return finite_kernel(self.kernel, self.X, self.X)
 
-    def features_on(self, X: Matrix, device: Device) -> DeviceArray:
-        """Return the kernel of rows X with the training rows on a device."""
-        return kernel_on(
-            self.kernel, device.array(dense_rows(X)), device.array(dense_rows(self.X)), device
-        )
+    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return the kernel of rows X with the training rows, as it is."""
+        return self.predictor.raw_on(device.array(dense_rows(X)), device)
 
     def kernel_matrix_on(self, device: Device) -> DeviceArray:
         """Return the kernel of the training rows on a device."""
@@ -313,6 +314,13 @@ class KernelSpace(FunctionSpace):
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
         """Return sums of kernels."""
         return (self._matrix[np.ix_(of, rows)] @ points.T).T
+
+
+def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:
+    """Return the order of the dense equations of sparse rows; 0 where rows or kernel are others."""
+    if not sparse.issparse(X) or not kernel.is_linear or basis is not None:
+        return 0
+    return min(rank, int(X.shape[1]))
 
 
 def smallest_space(

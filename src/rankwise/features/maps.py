@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self, final
 
 import numpy as np
@@ -27,6 +28,12 @@ DEVICE_ENTRIES = 1 << 27
 
 WELL_CONDITIONED = 1e-6
 """Smallest ratio of Cholesky pivots at which a kernel of basis rows is whitened by Cholesky."""
+
+WHITENED_LATE = 1e6
+"""Largest condition of a kernel of basis rows at which sums of squares are whitened, not rows.
+
+Rounding errors grow by the condition: 1e-10 of the sums at most.
+"""
 
 RANK_TOLERANCE = 1e-12
 """Eigenvalues below this share of the largest carry rounding errors only."""
@@ -57,6 +64,13 @@ class FeatureMap(ABC):
         """Return the features Z of rows X on a device."""
 
     @abstractmethod
+    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return features F on a device, which may be overwritten, and C with ``Z = F C^-T``.
+
+        C is lower triangular; None where F is Z, as whitening F'F in place of F would lose digits.
+        """
+
+    @abstractmethod
     def fold(self, W: FloatArray) -> FloatArray:
         """Turn weights on Z into weights that `product` takes."""
 
@@ -82,6 +96,10 @@ class Identity(FeatureMap):
     def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
         """Return X as it is."""
         return X
+
+    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:  # noqa: ARG002
+        """Return a copy of X."""
+        return X.clone(), None
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -129,6 +147,10 @@ class Expansion(FeatureMap):
         """Return the kernel of X with every row, on a device."""
         return kernel_on(self.kernel, X, device.array(dense_rows(self.rows)), device)
 
+    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return the kernel of X with every row, on a device."""
+        return self.map_on(X, device), None
+
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
         return W
@@ -167,8 +189,10 @@ class Basis(FeatureMap):
     """
 
     expansion: Expansion
-    whitening: FloatArray
+    whitening: DeviceArray
     is_triangular: bool
+    device: Device | None = None
+    """Where the whitening is, None for here."""
     is_dual: ClassVar[bool] = True
 
     @classmethod
@@ -194,34 +218,52 @@ class Basis(FeatureMap):
         C = device.factor(K)
         pivots = np.zeros(1) if C is None else device.host(C.diagonal())
         if C is None or pivots.min() < WELL_CONDITIONED * pivots.max():
-            return cls(expansion, _eigen_whitening(device.host(K)), is_triangular=False)
-        return cls(expansion, device.host(C), is_triangular=True)
+            whitening = device.array(_eigen_whitening(device.host(K)))
+            return cls(expansion, whitening, is_triangular=False, device=device)
+        return cls(expansion, C, is_triangular=True, device=device)
+
+    @cached_property
+    def _whitening_here(self) -> FloatArray:
+        return self.whitening if self.device is None else self.device.host(self.whitening)
+
+    def _whitening_on(self, device: Device) -> DeviceArray:
+        return self.whitening if self.device is not None else device.array(self.whitening)
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""
         K = self.expansion.map(X)
         if self.is_triangular:
-            return solve_triangular(self.whitening, K.T, lower=True, overwrite_b=True).T
-        return K @ self.whitening
+            return solve_triangular(self._whitening_here, K.T, lower=True, overwrite_b=True).T
+        return K @ self._whitening_here
 
     def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
         """Return Z on a device."""
-        K, whitening = self.expansion.map_on(X, device), device.array(self.whitening)
+        K, whitening = self.expansion.map_on(X, device), self._whitening_on(device)
         if self.is_triangular:
             return device.solve_rows(whitening, K)
         return K @ whitening
 
+    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return the kernel of X with the basis rows and C, if few digits are lost that way."""
+        whitening = self._whitening_on(device)
+        if not self.is_triangular or _condition(whitening, device) > WHITENED_LATE:
+            return self.map_on(X, device), None
+        return self.expansion.map_on(X, device), whitening
+
     def own_features(self) -> FloatArray:
         """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""
+        whitening = self._whitening_here
         if self.is_triangular:
-            return self.whitening  # Z = K C^-T = C
-        return self.whitening / np.square(self.whitening).sum(axis=0)  # V / sqrt(s) to V sqrt(s)
+            return whitening  # Z = K C^-T = C
+        return whitening / np.square(whitening).sum(axis=0)  # V / sqrt(s) to V sqrt(s)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return one weight per basis row."""
-        if self.is_triangular:
+        if not self.is_triangular:
+            return self._whitening_here @ W
+        if self.device is None:
             return solve_triangular(self.whitening, W, lower=True, trans="T")
-        return self.whitening @ W
+        return self.device.host(self.device.solve_transposed(self.whitening, self.device.array(W)))
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, basis) @ weights``."""
@@ -230,6 +272,13 @@ class Basis(FeatureMap):
     def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
         """Return ``k(X, basis) @ weights`` on a device."""
         return self.expansion.product_on(X, weights, device)
+
+
+def _condition(C: DeviceArray, device: Device) -> float:
+    """Return a bound on the condition number of ``C C'``, C lower triangular."""
+    inverse = device.invert_triangle(C.clone())
+    K, inverted = C @ C.T, inverse.T @ inverse
+    return float((K * K).sum() ** 0.5 * (inverted * inverted).sum() ** 0.5)
 
 
 def _eigen_whitening(K: FloatArray) -> FloatArray:

@@ -7,8 +7,12 @@ import pytest
 
 import reference
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.rankers.gp.inference.likelihood import Outcomes
-from rankwise.rankers.gp.inference.likelihoods import GaussianMargin, ProbitWithTies, WithFlips
+from rankwise.rankers.gp.inference.likelihood import (
+    GaussianMargin,
+    Outcomes,
+    ProbitWithTies,
+    WithFlips,
+)
 from rankwise.rankers.gp.judges import ByJudge
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import entr, ndtr
 
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.inference.likelihoods import Probit
+from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.questions import (
     RankDistribution,
     border_doubt,

@@ -1,20 +1,23 @@
 """Tastes: every person has an order of its own, around one that all share."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import reference
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.features.context_covariances import WithTastes
+from rankwise.features.context_covariances import WithTastes, WithTraits
 from rankwise.features.covariances import Hyperprior
 from rankwise.rankers.gp.answers import choose_likelihood
 from rankwise.rankers.gp.evidence import Inference, NegativeLogEvidence
-from rankwise.rankers.gp.inference import tastes as inference_of_tastes
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.tastes import group_persons
+from rankwise.rankers.gp.inference.tastes import GROUP_ENTRIES, group_persons
 from rankwise.solve.iteration import StoppingRule
 
 COMMON, TASTES = SquaredExponential(1.5, 1.2, 0.4), SquaredExponential(0.9, 0.8, 0.6)
+TRAITS = SquaredExponential(0.8, 1.5, 0.5)
 N_ITEMS, N_PERSONS = 6, 4
 X = np.random.default_rng(5).normal(size=(N_ITEMS, 2))
 NAMES = np.array(["ann", "bob", "cid", "dan"])
@@ -86,10 +89,8 @@ def test_scores_of_every_person_equal_the_reference(likelihood):
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "robust", "logistic", "gaussian"])
-@pytest.mark.parametrize("entries", [None, 30])
-def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries, monkeypatch):
-    if entries is not None:  # several groups, blocks of different sizes
-        monkeypatch.setattr(inference_of_tastes, "GROUP_ENTRIES", entries)
+@pytest.mark.parametrize("entries", [GROUP_ENTRIES, 30])  # one group, several of other sizes
+def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries):
     rng = np.random.default_rng(2)
     who = np.repeat(np.arange(1, 6), [1, 4, 9, 12, 30])
     pairs = np.array([rng.choice(min(2 + p, N_ITEMS), 2, replace=False) for p in who])
@@ -99,7 +100,7 @@ def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries, mon
     blocks = Comparisons.from_pairs(pairs, tied=tied, judge=who, **extra)
     rows = np.column_stack([X[blocks.items], np.zeros(len(blocks.items))])
     model = choose_likelihood(likelihood, blocks, None, 0.05, 0.4)
-    sparse = Inference(rows, blocks, None, "ep", persons=group_persons(blocks))
+    sparse = Inference(rows, blocks, None, "ep", persons=group_persons(blocks, entries))
     at = pairs + N_ITEMS * who[:, None]
     whole = Comparisons.from_pairs(at, tied=tied, judge=who, **extra)
     rows = np.column_stack([X[whole.items % N_ITEMS], whole.items // N_ITEMS])
@@ -137,11 +138,16 @@ def moved(kernel, step):
     return kernel.with_theta(kernel.theta + step)
 
 
-def test_kernel_derivatives_equal_finite_differences():
-    kernel = WithTastes(COMMON, TASTES).fitted_to(np.column_stack([X, np.zeros(N_ITEMS)]))
-    rows = np.column_stack([X, [0, 1, 1, 2, 2, 2]]).astype(float)
-    other = np.column_stack([X[::-1], rows[:, -1]])
+@pytest.mark.parametrize("persons", [[0, 1, 1, 2, 2, 2], [1, 0, 1, 2, 1, 2]])
+@pytest.mark.parametrize("with_traits", [False, True])
+def test_kernel_derivatives_equal_finite_differences(persons, with_traits):
     rng = np.random.default_rng(0)
+    common, Z = COMMON, np.zeros((N_ITEMS, 0))
+    if with_traits:
+        common, Z = WithTraits(COMMON, TRAITS, 2, 3), rng.normal(size=(N_ITEMS, 3))
+    rows = np.column_stack([X, Z, [0, 1, 1, 2, 2, 2]]).astype(float)
+    other = np.column_stack([X[::-1], Z[::-1], persons])
+    kernel = WithTastes(common, TASTES, 2).fitted_to(rows)
     M, g = rng.normal(size=(N_ITEMS, N_ITEMS)), rng.normal(size=N_ITEMS)
     K = kernel(rows, other)
     np.testing.assert_allclose(kernel.diagonal(rows), kernel(rows, rows).diagonal(), atol=1e-12)
@@ -164,8 +170,6 @@ def test_kernel_derivatives_equal_finite_differences():
             for e in 1e-5 * np.eye(len(kernel.theta))
         ]
         np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(InvalidInputError, match="compared by one person: got two"):
-        kernel.difference_variance(rows[:1], other[1:2])
 
 
 def test_own_orders_are_learnt_and_predict_better_than_a_common_one():
@@ -213,6 +217,15 @@ def test_equal_rows_are_items_of_their_own_for_every_person():
     gp.fit(rows, pairs=[(0, 1)] * 5 + [(1, 0)] * 5, judge=["a"] * 5 + ["b"] * 5)
     assert gp.rank(judge="a").tolist() == [0, 1]
     assert gp.rank(judge="b").tolist() == [1, 0]
+
+
+def test_named_items_come_back_by_name_for_every_person():
+    votes = {"a": ["tea"] * 8, "b": ["milk"] * 8, "winner": ["tea"] * 4 + ["milk"] * 4}
+    gp = PreferenceGP(tastes=True).fit(pairs={**votes, "judge": ["ann"] * 4 + ["bob"] * 4})
+    assert gp.rank(judge="ann").tolist() == ["tea", "milk"]
+    assert gp.rank(judge="bob").tolist() == ["milk", "tea"]
+    assert gp.rank(["tea", "milk"], judge="bob", k=1).tolist() == ["milk"]
+    assert gp.rank(["tea", "milk"], judge="bob", as_frame=True)["item"].tolist() == ["milk", "tea"]
 
 
 def test_order_ranks_and_draws_of_a_person():
@@ -317,12 +330,6 @@ def test_refused(options, given, match):
         fixed(**options).fit(X, **given)
 
 
-def test_covariates_are_refused():
-    games = {"winner": ["a", "b"], "loser": ["b", "c"], "judge": ["x", "y"]}
-    with pytest.raises(InvalidInputError, match="without covariates of comparisons"):
-        PreferenceGP(tastes=True).fit(pairs=games, first=True)
-
-
 def test_persons_are_refused_without_tastes():
     gp = PreferenceGP(COMMON, optimize=False).fit(X, pairs=answers(20))
     with pytest.raises(InvalidInputError, match="fit with tastes=True"):
@@ -339,3 +346,155 @@ def test_answers_of_nobody_are_refused_in_updates():
     gp = fixed().fit(X, pairs=answers(20))
     with pytest.raises(InvalidInputError, match="must come with answers that say who gave them"):
         gp.update([(0, 1)])
+
+
+AGES = {"ann": [60.0, 1.0], "bob": [20.0, 0.0], "cid": [35.0, 1.0], "dan": [70.0, 0.0]}
+
+
+def scaled(persons):
+    """Return features with mean 0 and a mean square length of 1."""
+    F = np.array(list(persons.values()))
+    return (F - F.mean(axis=0)) / F.std(axis=0) / np.sqrt(F.shape[1])
+
+
+def with_traits(gp):
+    """Condition a fitted process with the kernels above."""
+    gp.tastes_, gp.traits_ = TASTES, TRAITS
+    return gp._condition(gp._inference(gp._recorded), None)
+
+
+def test_persons_with_features_equal_the_reference():
+    """A person without answers has an order too, from its features."""
+    table = answers(18)
+    everyone = {**AGES, "eve": [65.0, 1.0]}
+    gp = with_traits(fixed().fit(X, pairs=table, persons=everyone))
+    Z = np.vstack([np.zeros(2), scaled(everyone), np.zeros(2)])
+    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), 6, Z, TRAITS(X, X))
+    place = table.judge.index + 1
+    A, signs = np.zeros((18, len(K))), np.where(table.outcome == 0, 1, table.outcome)
+    A[np.arange(18), place * N_ITEMS + table.first] = signs
+    A[np.arange(18), place * N_ITEMS + table.second] = -signs
+    densities = [reference.judged_answer(1.0, 0.4, o == 0, 0.0) for o in table.outcome]
+    mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(K, A, densities, 20)
+    assert gp.log_marginal_likelihood_ == pytest.approx(log_evidence, abs=1e-5)
+    for number, person in enumerate([None, *everyone, "somebody"]):
+        block = slice(number * N_ITEMS, (number + 1) * N_ITEMS)
+        got, got_cov = gp.predict(X, return_cov=True, judge=person)
+        np.testing.assert_allclose(got, mean[block], atol=1e-5)
+        np.testing.assert_allclose(got_cov, cov[block, block], atol=1e-5)
+
+
+def test_persons_who_come_later_count_like_those_of_the_fit():
+    table = answers(60)
+    known = fixed().fit(X, pairs=table, persons={**AGES, "eve": [65.0, 1.0]})
+    scale = known.person_traits_
+    later = fixed().fit(X, pairs=table, persons=AGES)
+    later.person_traits_ = replace(later.person_traits_, centre=scale.centre, scale=scale.scale)
+    later = later.with_persons({"eve": [65.0, 1.0], **AGES})
+    again = later._condition(later._inference(later._recorded), None)
+    np.testing.assert_allclose(
+        again.predict(judge="eve"), known.predict(judge="eve"), rtol=1e-6, atol=1e-8
+    )
+    more = answers(10, seed=3)
+    both = fixed().fit(X, pairs=table, persons=AGES).update(more)
+    joined = ComparisonTable.of(
+        np.append(table.first, more.first),
+        np.append(table.second, more.second),
+        np.append(table.outcome, more.outcome),
+        judge=[*NAMES[table.judge.index], *NAMES[more.judge.index]],
+        names=np.arange(N_ITEMS),
+    )
+    whole = fixed().fit(X, pairs=joined, persons=AGES)
+    np.testing.assert_allclose(both.predict(judge="cid"), whole.predict(judge="cid"), atol=1e-5)
+
+
+def test_features_of_persons_tell_what_new_ones_like(tmp_path):
+    rng = np.random.default_rng(0)
+    n_persons, n_items = 40, 5
+    Z = rng.normal(size=(n_persons + 10, 2))
+    h = rng.normal(size=n_items) + Z @ rng.normal(size=(2, n_items))
+    who = np.repeat(np.arange(n_persons), 12)
+    first = rng.integers(n_items, size=len(who))
+    second = (first + 1 + rng.integers(n_items - 1, size=len(who))) % n_items
+    won = h[who, first] - h[who, second] + 0.5 * rng.normal(size=len(who)) > 0.0
+    frame = pd.DataFrame(Z, columns=["age", "income"], index=[f"p{k}" for k in range(len(Z))])
+    votes = {"a": first, "b": second, "winner": won.astype(int), "judge": frame.index[who]}
+    gp = PreferenceGP(tastes=True, likelihood="probit").fit(pairs=votes, persons=frame)
+    new = [np.corrcoef(gp.predict(judge=f"p{k}"), h[k])[0, 1] for k in range(n_persons, len(Z))]
+    assert np.mean(new) > 0.8 > np.mean([np.corrcoef(gp.predict(), h[k])[0, 1] for k in range(40)])
+    gp.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_allclose(again.predict(judge="p45"), gp.predict(judge="p45"))
+    assert again.rank(judge="p45").tolist() == gp.rank(judge="p45").tolist()
+
+
+def test_traits_have_the_gradient_of_finite_differences():
+    gp = fixed().fit(X, pairs=answers(60), persons=AGES)
+    gp.traits_, gp.tastes_ = TRAITS, TASTES
+    kernel, free = gp._covariance, tuple(gp.likelihood_.free_parameters)
+    objective = NegativeLogEvidence(
+        gp._inference(gp._recorded),
+        kernel,
+        gp.likelihood_,
+        free,
+        Hyperprior.flat(len(kernel.theta) + len(free)),
+        rule=StoppingRule(1e-10, 200),
+        rank_tol=1e-12,
+    )
+    x = objective.start
+    expected = [(objective(x + e)[0] - objective(x - e)[0]) / 2e-3 for e in 1e-3 * np.eye(len(x))]
+    np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_order_and_covariates_count_beside_tastes():
+    """Equal to a dense process over persons, items and the effect."""
+    table = answers(18, ties=False)
+    gp = with_tastes(fixed().fit(X, pairs=table, first=True))
+    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS)
+    deviation = gp.effect_deviations_[0]
+    K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), np.array([[deviation**2]])]])
+    place = table.judge.index + 1
+    A, rows = np.zeros((18, len(K))), np.arange(18)
+    A[rows, place * N_ITEMS + table.first] = table.outcome
+    A[rows, place * N_ITEMS + table.second] = -table.outcome
+    A[rows, -1] = table.outcome
+    densities = [reference.judged_answer(1.0, 0.0, tied=False, flip_rate=0.0)] * 18
+    mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(K, A, densities, 20)
+    assert gp.log_marginal_likelihood_ == pytest.approx(log_evidence, abs=1e-5)
+    assert gp.effects_[0].value == pytest.approx(mean[-1], abs=1e-5)
+    for number, person in enumerate([None, *NAMES]):
+        block = slice(number * N_ITEMS, (number + 1) * N_ITEMS)
+        got, got_cov = gp.predict(X, return_cov=True, judge=person)
+        np.testing.assert_allclose(got, mean[block], atol=1e-5)
+        np.testing.assert_allclose(got_cov, cov[block, block], atol=1e-5)
+    i, j = 2 * N_ITEMS + np.array([1, 4])
+    a = np.zeros(len(K))
+    a[[i, j, -1]] = 1.0, -1.0, 1.0
+    win = densities[0]
+    expected = np.exp(reference.tilted_by_quadrature(win, a @ mean, a @ cov @ a)[0])
+    found = gp.predict_pair([1], [4], judge="bob", covariates={"first": [1.0]})
+    assert found[0] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("persons", "message"),
+    [
+        (np.zeros((4, 2)), "got no names"),
+        ({"ann": []}, "must have numbers as features"),
+        ({"ann": [np.nan]}, "none missing"),
+        (pd.DataFrame({"who": ["ann", "ann"], "x": [1.0, 2.0]}), "got 'ann' twice"),
+    ],
+)
+def test_persons_that_cannot_be_read_are_refused(persons, message):
+    with pytest.raises(InvalidInputError, match=message):
+        fixed().fit(X, pairs=answers(18), persons=persons)
+
+
+def test_features_of_persons_need_tastes():
+    with pytest.raises(InvalidInputError, match="`persons` must come with tastes=True"):
+        PreferenceGP().fit(X, pairs=answers(18), persons=AGES)
+    with pytest.raises(InvalidInputError, match="`with_persons` is for persons with features"):
+        fixed().fit(X, pairs=answers(18)).with_persons(AGES)
+    gp = fixed().fit(X, pairs=answers(18), persons=AGES)
+    with pytest.raises(InvalidInputError, match="must have the 2 features"):
+        gp.with_persons({"eve": [1.0]})

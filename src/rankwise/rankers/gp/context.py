@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, first_equal
-from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels, as_days
+from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels
+from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError
 
 

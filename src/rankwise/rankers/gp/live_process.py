@@ -156,8 +156,7 @@ class LiveProcess(ProcessRanker, ABC):
         k = self._goal_size(goal, k, X)
         if until is not None and self.certainty(X, goal=goal, k=k) >= check_level(until, "until"):
             return np.zeros((0, 2), dtype=np.intp)
-        named = self.item_names_ is not None and (X is None or np.ndim(X) == 1)
-        labels = self._labels(X, 0) if named else None
+        labels = self._names_of(X)
         if balance is not None:
             check_count("balance", balance)
         asked, rng = self._asked(X), generator(random_state)
@@ -212,8 +211,8 @@ class LiveProcess(ProcessRanker, ABC):
         Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
         the amplitude of the kernel, each value weighted by its probability; before any answer,
         scores are expected to lie close together. In simulations the certainty at which questions
-        end holds where scores spread as much as the noise, and is on the safe side where they
-        spread more.
+        end holds to about one in a hundred where scores spread as much as the noise, and is on the
+        safe side where they spread more.
 
         Parameters
         ----------
@@ -418,14 +417,14 @@ class LiveProcess(ProcessRanker, ABC):
             context = self._coded(AnswerContext.of_table(table))
             in_order = "first" in self.effect_names_
             given = NamedAnswers.of(names, first=in_order, pairs=table, **options)
-            if given.covariates is not None or self.drift_ is not None:
+            if given.covariates is not None or self._reads_context:
                 return self._shown_answers(given, context)
             pairs, options = given.arguments["pairs"], {**given.arguments}
             options.pop("pairs")
         else:
             beside = [options.pop(name) for name in ("judge", "tied_judge", "date", "tied_date")]
             context = self._coded(answer_context(pairs, options["tied"], *beside))
-            if self.drift_ is not None:
+            if self._reads_context:
                 return self._shown_answers(NamedAnswers(None, {"pairs": pairs, **options}), context)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
@@ -434,6 +433,11 @@ class LiveProcess(ProcessRanker, ABC):
             return tied_comparisons(tied, items, self.likelihood, tied_weight, context)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
         return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
+
+    @property
+    def _reads_context(self) -> bool:
+        """Whether the same item differs with the date, or with the features of a person."""
+        return self.drift_ is not None or self.traits_ is not None
 
     def _coded(self, context: AnswerContext) -> AnswerContext:
         """Give judges the numbers of `fit`; with tastes, new persons get the next ones."""

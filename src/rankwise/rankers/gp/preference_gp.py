@@ -55,6 +55,7 @@ from rankwise.rankers.gp.evidence import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.judges import ByJudge, learnt_judges
 from rankwise.rankers.gp.live_process import LiveProcess
+from rankwise.rankers.gp.traits import PersonTraits
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -175,7 +176,9 @@ class PreferenceGP(LiveProcess):
         g independent between persons. The kernels of both are learnt; answers of a person count
         for its own order, and for the common one as far as persons agree. `predict`,
         `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
-        reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3).
+        reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3). With
+        features of persons (``persons`` in `fit`) a part of g is common to persons with similar
+        ones; memory is then quadratic in the number of persons' items together.
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -206,6 +209,10 @@ class PreferenceGP(LiveProcess):
         The kernel of g, where answers go in circles.
     tastes_ : Kernel or None
         The kernel of g, where persons have scores of their own.
+    traits_ : Kernel or None
+        The kernel of what the features of persons add, where they have any.
+    person_traits_ : PersonTraits or None
+        These features.
     taste_share_ : float or None
         The share of the variance of a person's scores that is its own.
     drift_ : (float, float, float) or None
@@ -319,7 +326,7 @@ class PreferenceGP(LiveProcess):
         sample_weight: ArrayLike | None = None,
         *,
         pairs: Any = None,
-        tied: ArrayLike | None = None,
+        tied: Any = None,
         tied_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
@@ -328,6 +335,7 @@ class PreferenceGP(LiveProcess):
         date: Any = None,
         tied_date: Any = None,
         first: bool = False,
+        persons: Any = None,
     ) -> Self:
         """Learn from comparisons, or from scores by comparing the items of every query.
 
@@ -371,6 +379,10 @@ class PreferenceGP(LiveProcess):
         first : bool
             With comparisons by name or a `ComparisonTable`: whether to learn what being the first
             of the two shown is worth.
+        persons : frame, or mapping of names to rows of numbers, optional
+            With ``tastes``: features of the judges, named by the index or by the only column of
+            text. Persons with similar features then like similar items, and those without answers
+            have an order too. Judges without features count as average ones.
         """
         self._check_settings()
         if X is None and pairs is None:
@@ -406,14 +418,19 @@ class PreferenceGP(LiveProcess):
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
-        self._check_tastes(context, answers)
-        self.judge_names_ = context.judges
+        self._check_tastes(context, persons)
+        self._set_persons(context, persons)
         data = (rows, y, qid, sample_weight, answers, context)
         self._fit_best(*data, has_features=has_features)
         return self
 
-    def _check_tastes(self, context: AnswerContext, answers: NamedAnswers) -> None:
+    def _check_tastes(self, context: AnswerContext, persons: Any) -> None:
         """Refuse what persons with scores of their own are not combined with."""
+        if not self.tastes and persons is not None:
+            raise InvalidInputError(
+                "`persons` must come with tastes=True: otherwise all have one order, whatever "
+                "their features."
+            )
         if not self.tastes:
             return
         refuse_anonymous(context)
@@ -423,7 +440,6 @@ class PreferenceGP(LiveProcess):
             "basis": self.basis is not None,
             "method='laplace'": self.method == "laplace",
             "device": self.device is not None,
-            "covariates of comparisons": answers.covariates is not None,
         }
         given = [name for name, is_given in others.items() if is_given]
         if given:
@@ -431,6 +447,14 @@ class PreferenceGP(LiveProcess):
                 f"`tastes` must be used without {', '.join(given)}: got both. Leave one of them "
                 "out."
             )
+
+    def _set_persons(self, context: AnswerContext, persons: Any) -> None:
+        """Keep who answered, and the features of persons, with or without answers."""
+        self.person_traits_ = None if persons is None else PersonTraits.of(persons)
+        self.judge_names_ = context.judges
+        if self.person_traits_ is not None:
+            everyone = AnswerContext(judges=self.person_traits_.names)
+            self.judge_names_ = everyone.names_after(context.judges)
 
     def _fit_best(self, *given: Any, has_features: bool) -> None:
         """Fit with or without cycles, or both, and keep what the answers speak for."""
@@ -477,11 +501,12 @@ class PreferenceGP(LiveProcess):
         self.drift_ = self.last_date_ = None
         if self.drift:
             context = self._set_drift(data, tied, context)
-        if answers.covariates is None and not self.drift:
+        has_traits = self.person_traits_ is not None
+        if answers.covariates is None and not self.drift and not has_traits:
             comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
         else:
             n_effects = 0 if answers.covariates is None else len(answers.covariates.names)
-            plain = ShownItems.plain(len(X), n_effects, self.last_date_)
+            plain = ShownItems.plain(len(X), n_effects, self.last_date_, by_person=has_traits)
             self.shown_, comparisons = shown_comparisons(
                 data, answers, items, plain, self.likelihood, context
             )
@@ -495,7 +520,7 @@ class PreferenceGP(LiveProcess):
         self._remember(data)
         self._set_effects(answers, comparisons)
         self.duels_ = None
-        self.tastes_ = None
+        self.tastes_ = self.traits_ = None
         return self._learn(comparisons, items.rows(data.weight), basis, rng, cycles=cycles)
 
     def _set_drift(
@@ -569,6 +594,7 @@ class PreferenceGP(LiveProcess):
         self.kernel_ = choose_kernel(kernel, amplitude).fitted_to(rows)
         self.cyclic_ = choose_kernel(kernel, amplitude).fitted_to(rows) if cycles else None
         self.tastes_ = choose_kernel(kernel, amplitude).fitted_to(rows) if self.tastes else None
+        self.traits_ = None if self.person_traits_ is None else self.tastes_
         self.likelihood_ = choose_likelihood(
             self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
         )
@@ -602,7 +628,10 @@ class PreferenceGP(LiveProcess):
         if self.cyclic_ is not None:
             self.cyclic_ = self.cyclic_.with_theta(theta[-len(self.cyclic_.theta) :])
         if self.tastes_ is not None:
-            self.tastes_ = self.tastes_.with_theta(theta[n_kernel:])
+            self.tastes_ = self.tastes_.with_theta(theta[-len(self.tastes_.theta) :])
+        if self.traits_ is not None:
+            n_both = n_kernel + len(self.traits_.theta)
+            self.traits_ = self.traits_.with_theta(theta[n_kernel:n_both])
 
     def _learn_judges(
         self,

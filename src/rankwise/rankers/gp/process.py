@@ -11,11 +11,11 @@ from typing import Any, Literal, Self, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
-from rankwise.core.checks import check_count
-from rankwise.core.comparisons.comparison_table import as_days
+from rankwise.core.checks import check_count, refuse_overflow
+from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.context_covariances import (
@@ -24,6 +24,7 @@ from rankwise.features.context_covariances import (
     WithDrift,
     WithEffects,
     WithTastes,
+    WithTraits,
 )
 from rankwise.features.covariances import ParametricKernel
 from rankwise.features.maps import Expansion
@@ -33,6 +34,7 @@ from rankwise.rankers.gp.answers import (
     LikelihoodName,
     ShownItems,
 )
+from rankwise.rankers.gp.context import AnswerContext
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
@@ -42,9 +44,9 @@ from rankwise.rankers.gp.judges import ByJudge, Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
 )
+from rankwise.rankers.gp.traits import PersonTraits
 from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
-from rankwise.transformers.base import check_rows
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
@@ -63,6 +65,8 @@ MAY_BE_ABSENT = (
     "cyclic_",
     "duels_",
     "tastes_",
+    "traits_",
+    "person_traits_",
 )
 """Attributes that models saved by earlier versions do not have; None then."""
 
@@ -115,6 +119,8 @@ class ProcessRanker(Ranker, ABC):
     cyclic_: ParametricKernel | None
     duels_: IntArray | None
     tastes_: ParametricKernel | None
+    traits_: ParametricKernel | None
+    person_traits_: PersonTraits | None
     drift_: tuple[float, float, float] | None
     last_date_: float | None
     judge_names_: NDArray[Any] | None
@@ -236,15 +242,26 @@ class ProcessRanker(Ranker, ABC):
         Returns
         -------
         order : (n_ranked,)
-            Row numbers; queries come in the order in which they first appear, items of equal score
-            in the order of the rows.
+            Row numbers; names, where items of `fit` have names and X is left out or names. Queries
+            come in the order in which they first appear, items of equal score in the order of the
+            rows.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> votes = {"a": ["tea"] * 4, "b": ["milk"] * 4, "winner": ["tea", "tea", "milk", "milk"]}
+        >>> votes["judge"] = ["ann", "ann", "bob", "bob"]
+        >>> PreferenceGP(tastes=True).fit(pairs=votes).rank(judge="bob")
+        array(['milk', 'tea'], dtype='<U4')
         """
-        if judge is None and X is not None:
+        names = self._names_of(X)
+        if judge is None and X is not None and names is None:
             return super().rank(X, qid, k, as_frame=as_frame, items=items)
-        if X is None and as_frame and items is None:
-            items = self.item_names_
+        if as_frame and items is None:
+            items = names
         scores = self.predict(X, judge=judge)
-        return self._in_order(scores, qid, k, as_frame=as_frame, items=items)
+        order = self._in_order(scores, qid, k, as_frame=as_frame, items=items)
+        return order if as_frame or names is None else names[order]
 
     def predict_pair(
         self,
@@ -362,10 +379,39 @@ class ProcessRanker(Ranker, ABC):
         place = {name: number for number, name in enumerate(known, 1)}
         return np.broadcast_to([place.get(name, NEW_PERSON) for name in names], (n_pairs,))
 
+    @property
+    def _n_traits(self) -> int:
+        """Number of features of a person."""
+        return 0 if self.person_traits_ is None else self.person_traits_.n_traits
+
+    def _traits_of(self, persons: IntArray) -> FloatArray:
+        """Return the features of persons by their numbers; zeros for nobody and for new ones."""
+        known, names = self.person_traits_, self.judge_names_
+        if known is None or names is None:
+            return np.zeros((len(persons), 0))
+        rows = np.vstack([known.of_names(names.tolist()), np.zeros(known.n_traits)])
+        return rows[np.where(persons > 0, persons - 1, len(names))]
+
+    def _seen_by(self, rows: FloatArray, person: int) -> FloatArray:
+        """Return numbered rows as a person with these features sees them."""
+        if self._n_traits == 0:
+            return rows
+        rows = rows.copy()
+        rows[:, -1 - self._n_traits : -1] = self._traits_of(np.array([person]))
+        return rows
+
+    @property
+    def _effect_columns(self) -> list[int]:
+        """Where the covariates stand in numbered rows, counted from the end."""
+        behind = self._n_traits + (self.tastes_ is not None)
+        return [
+            place - len(self.effect_names_) - behind for place in range(len(self.effect_names_))
+        ]
+
     def _joint_of_person(self, rows: FloatArray, person: int) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the scores that a person gives to numbered rows."""
         own, answers = self._recorded.of_judge(person)
-        n_rows = len(rows)
+        n_rows, rows = len(rows), self._seen_by(rows, person)
         if own is not None:
             rows = np.vstack([rows, self._training_rows(own.items)])
         K_cross, K = self._kernel_blocks(rows)
@@ -488,7 +534,7 @@ class ProcessRanker(Ranker, ABC):
                     f"`covariates` must be among {list(known)}, whose effects are known: got "
                     f"{name!r}."
                 )
-            rows[:, known.index(name) - len(known)] = values
+            rows[:, self._effect_columns[known.index(name)]] = values
         return rows
 
     @property
@@ -497,7 +543,8 @@ class ProcessRanker(Ranker, ABC):
         if self.tastes_ is None:
             return None
         common = float(np.mean(self.kernel_.diagonal(self.X_train_)))
-        own = float(np.mean(self.tastes_.diagonal(self.X_train_)))
+        parts = [one for one in (self.tastes_, self.traits_) if one is not None]
+        own = sum(float(np.mean(one.diagonal(self.X_train_))) for one in parts)
         return own / (common + own)
 
     @property
@@ -508,7 +555,7 @@ class ProcessRanker(Ranker, ABC):
             return ()
         second = np.tile(self._rows_to_predict(None)[:1], (n_effects, 1))
         first = second.copy()
-        first[:, -n_effects:] = np.eye(n_effects)
+        first[:, self._effect_columns] = np.eye(n_effects)
         mean, variance = self._difference(first, second)
         reach = float(ndtri(0.5 + 0.5 * EFFECT_LEVEL)) * np.sqrt(variance)
         ends = zip(self.effect_names_, mean, mean - reach, mean + reach, strict=True)
@@ -630,6 +677,14 @@ class ProcessRanker(Ranker, ABC):
             judges=self.judges_,
         )
 
+    def _names_of(self, X: Any) -> NDArray[Any] | None:
+        """Return the names of items of `fit` that X stands for; None for rows, or without names."""
+        if self.item_names_ is None:
+            return None
+        if X is None:
+            return self.item_names_
+        return np.asarray(X) if np.ndim(X) == 1 else None
+
     def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
         """Return the names of items: those of `fit`, as given, or row numbers."""
         if X is None and self.item_names_ is not None:
@@ -652,6 +707,35 @@ class ProcessRanker(Ranker, ABC):
         """All answers so far."""
         known = self.posterior_.prior.comparisons
         return known if self.duels_ is None else known.from_duels(self.duels_)
+
+    def with_persons(self, persons: Any) -> Self:
+        """Return a copy that knows the features of further persons, who have not answered yet.
+
+        Parameters
+        ----------
+        persons
+            As in `fit`, with the same features.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> votes = {"a": ["tea"] * 8, "b": ["milk"] * 8, "winner": ["tea", "milk"] * 4}
+        >>> votes["judge"] = ["ann", "bob", "cid", "dan"] * 2
+        >>> ages = {"ann": [60], "bob": [20], "cid": [70], "dan": [30]}
+        >>> gp = PreferenceGP(tastes=True).fit(pairs=votes, persons=ages)
+        >>> gp.with_persons({"eve": [65]}).rank(judge="eve")
+        array(['tea', 'milk'], dtype='<U4')
+        """
+        check_is_fitted(self)
+        if self.person_traits_ is None or self.judge_names_ is None:
+            raise InvalidInputError(
+                "`with_persons` is for persons with features: fit with tastes=True and `persons`."
+            )
+        other = copy(self)
+        other.person_traits_ = self.person_traits_.joined_with(persons)
+        known = AnswerContext(judges=other.person_traits_.names)
+        other.judge_names_ = known.names_after(self.judge_names_)
+        return other
 
     def with_length_scale(self, factor: float) -> Self:
         """Return a copy conditioned on the same answers with its length-scales times ``factor``.
@@ -679,21 +763,27 @@ class ProcessRanker(Ranker, ABC):
         sites = self.posterior_.tau, self.posterior_.nu
         return other._condition(self._inference(comparisons), sites)
 
+    def _apart(self, kernel: ParametricKernel) -> ParametricKernel:
+        """Return a kernel of items that tells those with equal features apart."""
+        return kernel if self.copies_ is None else CopiesApart(kernel)
+
     @property
     def _covariance(self) -> ParametricKernel:
         """The kernel of rows that `_numbered` returned."""
-        kernel, cyclic = self.kernel_, self.cyclic_
-        n_columns = self.X_train_.shape[1]
-        if self.copies_ is not None:
-            kernel, n_columns = CopiesApart(kernel), n_columns + 1
-            cyclic = None if cyclic is None else CopiesApart(cyclic)
+        n_columns = self.X_train_.shape[1] + (self.copies_ is not None)
+        kernel = self._apart(self.kernel_)
+        cyclic, tastes, traits = (
+            None if one is None else self._apart(one)
+            for one in (self.cyclic_, self.tastes_, self.traits_)
+        )
         if self.drift_ is not None:
             kernel = WithDrift(kernel, *self.drift_)
         if self.effect_names_:
             kernel = WithEffects(kernel, self.effect_deviations_)
-        if self.tastes_ is not None:
-            tastes = self.tastes_
-            kernel = WithTastes(kernel, tastes if self.copies_ is None else CopiesApart(tastes))
+        if traits is not None:
+            kernel = WithTraits(kernel, traits, n_columns, self._n_traits)
+        if tastes is not None:
+            kernel = WithTastes(kernel, tastes, n_columns)
         return kernel if cyclic is None else WithCycles(kernel, cyclic, n_columns)
 
     def _against(self, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -741,7 +831,7 @@ class ProcessRanker(Ranker, ABC):
         if self.drift_ is not None:
             none = np.column_stack([np.full(len(X), self.last_date_), none])
         if self.tastes_ is not None:
-            none = np.full((len(X), 1), float(NOBODY))
+            none = np.column_stack([none, np.zeros((len(X), self._n_traits + 1))])
         if self.copies_ is None:
             return np.column_stack([X, none]) if none.shape[1] else X
         n_items = len(self.X_train_)
@@ -764,6 +854,8 @@ class ProcessRanker(Ranker, ABC):
             columns.append(self.shown_.date[positions, None])
         if self.shown_ is not None:
             columns.append(self.shown_.values[positions])
+        if self.shown_ is not None and self.shown_.person is not None:
+            columns.append(self._traits_of(self.shown_.person[positions]))
         if self.tastes_ is not None:
             columns.append(np.full((len(items), 1), float(NOBODY)))
         return np.hstack(columns) if len(columns) > 1 else columns[0]
@@ -833,15 +925,16 @@ class ProcessRanker(Ranker, ABC):
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
         """Return dense rows; ``reset`` is for training rows."""
-        rows = check_rows(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            ensure_min_samples=2 if reset else 1,
-        )
+        with refuse_overflow():
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float64,
+                order="C",
+                ensure_min_samples=2 if reset else 1,
+            )
         return dense_rows(rows)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:

@@ -11,10 +11,10 @@ from rankwise.core.errors import ConvergenceWarning, InvalidInputError, Numerica
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import expectation_propagation, sequential_sites
-from rankwise.rankers.gp.inference.likelihood import Outcomes
-from rankwise.rankers.gp.inference.likelihoods import (
+from rankwise.rankers.gp.inference.likelihood import (
     GaussianMargin,
     Logistic,
+    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, norm
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import expectation_propagation
-from rankwise.rankers.gp.inference.likelihoods import GaussianMargin, Probit
+from rankwise.rankers.gp.inference.likelihood import GaussianMargin, Probit
 from rankwise.rankers.gp.inference.posterior import (
     basis_evidence_gradient,
     evidence_gradient,

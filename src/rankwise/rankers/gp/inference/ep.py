@@ -13,9 +13,13 @@ from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import AverageLikelihood, Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood import (
+    AverageLikelihood,
+    Likelihood,
+    Outcomes,
+    PoweredLikelihood,
+)
 from rankwise.rankers.gp.inference.posterior import Posterior
-from rankwise.rankers.gp.inference.powers import PoweredLikelihood
 from rankwise.rankers.gp.inference.prior import (
     DeviceMoments,
     Moments,
@@ -590,6 +594,8 @@ class LiveScores:
     likelihood : Likelihood
     tau, nu : (n_pairs,)
         The site of one recorded answer to each comparison.
+    max_rounds : int
+        Rounds after which sites count as not settled.
     """
 
     mean: FloatArray
@@ -598,6 +604,7 @@ class LiveScores:
     likelihood: Likelihood
     tau: FloatArray
     nu: FloatArray
+    max_rounds: int = LIVE_ROUNDS
 
     def extended(self, new: Comparisons) -> Self | None:
         """Return the scores after more answers; None where the sites do not settle."""
@@ -624,7 +631,7 @@ class LiveScores:
         count, damping, last = self.comparisons.count, 1.0, inf
         outcomes = self.comparisons.outcomes()
         self.likelihood.check(outcomes)
-        for _ in range(LIVE_ROUNDS):
+        for _ in range(self.max_rounds):
             mean, variance = self._differences()
             if not (variance > 0.0).all() or not np.isfinite(mean).all():
                 return None

@@ -95,13 +95,17 @@ class PersonGroup:
         return np.concatenate([i * size + a, j * size + b, i * size + b, j * size + a])
 
 
-def group_persons(comparisons: Comparisons) -> tuple[PersonGroup, ...]:
+def group_persons(
+    comparisons: Comparisons, entries: int = GROUP_ENTRIES
+) -> tuple[PersonGroup, ...]:
     """Put persons with about equally many items into groups. One sort.
 
     Parameters
     ----------
     comparisons : Comparisons
         All of them by known persons.
+    entries : int
+        Numbers in the blocks of a group, at most.
     """
     n_items, who = len(comparisons.items), comparisons.judges
     ends = np.stack([comparisons.pairs.first, comparisons.pairs.second])
@@ -112,7 +116,7 @@ def group_persons(comparisons: Comparisons) -> tuple[PersonGroup, ...]:
     row_of = np.searchsorted(persons, who)
     groups = []
     while len(order):
-        n_members = _group_length(sizes[order])
+        n_members = _group_length(sizes[order], entries)
         members, order = order[:n_members], order[n_members:]
         size = int(sizes[members].max())
         offset = np.arange(size)
@@ -127,11 +131,11 @@ def group_persons(comparisons: Comparisons) -> tuple[PersonGroup, ...]:
     return tuple(groups)
 
 
-def _group_length(sizes: IntArray) -> int:
+def _group_length(sizes: IntArray, most: int) -> int:
     """Return how many of the first persons, in ascending order of size, form a group."""
     alike = int(np.searchsorted(sizes, GROWTH * sizes[0], side="right"))
     entries = np.arange(1, alike + 1) * sizes[:alike].astype(float) ** 2
-    return max(1, int(np.searchsorted(entries, GROUP_ENTRIES, side="right")))
+    return max(1, int(np.searchsorted(entries, most, side="right")))
 
 
 @final

@@ -5,10 +5,12 @@ import pytest
 from scipy.special import expit, log_expit, ndtr
 
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.inference.likelihood import TIE, WIN, Outcomes
-from rankwise.rankers.gp.inference.likelihoods import (
+from rankwise.rankers.gp.inference.likelihood import (
+    TIE,
+    WIN,
     GaussianMargin,
     Logistic,
+    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,
