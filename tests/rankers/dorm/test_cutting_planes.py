@@ -11,10 +11,9 @@ from scipy.sparse import csr_array
 
 import reference
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.dorm.cutting_planes import solve, solve_path
+from rankwise.rankers.dorm.cutting_planes import DualPlanes, PrimalPlanes, solve, solve_path
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
-from rankwise.rankers.dorm.plane_spaces import DualPlanes, PrimalPlanes
 from rankwise.solve.iteration import StoppingRule
 
 EXACT = StoppingRule(tol=1e-7, max_iter=20_000)

@@ -26,8 +26,13 @@ from rankwise import (
     parse_measure,
 )
 from rankwise.measures.rankings import Judgements
-from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.objective import DECAYS, PositionObjective, decay_of, falling_by_one
+from rankwise.rankers.dorm.losses import (
+    DECAYS,
+    PositionObjective,
+    RankingLoss,
+    decay_of,
+    falling_by_one,
+)
 from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
 from rankwise.rankers.dorm.problem import _best_mixture, preliminary_scores
 

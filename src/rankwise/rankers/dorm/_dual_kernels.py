@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import CALLED_BY_KERNELS, njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
@@ -13,10 +13,10 @@ from rankwise.rankers.dorm.oracles.assignment_kernels import (
     START,
     WEIGHT,
 )
-from rankwise.rankers.dorm.planes import KNOWN, ORACLE, Planes, dot, find_plane, improve
+from rankwise.rankers.dorm.planes import KNOWN, ORACLE, Planes, fill_products, find_plane, improve
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(**MAKES_NO_ARRAYS)
 def visit(
     targets: OracleTargets,
     K: FloatArray,
@@ -58,8 +58,7 @@ def visit(
         if which == ORACLE:
             loss = find_plane(targets, scratch, q)
         if which != KNOWN:
-            for i in range(n_items):
-                image[i] = dot(K, (first + i) * n_all + first, beta, n_items)
+            fill_products(K, first * (n_all + 1), n_all, 0, n_items, beta, n_items, image)
         C, is_new = targets.weights[WEIGHT, q], which != KNOWN
         gap += improve(
             vectors, integers, slots, grams, room, q, C, g, beta, image, loss, is_new, direction

@@ -6,10 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import MAKES_NO_ARRAYS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import BETA, GIVEN_SCORES, START, WEIGHT
-from rankwise.rankers.dorm.planes import KNOWN, ORACLE, SIZES, Planes, dot, find_plane, improve
+from rankwise.rankers.dorm.planes import (
+    KNOWN,
+    ORACLE,
+    SIZES,
+    Planes,
+    fill_combination,
+    fill_products,
+    find_plane,
+    improve,
+)
 
 
 class QueryRows(NamedTuple):
@@ -26,7 +35,7 @@ class QueryRows(NamedTuple):
     column_starts: IntArray  # (n_queries + 1,)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(**MAKES_NO_ARRAYS)
 def visit_dense(
     targets: OracleTargets,
     X: FloatArray,
@@ -60,17 +69,10 @@ def visit_dense(
         q = queries[k]
         first, n_items, C = starts[q], starts[q + 1] - starts[q], targets.weights[WEIGHT, q]
         if which == ORACLE:
-            for i in range(n_items):
-                g[i] = dot(X, (first + i) * size, w, size)
+            fill_products(X, first * size, size, 0, n_items, w, size, g)
             loss = find_plane(targets, scratch, q)
         if is_new:
-            for j in range(size):
-                vector[j] = 0.0
-            for i in range(n_items):
-                factor, row = beta[i], np.uintp((first + i) * size)
-                if factor != 0.0:
-                    for j in range(np.uintp(size)):
-                        vector[j] += factor * X[row + j]
+            fill_combination(X, first * size, size, 0, n_items, beta, 1.0, size, vector)
         gap += improve(
             vectors, integers, slots, grams, room, q, C, w, vector, vector, loss, is_new, direction
         )
@@ -79,7 +81,7 @@ def visit_dense(
     return gap
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(**MAKES_NO_ARRAYS)
 def visit_sparse(
     targets: OracleTargets,
     rows: QueryRows,

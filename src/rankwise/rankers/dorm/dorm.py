@@ -25,8 +25,7 @@ from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.features.maps import Basis
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
-from rankwise.rankers.dorm.losses import scores_at_positions
-from rankwise.rankers.dorm.objective import Decay, ObjectiveLike, decay_of
+from rankwise.rankers.dorm.losses import Decay, ObjectiveLike, decay_of, scores_at_positions
 from rankwise.rankers.dorm.oracles.assignment import assign_by_value
 from rankwise.rankers.dorm.oracles.diversity import assign_constrained, diverse_positions
 from rankwise.rankers.dorm.problem import (

@@ -29,7 +29,7 @@ from rankwise.rankers.dorm.dorm import (
     passes_shown,
     warn_if_nothing_learned,
 )
-from rankwise.rankers.dorm.objective import default_measure
+from rankwise.rankers.dorm.losses import default_measure
 from rankwise.rankers.dorm.problem import (
     ONE_OUTPUT,
     LossOptions,
@@ -202,8 +202,8 @@ class DORMCV(DirectRanker):
     Parameters
     ----------
     Cs : int or (n_Cs,)
-        The values of C to choose from; a number means so many from where the slacks begin to matter
-        more than the norm up to 100 times that, evenly spaced in the logarithms.
+        The values of C to choose from. An integer asks for that many, evenly spaced in the
+        logarithms, from where the slacks begin to matter more than the norm up to 100 times that.
     objective : Measure, str, function or list of these
         What to optimise, as in `DORM`; of a list, the best is taken.
     measure : Measure or str, optional
@@ -424,7 +424,7 @@ class DORMCV(DirectRanker):
 
 
 def resolve_grid(Cs: Any, problem: RankingProblem) -> FloatArray:
-    """Return an ascending grid: the values given, or so many from the unit of C up."""
+    """Return an ascending grid: the values given, or that many from the unit of C up."""
     if isinstance(Cs, int | np.integer) and not isinstance(Cs, bool) and 0 < Cs <= MOST_CS:
         return problem.unit_of_c * np.geomspace(1.0, WIDEST, int(Cs))
     try:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import CALLED_BY_KERNELS, njit
+from rankwise.core.compile import CALLED_BY_KERNELS, GIVEN_FLOATS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
@@ -64,13 +64,58 @@ LOSSES, WEIGHTS, IDLE = range(3)
 """Rows of the integers and of the slots; idle: visits since a plane lost its weight."""
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def dot(x: FloatArray, first: int, y: FloatArray, length: int) -> float:
-    """Return the inner product of ``x[first:]`` and y, reordered to run on vector units."""
-    total, at = 0.0, np.uintp(first)
-    for i in range(np.uintp(length)):
-        total += x[at + i] * y[i]
-    return total
+_ROWS = f"{GIVEN_FLOATS}, int64, int64, int64, int64"
+
+
+@njit(
+    **CALLED_BY_KERNELS,
+    fastmath={"reassoc", "contract"},  # sums are reordered to run on vector units
+    apart=f"void({_ROWS}, {GIVEN_FLOATS}, int64, float64[::1])",
+)
+def fill_products(
+    A: FloatArray,
+    at: int,
+    stride: int,
+    begin: int,
+    end: int,
+    x: FloatArray,
+    length: int,
+    out: FloatArray,
+) -> None:
+    """Fill ``out[begin:end]`` with the inner products of rows and x.
+
+    Row r of A begins at ``at + r * stride``.
+    """
+    for r in range(begin, end):
+        total, own = 0.0, np.uintp(at + r * stride)
+        for i in range(np.uintp(length)):
+            total += A[own + i] * x[i]
+        out[r] = total
+
+
+@njit(
+    **CALLED_BY_KERNELS,
+    apart=f"void({_ROWS}, {GIVEN_FLOATS}, float64, int64, float64[::1])",
+)
+def fill_combination(
+    A: FloatArray,
+    at: int,
+    stride: int,
+    begin: int,
+    end: int,
+    coefficients: FloatArray,
+    factor: float,
+    length: int,
+    out: FloatArray,
+) -> None:
+    """Fill ``out`` with the sum of the rows begin ... end - 1, times coefficients and a factor."""
+    for i in range(length):
+        out[i] = 0.0
+    for r in range(begin, end):
+        c, own = factor * coefficients[r], np.uintp(at + r * stride)
+        if c != 0.0:
+            for i in range(np.uintp(length)):
+                out[i] += c * A[own + i]
 
 
 @njit(
@@ -127,13 +172,15 @@ def improve(
     losses, weights, idle, gram = slots[LOSSES, q], slots[WEIGHTS, q], slots[IDLE, q], grams[q]
     values, before = room[0], room[1]
     values[0] = best = mean = 0.0
+    fill_products(vectors, at, size, 1, count, v, size, values)
     for slot in range(1, count):
-        values[slot] = C * (losses[slot] - dot(vectors, at + slot * size, v, size))
+        values[slot] = C * (losses[slot] - values[slot])
         if values[slot] > best:
             best = values[slot]
         mean += weights[slot] * values[slot]
     if is_new:
-        value = C * (loss - dot(vector, 0, v, size))
+        fill_products(vector, 0, size, 0, 1, v, size, before)
+        value = C * (loss - before[0])
         is_higher = value > best + 1e-12 * abs(best)
         is_full = is_higher and count == len(weights)
         count = forget_planes(
@@ -146,19 +193,13 @@ def improve(
             for i in range(np.uintp(size)):
                 vectors[own + i] = vector[i]
             gram[0, count] = gram[count, 0] = 0.0
+            fill_products(vectors, at, size, 1, count + 1, image, size, before)
             for slot in range(1, count + 1):
-                product = dot(vectors, at + slot * size, image, size)
-                gram[slot, count] = gram[count, slot] = product
+                gram[slot, count] = gram[count, slot] = before[slot]
             count += 1
         integers[COUNTS, q] = count
     exchange_weights(C * C, weights, gram, values, before, count)
-    for i in range(size):
-        direction[i] = 0.0
-    for slot in range(1, count):
-        change, own = C * before[slot], np.uintp(at + slot * size)
-        if change != 0.0:
-            for i in range(np.uintp(size)):
-                direction[i] += change * vectors[own + i]
+    fill_combination(vectors, at, size, 1, count, before, C, size, direction)
     return best - mean
 
 
@@ -237,16 +278,13 @@ def forget_planes(
                 second = slot
         total = weights[first] + weights[second]
         t = weights[second] / total if total > 0.0 else 0.0
-        own, other = np.uintp(at + first * size), np.uintp(at + second * size)
-        for i in range(np.uintp(size)):
+        own, other = at + first * size, at + second * size  # signed: rare and short to compile
+        for i in range(size):
             vectors[own + i] += t * (vectors[other + i] - vectors[own + i])
-        gram[first, first] += t * (gram[second, first] - gram[first, first])
-        gram[first, second] += t * (gram[second, second] - gram[first, second])
-        gram[first, first] += t * (gram[first, second] - gram[first, first])
         for slot in range(count):
-            if slot != first:
-                mean = gram[slot, first] + t * (gram[slot, second] - gram[slot, first])
-                gram[first, slot] = gram[slot, first] = mean
+            gram[slot, first] += t * (gram[slot, second] - gram[slot, first])
+        for slot in range(count):
+            gram[first, slot] += t * (gram[second, slot] - gram[first, slot])
         losses[first] += t * (losses[second] - losses[first])
         values[first] += t * (values[second] - values[first])
         weights[first], weights[second], idle[second] = total, 0.0, MAX_IDLE
@@ -254,8 +292,8 @@ def forget_planes(
         idle[slot] = 0.0 if weights[slot] > 0.0 else idle[slot] + 1.0
         if idle[slot] > MAX_IDLE:
             count -= 1  # the last one takes its place
-            own, other = np.uintp(at + slot * size), np.uintp(at + count * size)
-            for i in range(np.uintp(size)):
+            own, other = at + slot * size, at + count * size
+            for i in range(size):
                 vectors[own + i] = vectors[other + i]
             for k in range(count):
                 gram[slot, k] = gram[k, slot] = gram[k, count]

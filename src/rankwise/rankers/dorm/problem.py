@@ -20,21 +20,20 @@ from rankwise.features.maps import FeatureMap
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure
-from rankwise.rankers.dorm.cutting_planes import solve
-from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.objective import (
+from rankwise.rankers.dorm.cutting_planes import DualPlanes, PlaneSpace, PrimalPlanes, solve
+from rankwise.rankers.dorm.losses import (
     DECAYS,
     LEARNED_DECAY,
     MODIFIED_WTA,
     Decay,
     ObjectiveLike,
     PositionObjective,
+    RankingLoss,
     as_objective,
     decay_of,
     falling_by_one,
 )
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
-from rankwise.rankers.dorm.plane_spaces import DualPlanes, PlaneSpace, PrimalPlanes
 from rankwise.solve.iteration import CertifiedSolution, StoppingRule
 from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
 
@@ -42,7 +41,7 @@ SHRINKAGE = 0.1
 """Alpha of preliminary scores, as a share of the mean eigenvalue of the normal equations."""
 
 MANY_FEATURES = 1000
-"""Beyond so many features these equations are solved by iterations, and less exactly."""
+"""Number of features beyond which these equations are solved by iterations, less exactly."""
 
 FIRST_DECAY = 0.5
 """The decay that learning of a decay begins with."""

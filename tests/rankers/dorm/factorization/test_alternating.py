@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import reference
-from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.cutting_planes import PrimalPlanes, solve
 from rankwise.rankers.dorm.factorization import alternating
 from rankwise.rankers.dorm.factorization.alternating import (
     Factors,
@@ -24,7 +24,6 @@ from rankwise.rankers.dorm.factorization.alternating import (
 )
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
-from rankwise.rankers.dorm.plane_spaces import PrimalPlanes
 from rankwise.solve.iteration import StoppingRule
 
 EXACT = StoppingRule(tol=1e-8, max_iter=20_000)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import CALLED_BY_KERNELS, njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
@@ -18,25 +18,46 @@ from rankwise.rankers.dorm.planes import (
     ORACLE,
     WEIGHTS,
     Planes,
-    dot,
+    fill_combination,
+    fill_products,
     find_plane,
     improve,
 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(**MAKES_NO_ARRAYS)
 def rated_scores(
     starts: IntArray, items: IntArray, U: FloatArray, V: FloatArray, scores: FloatArray
 ) -> None:
     """Fill the scores <U_u, V_i> of all rated items, user by user; V stands row by row."""
-    n_factors = U.shape[1]
     for u in range(len(U)):
-        user = U[u]
-        for at in range(starts[u], starts[u + 1]):
-            scores[at] = dot(V, items[at] * n_factors, user, n_factors)
+        fill_scores(items, starts[u], starts[u + 1], U[u], V, starts[u], scores)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(
+    **CALLED_BY_KERNELS,
+    fastmath={"reassoc", "contract"},  # sums are reordered to run on vector units
+    apart="void(int64[::1], int64, int64, float64[::1], float64[::1], int64, float64[::1])",
+)
+def fill_scores(
+    items: IntArray,
+    first: int,
+    last: int,
+    user: FloatArray,
+    V: FloatArray,
+    to: int,
+    scores: FloatArray,
+) -> None:
+    """Fill ``scores[to:]`` with the scores of ``items[first:last]`` for one user."""
+    n_factors = np.uintp(len(user))
+    for i in range(last - first):
+        total, own = 0.0, np.uintp(items[first + i]) * n_factors
+        for k in range(n_factors):
+            total += V[own + k] * user[k]
+        scores[to + i] = total
+
+
+@njit(**MAKES_NO_ARRAYS)
 def fit_users(
     targets: OracleTargets,
     items: IntArray,
@@ -78,18 +99,19 @@ def fit_users(
         for k in range(size):
             w[k] = U[u, k]
         for visit_number in range(max_visits + 1):  # the first one is at the present factors
+            fill_products(F, 0, size, 0, n_items, w, size, g)
             for i in range(n_items):
-                g[i] = given[i] + dot(F, i * size, w, size)
-            loss = find_plane(targets, scratch, u) - dot(beta, 0, given, n_items)
+                g[i] += given[i]
+            loss = find_plane(targets, scratch, u)
+            for i in range(n_items):
+                loss -= beta[i] * given[i]
+            fill_combination(F, 0, size, 0, n_items, beta, 1.0, size, vector)
+            slack, value = loss, 0.0
             for k in range(size):
-                vector[k] = 0.0
-            for i in range(n_items):
-                factor, at = beta[i], np.uintp(i * size)
-                if factor != 0.0:
-                    for k in range(np.uintp(size)):
-                        vector[k] += factor * F[at + k]
-            slack = loss - dot(vector, 0, w, size)
-            value = 0.5 * dot(w, 0, w, size) + (C * slack if slack > 0.0 else 0.0)
+                slack -= vector[k] * w[k]
+                value += 0.5 * w[k] * w[k]
+            if slack > 0.0:
+                value += C * slack
             if visit_number == 0:
                 least = value
                 for k in range(size):
@@ -133,7 +155,7 @@ def gather(
             at += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@njit(**MAKES_NO_ARRAYS)
 def visit(
     targets: OracleTargets,
     items: IntArray,
@@ -171,12 +193,13 @@ def visit(
     for k in range(len(users)):
         u = users[k]
         first, n_items, user = starts[u], starts[u + 1] - starts[u], U[u]
-        for i in range(n_items):
-            g[i] = dot(V, items[first + i] * n_factors, user, n_factors)
+        fill_scores(items, first, first + n_items, user, V, 0, g)
         if which == ORACLE:
             loss = find_plane(targets, scratch, u)
         if which != KNOWN:
-            square = dot(user, 0, user, n_factors)
+            square = 0.0
+            for j in range(n_factors):
+                square += user[j] * user[j]
             for i in range(n_items):
                 image[i] = square * beta[i]
         C, is_new = targets.weights[WEIGHT, u], which != KNOWN

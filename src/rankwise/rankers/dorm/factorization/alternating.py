@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.compile import in_threads, n_threads
-from rankwise.rankers.dorm.cutting_planes import solve
+from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, make_points, solve
 from rankwise.rankers.dorm.factorization import _kernels as kernels
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import (
@@ -19,7 +19,6 @@ from rankwise.rankers.dorm.oracles.assignment import (
     Scratch,
     make_scratch,
 )
-from rankwise.rankers.dorm.plane_spaces import PlaneSpace, make_planes, make_points
 from rankwise.rankers.dorm.planes import Planes
 from rankwise.solve.iteration import (
     Ending,

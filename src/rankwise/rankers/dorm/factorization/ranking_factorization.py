@@ -35,7 +35,7 @@ from rankwise.rankers.dorm.factorization.alternating import (
     onset_of_factors,
     spectral_start,
 )
-from rankwise.rankers.dorm.objective import (
+from rankwise.rankers.dorm.losses import (
     Decay,
     PositionObjective,
     decay_of,
@@ -82,7 +82,8 @@ class RankingFactorization(BaseEstimator):
         its values, the last of which goes on.
     tol : float
         Stop after a sweep that lowers the objective by a smaller share than this. Each half of a
-        sweep is solved up to a duality gap of ten times this share.
+        sweep is solved up to a duality gap of ten times this share. Smaller values lower the
+        objective, and as a rule not the loss on ratings that were held out.
     max_iter : int
         Number of sweeps over users and items at most.
     progress : bool or callable
@@ -147,7 +148,7 @@ class RankingFactorization(BaseEstimator):
         objective: Measure | str = "NDCG @ 10",
         C: float | Literal["scale"] = "scale",
         decay: Decay = 0.25,
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         max_iter: int = 50,
         progress: bool | StepCallback = False,
         random_state: Any = None,

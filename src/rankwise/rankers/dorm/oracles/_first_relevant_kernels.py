@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, njit
 from rankwise.rankers.dorm.oracles.assignment_kernels import descending
 
 
@@ -55,7 +55,7 @@ def place_first_relevant(
     _fill(order, hits, best_k, positions)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _fill(order: IntArray, hits: BoolArray, n_first: int, positions: IntArray) -> None:
     """Place so many items that are not relevant first, and all else behind, each in its order."""
     placed, behind = 0, n_first

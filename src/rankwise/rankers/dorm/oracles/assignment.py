@@ -62,14 +62,13 @@ class OracleTargets(NamedTuple):
     @classmethod
     def of(cls, plan: OraclePlan, target: FloatArray, ideal: FloatArray, C: FloatArray) -> Self:
         """Put the arrays of a plan, its targets and the weights of the slacks together."""
-        methods, depths = (np.append(v, 0) for v in (plan.methods, plan.depths))
-        return cls(
-            np.stack([plan.gains, plan.decay, plan.discounts, target]),
-            np.stack([plan.slopes, ideal, C]),
-            np.stack([plan.starts, plan.grade_starts, methods, depths]),
-            plan.grades,
-            plan.grade_gains,
-        )
+        items, weights = np.empty((4, len(plan.gains))), np.empty((3, len(plan.slopes)))
+        bounds = np.zeros((4, len(plan.starts)), dtype=np.intp)
+        items[0], items[1], items[2], items[3] = plan.gains, plan.decay, plan.discounts, target
+        weights[0], weights[1], weights[2] = plan.slopes, ideal, C
+        bounds[0], bounds[1] = plan.starts, plan.grade_starts
+        bounds[2, :-1], bounds[3, :-1] = plan.methods, plan.depths
+        return cls(items, weights, bounds, plan.grades, plan.grade_gains)
 
     @property
     def slack_weights(self) -> FloatArray:
@@ -93,17 +92,19 @@ class Scratch(NamedTuple):
 
 def make_scratch(plan: OraclePlan) -> Scratch:
     """Allocate the room for the largest query, and compile the searches that the plan needs."""
-    longest = int(np.diff(plan.starts).max())
-    which = np.flatnonzero(plan.methods == TRUNCATED)
-    depth = int(plan.depths[which].max(initial=0))
-    n_grades = int(np.diff(plan.grade_starts)[which].max(initial=0))
-    n_items = int(np.diff(plan.starts)[which].max(initial=0))
+    lengths = plan.starts[1:] - plan.starts[:-1]
+    longest, depth, n_grades, n_items = int(lengths.max()), 0, 0, 0
+    truncated = plan.methods == TRUNCATED
+    if truncated.any():
+        depth = int(plan.depths[truncated].max())
+        n_grades = int((plan.grade_starts[1:] - plan.grade_starts[:-1])[truncated].max())
+        n_items = int(lengths[truncated].max())
     return Scratch(
         np.empty((N_FLOATS, longest + 3)),
         np.empty((N_INTEGERS, longest + 3), np.intp),
         np.empty((2, longest), np.uint64),
         *make_table(plan.n_states, depth, n_grades, n_items),
-        best_chain.address() if np.any(plan.methods == TWO_GRADES) else 0,
+        best_chain.address() if (plan.methods == TWO_GRADES).any() else 0,
     )
 
 
@@ -230,7 +231,7 @@ def planes_at(
     positions, beta = np.empty(len(scores), dtype=np.intp), np.empty(len(scores))
     losses = np.empty(len(plan.methods))
     n_parts = n_parts or min(n_threads(), 1 + len(scores) // _ITEMS_PER_THREAD)
-    edges = np.linspace(0, len(plan.methods), n_parts + 1).astype(int).tolist()
+    edges = [len(plan.methods) * part // n_parts for part in range(n_parts + 1)]
 
     def task(part: int) -> None:
         first, last = edges[part], edges[part + 1]

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import CALLED_BY_KERNELS, GIVEN_FLOATS, GIVEN_INTEGERS, njit
+from rankwise.core.compile import (
+    CALLED_BY_KERNELS,
+    GIVEN_FLOATS,
+    GIVEN_INTEGERS,
+    MAKES_NO_ARRAYS,
+    njit,
+)
 from rankwise.rankers.dorm.oracles._truncated_kernels import best_head
 
 SORT, TRUNCATED, TWO_GRADES, GENERAL = range(4)
@@ -81,7 +87,8 @@ def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order
     for i in range(n_items):
         source[i] = (np.uint64((highest - scores[i]) * scale) << n_bits) | np.uint64(i)
     for run in range(0, n_items, _RUN):
-        for i in range(run + 1, min(run + _RUN, n_items)):
+        last_of_run = run + _RUN if run + _RUN < n_items else n_items
+        for i in range(run + 1, last_of_run):
             key, at = source[i], i
             while at > run and source[at - 1] > key:
                 source[at] = source[at - 1]
@@ -91,21 +98,19 @@ def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order
     while length < end:
         to = np.uint64(0)
         while to < end:  # unsigned bounds and no branch on the keys keep the loop short
-            left, right = to, min(to + length, end)
-            middle, last = right, min(right + length, end)
+            left, right = to, to + length if to + length < end else end
+            middle, last = right, right + length if right + length < end else end
             while left < middle and right < last:
                 is_left = source[left] <= source[right]
                 target[to] = source[left] if is_left else source[right]
                 left += np.uint64(is_left)
                 right += np.uint64(not is_left)
                 to += one
-            while left < middle:
+            if left == middle:
+                left, middle = right, last
+            while left < middle:  # what is left of one of them
                 target[to] = source[left]
                 left += one
-                to += one
-            while right < last:
-                target[to] = source[right]
-                right += one
                 to += one
         source, target, length = target, source, length + length
     for rank in range(n_items):
@@ -440,10 +445,7 @@ def place_ranks(
 
 
 @njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    _nrt=False,
+    **MAKES_NO_ARRAYS,
     apart=(
         f"void({_TARGETS}, {_SCRATCH}, int64, int64, {GIVEN_FLOATS}, int64[::1], float64[::1], "
         "float64[::1])"
