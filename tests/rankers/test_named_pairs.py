@@ -206,3 +206,8 @@ def test_ties_alone_teach_nothing():
     only = WITH_TIES[WITH_TIES["winner"] == "tie"]
     with pytest.raises(ValueError, match="at least one"):
         RankRLS(ties="keep").fit(ITEMS, pairs=only)
+
+
+def test_a_number_has_no_rows_to_compare():
+    with pytest.raises(InvalidInputError, match="`X` must have rows that are compared: got float"):
+        RankRLS().fit(0.5, pairs=[[1, 2], [3]])

@@ -14,6 +14,7 @@ from rankwise import (
     RankRLSCV,
     leave_pair_out_auc,
 )
+from rankwise.core.devices import HOST_DEVICES, takes_tensors
 
 torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
@@ -29,42 +30,43 @@ RANKERS = [
 ]
 
 
-@pytest.fixture(params=["numpy", "device"])
-def _place(request, monkeypatch):
+@pytest.fixture(params=[HOST_DEVICES, ()], ids=["numpy", "device"])
+def call(request):
     """Compute with tensors of the CPU as NumPy does, and as with those of another device."""
-    if request.param == "device":
-        monkeypatch.setattr("rankwise.core.devices.HOST_DEVICES", ())
+    return lambda function, *args, **options: takes_tensors(
+        function.__wrapped__, host=request.param
+    )(*args, **options)
 
 
-@pytest.mark.usefixtures("_place")
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
-def test_tensors_give_what_arrays_give(ranker):
+def test_tensors_give_what_arrays_give(ranker, call):
     p = problem(seed=1, sizes=(7, 1, 5, 9, 2, 3), grades=3, n_features=4)
     expected = ranker.fit(p.X, p.y, qid=p.qid)
     scores, order = expected.predict(p.X), expected.rank(p.X, qid=p.qid)
     value = expected.score(p.X, p.y, qid=p.qid)
     X, y, qid = (torch.tensor(values) for values in (p.X, p.y, p.qid))
-    found = ranker.fit(X, y, qid=qid)
-    assert isinstance(found.predict(X), torch.Tensor)
-    assert found.predict(X).device == X.device
+    found, kind = call(type(ranker).fit, ranker, X, y, qid=qid), type(ranker)
+    again = call(kind.predict, found, X)
+    assert isinstance(again, torch.Tensor)
+    assert again.device == X.device
     scale = 1e-8 * np.abs(scores).max()
-    np.testing.assert_allclose(found.predict(X).numpy(), scores, atol=scale)
+    np.testing.assert_allclose(again.numpy(), scores, atol=scale)
     np.testing.assert_allclose(found.predict(p.X), scores, atol=scale)
-    np.testing.assert_array_equal(found.rank(X, qid=qid).numpy(), order)
-    assert found.score(X, y, qid=qid) == pytest.approx(value)
+    np.testing.assert_array_equal(call(kind.rank, found, X, qid=qid).numpy(), order)
+    assert call(kind.score, found, X, y, qid=qid) == pytest.approx(value)
 
 
-@pytest.mark.usefixtures("_place")
-def test_paths_and_estimates_take_tensors():
+def test_paths_and_estimates_take_tensors(call):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     rows, grades = torch.tensor(X), torch.tensor(y)
     path = RankRLS(kernel="gaussian").fit_path(X, y, alphas=[0.1, 1.0])
-    found = RankRLS(kernel="gaussian").fit_path(rows, grades, alphas=[0.1, 1.0]).predict(rows)
+    rankers = call(RankRLS.fit_path, RankRLS(kernel="gaussian"), rows, grades, alphas=[0.1, 1.0])
+    found = call(type(rankers).predict, rankers, rows)
     assert isinstance(found, torch.Tensor)
     np.testing.assert_allclose(found.numpy(), path.predict(X), atol=1e-8)
     expected = leave_pair_out_auc(X, y, kernel="gaussian")
-    assert leave_pair_out_auc(rows, grades, kernel="gaussian").value == expected.value
+    assert call(leave_pair_out_auc, rows, grades, kernel="gaussian").value == expected.value
 
 
 def test_other_rankers_and_kinds_of_tensors():

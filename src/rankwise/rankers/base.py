@@ -13,13 +13,23 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, dense_rows, sum_by
+from rankwise.core.arrays import (
+    FloatArray,
+    IntArray,
+    Matrix,
+    as_columns,
+    column_ranges,
+    dense_rows,
+    sum_by,
+)
 from rankwise.core.checks import (
     check_length,
     check_scores,
+    refuse_huge_entries,
     refuse_huge_rows,
+    refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.devices import as_device, takes_tensors
@@ -37,7 +47,6 @@ from rankwise.io.frames import read_columns_in, reads_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.storage import save
-from rankwise.transformers.base import check_rows
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -371,22 +380,31 @@ class PointRanker(Ranker, ABC):
     def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
         """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
         refuse_unusable_rows(X)
-        rows = check_rows(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C" if reset else None,
-            ensure_min_samples=2 if reset else 1,
-        )
+        with refuse_overflow():
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C" if reset else None,
+                ensure_min_samples=2 if reset else 1,
+            )
         if reset:
-            refuse_huge_rows(rows)
             self.__dict__.pop("zero_based_", None)
-            is_kernel = self.__sklearn_tags__().input_tags.pairwise
-            if not is_kernel and not sparse.issparse(rows):
-                _warn_of_scales(rows)
+            self._look_at_scales(rows)
         return rows
+
+    def _look_at_scales(self, rows: Matrix) -> None:
+        """Refuse numbers too large to be learned from; warn where features differ in scale."""
+        if sparse.issparse(rows):
+            refuse_huge_rows(rows)
+            return
+        low, high = column_ranges(rows)
+        refuse_huge_entries(low, high)
+        is_kernel = self.__sklearn_tags__().input_tags.pairwise
+        if not is_kernel:
+            _warn_of_scales(high - low)
 
     def _keep(
         self, predictor: FeatureMap, weights: FloatArray, data: TrainingData, n_ignored_queries: int
@@ -452,9 +470,8 @@ def product_where_given(predictor: FeatureMap, X: Matrix, weights: FloatArray) -
     return device.host(predictor.product_on(rows, device.array(weights), device))
 
 
-def _warn_of_scales(X: FloatArray) -> None:
+def _warn_of_scales(spans: FloatArray) -> None:
     """Warn when the range of one feature is more than a thousand times that of another."""
-    spans = X.max(axis=0) - X.min(axis=0)
     spans = spans[spans > 0.0]
     if len(spans) > 1 and spans.max() > WIDEST_RATIO * spans.min():
         warn_caller(

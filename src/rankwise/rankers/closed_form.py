@@ -17,8 +17,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.features.kernels import Kernel, Linear, Precomputed
 from rankwise.features.maps import Identity
-from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
 from rankwise.selection.holdouts import (
@@ -212,7 +211,7 @@ def normal_equations_on(
     if device is None:
         return normal_equations(space, graph)
     if space.is_explicit:
-        return DeviceSystem.primal(graph, space.features_on(X, device), device)
+        return DeviceSystem.primal(graph, *space.features_on(X, device), device)
     K = space.kernel_matrix_on(device)
     return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.checks import refuse_overflow
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
 from rankwise.rankers.base import Ranker
-from rankwise.transformers.base import check_rows
 
 
 @final
@@ -121,15 +121,17 @@ class RankerPipeline(Ranker):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
         """Check the shape and the names only: what rows may hold is for the first step to say."""
-        return check_rows(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=None,
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        with refuse_overflow():
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=None,
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if reset else 1,
+            )
+        return rows
 
     def _through(self, X: Any, qid: ArrayLike | None) -> FloatArray:
         for step in self.steps_[:-1]:

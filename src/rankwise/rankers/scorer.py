@@ -18,9 +18,8 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice, check_count, check_length, check_scores
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
-from rankwise.measures.options import hint, listed
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Measure, hint, listed
 from rankwise.rankers.base import generator
 from rankwise.rankers.scoring_function import predicted
 

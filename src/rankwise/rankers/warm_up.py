@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 
 import rankwise
 from rankwise.core.errors import RankwiseError
-from rankwise.io.svmlight.reader import read_svmlight
-from rankwise.io.svmlight.writer import write_svmlight
+from rankwise.io.svmlight import read_svmlight, write_svmlight
 from rankwise.io.tables.reading import read_table, write_table
 
 WarmUpCallback = Callable[[str, int, int], None]

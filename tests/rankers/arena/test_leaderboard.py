@@ -9,7 +9,6 @@ import reference
 from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, leaderboard, suspect_answers
 from rankwise.io import ComparisonColumns
 from rankwise.rankers.arena import newton
-from rankwise.rankers.arena.cells import Cells
 from rankwise.rankers.arena.judges import Habits, fitted_judges
 from rankwise.rankers.arena.newton import (
     PARAMETER_DEVIATION,
@@ -18,7 +17,7 @@ from rankwise.rankers.arena.newton import (
     fitted_scores,
     most_probable_scores,
 )
-from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.arena.rating import ChosenModel
 
 

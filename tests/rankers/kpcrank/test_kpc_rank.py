@@ -22,8 +22,7 @@ from rankwise import (
 )
 from rankwise.features.components import find_components
 from rankwise.rankers.base import generator
-from rankwise.rankers.kpcrank.kpc_rank import KPCRank
-from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV
+from rankwise.rankers.kpcrank.kpc_rank import KPCRank, KPCRankCV
 
 CONVENTIONS = [
     ("magnitude", "drop"),

@@ -5,8 +5,16 @@ import pytest
 
 import rankwise
 from problems import close, problem
-from rankwise import InvalidInputError, PreferenceGraph, RankRLS, RankRLSCV, leave_pair_out_auc
-from rankwise.core.devices import TorchDevice, as_device
+from rankwise import (
+    Gaussian,
+    InvalidInputError,
+    PreferenceGraph,
+    RankRLS,
+    RankRLSCV,
+    leave_pair_out_auc,
+)
+from rankwise.core.devices import TorchDevice, as_device, computing_on
+from rankwise.features.maps import Basis
 from rankwise.solve.normal_equations import DeviceSystem
 
 pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
@@ -67,6 +75,26 @@ def test_path(basis):
         close(weights(one), weights(other))
 
 
+@pytest.mark.parametrize(("gamma", "late"), [(1.0, True), (1e-4, False)])
+def test_sums_are_whitened_late_only_where_no_digits_are_lost(gamma, late):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    kernel, device = Gaussian(gamma), as_device("cpu")
+    basis = Basis.of(kernel, p.X[:8], device)
+    assert (basis.raw_on(device.array(p.X), device)[1] is not None) is late
+    options = {"kernel": kernel, "basis": np.arange(8), "alpha": 1e-3}
+    expected = RankRLS(**options).fit(p.X, p.y, qid=p.qid)
+    found = RankRLS(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    close(found.predict(p.X), expected.predict(p.X))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+def test_rows_stay_as_they_were_given(kernel):
+    p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
+    given = p.X.copy()
+    RankRLS(kernel=kernel, device="cpu").fit(given, p.y, qid=p.qid)
+    np.testing.assert_array_equal(given, p.X)
+
+
 def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
     device = as_device("cpu")
     rhs = np.array([[1.0], [1.0]])
@@ -76,21 +104,20 @@ def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
     np.testing.assert_array_equal(system.path(np.array([1e-30, 1e-30])), [expected, expected])
 
 
-@pytest.fixture(params=["decomposed", "factored"])
-def _memory(request, monkeypatch):
+@pytest.fixture(params=[None, 1], ids=["decomposed", "factored"])
+def device(request):
     """Much memory, in which the kernel is decomposed, or little, in which it is factored."""
-    if request.param == "factored":
-        monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
+    return TorchDevice.of("cpu", n_bytes=request.param)
 
 
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize(("cost", "ties"), CONVENTIONS)
 @pytest.mark.parametrize("kernel", ["gaussian", "linear"])
-def test_leave_query_out(cost, ties, kernel):
+def test_leave_query_out(device, cost, ties, kernel):
     p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
     options = {"kernel": kernel, "cost": cost, "ties": ties}
     expected = RankRLSCV(**options).fit(p.X, p.y, qid=p.qid)
-    found = RankRLSCV(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
+    with computing_on(device):
+        found = RankRLSCV(**options).fit(p.X, p.y, qid=p.qid)
     assert found.alpha_ == expected.alpha_
     close(found.path_.values, expected.path_.values)
     close(weights(found), weights(expected))
@@ -134,9 +161,8 @@ def test_basis_rows_of_a_choice():
     close(weights(found), weights(expected))
 
 
-@pytest.mark.usefixtures("_memory")
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_held_out_scores_of_every_alpha(n_outputs):
+def test_held_out_scores_of_every_alpha(device, n_outputs):
     """Of items in no pair too, and where alpha is above all eigenvalues."""
     p = problem(seed=4, sizes=SIZES, grades=2, n_features=4)
     weight = np.ones(len(p.y))
@@ -145,17 +171,18 @@ def test_held_out_scores_of_every_alpha(n_outputs):
     for alpha in (1e-3, 1.0, 1e3, 1e9):
         options = {"kernel": "gaussian", "alphas": [alpha], "measure": "Concordance"}
         expected = RankRLSCV(**options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
-        found = RankRLSCV(device="cpu", **options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
+        with computing_on(device):
+            found = RankRLSCV(**options).fit(p.X, Y, qid=p.qid, sample_weight=weight)
         close(found.held_out_scores_, expected.held_out_scores_)
 
 
-@pytest.mark.usefixtures("_memory")
-def test_comparisons_that_leave_a_query_in_parts():
+def test_comparisons_that_leave_a_query_in_parts(device):
     p = problem(seed=4, sizes=(5, 6, 4), grades=2, n_features=4)
     rows = [np.flatnonzero(p.qid == q) for q in np.unique(p.qid)]
     pairs = np.array([[r[i], r[j]] for r in rows for i, j in ((0, 1), (2, 3), (1, 0), (3, 2))])
     expected = RankRLSCV(kernel="gaussian").fit(p.X, pairs=pairs, qid=p.qid)
-    found = RankRLSCV(kernel="gaussian", device="cpu").fit(p.X, pairs=pairs, qid=p.qid)
+    with computing_on(device):
+        found = RankRLSCV(kernel="gaussian").fit(p.X, pairs=pairs, qid=p.qid)
     close(found.held_out_scores_, expected.held_out_scores_)
 
 
@@ -230,7 +257,7 @@ def test_what_exceeds_double_precision_is_refused():
     with pytest.raises(rankwise.NumericalError, match="The kernel Polynomial.* must be finite"):
         RankRLS(kernel=rankwise.Polynomial(gamma=1.0), device="cpu").fit(X, y)
     with pytest.raises(rankwise.NumericalError, match="The normal equations must be finite"):
-        DeviceSystem.primal(PreferenceGraph.from_scores(y), device.array(1e50 * X), device)
+        DeviceSystem.primal(PreferenceGraph.from_scores(y), device.array(1e50 * X), None, device)
     far = 1e9 + np.random.default_rng(0).normal(size=(40, 2))
     for name in (None, "cpu"):
         with pytest.raises(rankwise.NumericalError, match="must stand above rounding errors"):
@@ -246,14 +273,14 @@ def test_a_singular_kernel_is_not_judged():
         RankRLSCV(alphas=[1e-30], device="cpu").fit(X, y)
 
 
-def test_alphas_without_a_factor_are_decomposed(monkeypatch):
+def test_alphas_without_a_factor_are_decomposed():
     """A kernel of rank one, whose sum with the smallest alpha is not definite."""
     X = 1e4 * np.random.default_rng(0).normal(size=(12, 1))
     y, qid = np.arange(12.0), np.arange(12) // 4
     options = {"kernel": rankwise.Polynomial(degree=1), "alphas": [1e-12, 1.0, 1e9]}
     decomposed = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
-    monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
-    factored = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
+    with computing_on(TorchDevice.of("cpu", n_bytes=1)):
+        factored = RankRLSCV(**options).fit(X, y, qid=qid)
     assert factored.alpha_ == decomposed.alpha_
     np.testing.assert_allclose(factored.path_.values, decomposed.path_.values, atol=1e-8)
 

@@ -385,7 +385,3 @@ def test_iterations_are_for_many_unknowns_of_few_entries():
     X = sparse_random((3000, 5000), density=1e-3, format="csr", rng=np.random.default_rng(0))
     assert rank_rls._iterations_are_quicker(X, 2999)
     assert not rank_rls._iterations_are_quicker(X, 1999)
-    assert rank_rls.unknowns_of_sparse_rows(X, Linear(), None, 2999) == 2999
-    assert rank_rls.unknowns_of_sparse_rows(X, Gaussian(1.0), None, 2999) == 0
-    assert rank_rls.unknowns_of_sparse_rows(X.toarray(), Linear(), None, 2999) == 0
-    assert rank_rls.unknowns_of_sparse_rows(X, Linear(), 10, 2999) == 0

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.rankers.arena.cells import Answers, Cells, log_likelihoods
 from rankwise.rankers.arena.newton import Mode, fitted_scores
-from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.arena.paired import Answers, Cells, PairedModel, log_likelihoods
 from rankwise.rankers.judges import (
     USUAL_SPREAD,
     JudgeReport,

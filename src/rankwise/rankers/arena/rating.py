@@ -17,8 +17,8 @@ from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.compile import few_threads
 from rankwise.core.errors import InvalidInputError
+from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
-from rankwise.rankers.arena.cells import Cells
 from rankwise.rankers.arena.judges import fitted_judges, judge_report
 from rankwise.rankers.arena.newton import (
     LocalExpansion,
@@ -27,7 +27,7 @@ from rankwise.rankers.arena.newton import (
     ScoreSpread,
     fitted_scores,
 )
-from rankwise.rankers.arena.paired import PairedModel
+from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
 from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
@@ -142,8 +142,8 @@ def leaderboard(
     ----------
     comparisons
         A CSV, TSV or Parquet file, a pandas, polars or pyarrow frame, a dictionary of columns, rows
-        (winner, loser) or (a, b, who won), a `ComparisonTable`; or a `ChoiceTable` of rankings or
-        best-worst choices, for the model of Plackett and Luce.
+        (winner, loser) or (a, b, who won), a `ComparisonTable`; or rankings or best-worst choices,
+        for the model of Plackett and Luce: a `ChoiceTable`, or what `read_choices` reads.
     columns : ComparisonColumns, optional
         The columns by name, among them covariates and ``home``, whose effects are estimated; those
         left out are found by usual names.
@@ -180,16 +180,15 @@ def leaderboard(
     check_level(level)
     if deviation is not None:
         check_positive("deviation", deviation, "Leave it out to learn it.")
-    rng = generator(random_state)
-    if isinstance(comparisons, ChoiceTable):
-        if judges or first or half_life is not None or columns is not None:
+    rng, table = generator(random_state), read_answers(comparisons, columns)
+    if isinstance(table, ChoiceTable):
+        if judges or first or half_life is not None:
             raise InvalidInputError(
-                "`judges`, `first`, `half_life` and `columns` are for comparisons of two items: "
-                "got a ChoiceTable. Leave them out."
+                "`judges`, `first` and `half_life` are for comparisons of two items: got rankings "
+                "or choices among several. Leave them out."
             )
-        with few_threads(comparisons.n_items):
-            return _chosen_board(comparisons, deviation, level, rng, clustered=clustered)
-    table = read_comparisons(comparisons, columns)
+        with few_threads(table.n_items):
+            return _chosen_board(table, deviation, level, rng, clustered=clustered)
     if half_life is not None:
         table = table.decayed(half_life)
     if (judges or clustered) and table.judge is None:

@@ -211,7 +211,7 @@ class FullRelation:
     targets : function
         Turns scores into centred targets of the differences.
     factor : function
-        Gives what multiplies the loss of a row of so many items.
+        Gives what multiplies the loss of a row, from its number of items.
     device : Device, optional
         Where kernels are decomposed, and of any relation all products made.
     """

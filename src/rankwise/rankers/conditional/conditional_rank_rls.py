@@ -1,19 +1,39 @@
-"""ConditionalRankRLS: rank items for each condition, from features of both."""
+"""ConditionalRankRLS: rank items for each condition from features of both; alpha may be chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, final, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.checks import check_positive
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.checks import check_choice, check_count, check_positive
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel
 from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY
-from rankwise.rankers.conditional.closed_form import Relation
-from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
+from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
+from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
+from rankwise.selection.holdouts import Folds, HeldOut
+from rankwise.selection.judging import (
+    as_measure,
+    judge_comparisons,
+    judge_scores,
+    refuse_listwise,
+)
+from rankwise.selection.path import ChoiceRule, SelectionPath, check_alphas
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import ConjugateGradients, as_conjugate_gradients
+
+ALPHAS = tuple(2.0**k for k in range(-15, 16))
+
+HOLD_OUTS = StoppingRule(tol=1e-5, max_iter=500)
+"""When refits of folds stop: an order of items needs no more digits."""
 
 
 @final
@@ -151,3 +171,221 @@ class ConditionalRankRLS(ConditionalRanker):
             if full is not None:
                 return self._keep_full(full, alpha)
         return self._keep_iterated(problem, settings, alpha)
+
+
+@final
+class ConditionalRankRLSCV(ConditionalRanker):
+    r"""Learn to rank items for each condition, with alpha chosen by exact hold-outs.
+
+    A ranker of pairs may meet new conditions, new items, or both, and the best alpha differs. Every
+    alpha is judged by the scores that retraining without what is new would give. For a full matrix
+    they have a closed form: one eigendecomposition for all conditions, one more for each fold of
+    items. Where scores are not known, ties dropped or the cost is relative, every fold is refitted
+    by conjugate gradients, all alphas from one Krylov space; an alpha so small that its residual
+    stays above a thousandth of the targets is not judged.
+
+    Parameters
+    ----------
+    alphas : (n_alphas,)
+        The values of alpha to choose from; by default the powers of 2 from 2**-15 to 2**15.
+    new : {"conditions", "items", "both"}
+        What will be new when the ranker is used. Conditions are left out one at a time and judged
+        on all items; items in random folds, judged inside a fold; both together likewise. Objects
+        of a symmetric or antisymmetric relation are left out in folds, as conditions and items at
+        once, and judged on the side that is named here. Where folds are refitted, conditions leave
+        in folds, too, and of both a fold of conditions leaves with a fold of items.
+    cv : int
+        Number of folds.
+    measure : Measure or str, optional
+        What decides; the share of pairs in the right order when left out.
+    rule : {"best", "one_standard_error"}
+        Take the best alpha, or the largest one within a standard error of it.
+    condition_kernel, item_kernel, relation, cost, ties, query_weight, device
+        As in `ConditionalRankRLS`.
+    solver : ConjugateGradients, optional
+        How folds are refitted where there is no closed form, and how the final fit is then found.
+        When left out, folds to a residual of 1e-5 in 500 iterations, the final fit to 1e-10.
+    random_state : int, RandomState or None
+        Deals the items into folds.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen alpha.
+    path_ : SelectionPath
+        The held-out values for every alpha.
+    held_out_value_ : float
+        The held-out value of the chosen alpha.
+    held_out_scores_ : (n_conditions, n_items)
+        The held-out score of every cell for the chosen alpha, comparable inside a condition, and
+        inside a fold where items are new. NaN where nothing is known or a cell is not judged.
+    dual_coef_, condition_predictor_, item_predictor_, n_features_in_
+        As in `ConditionalRankRLS`.
+
+    Notes
+    -----
+    [APS10] Sect. 5; the closed forms of a full matrix are derived in docs/theory/conditional.rst.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import ConditionalRankRLSCV
+    >>> rng = np.random.default_rng(0)
+    >>> users, films = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
+    >>> y = users @ films.T + 2.0 * rng.normal(size=(30, 20))
+    >>> ranker = ConditionalRankRLSCV(new="both", random_state=0).fit(users, films, y)
+    >>> ranker.alpha_, round(ranker.held_out_value_, 3)
+    (32.0, 0.738)
+
+    Most scores unknown:
+
+    >>> some = np.where(rng.random(y.shape) < 0.4, y, np.nan)
+    >>> partial = ConditionalRankRLSCV([1.0, 8.0, 64.0], random_state=0).fit(users, films, some)
+    >>> partial.alpha_, partial.path_.values.round(2).tolist()
+    (64.0, [0.69, 0.69, 0.7])
+    """
+
+    path_: SelectionPath
+
+    def __init__(
+        self,
+        alphas: ArrayLike = ALPHAS,
+        *,
+        new: New = "conditions",
+        cv: int = 5,
+        measure: Measure | str | None = None,
+        rule: ChoiceRule = "best",
+        condition_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        item_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        relation: Relation = "any",
+        cost: Cost = "magnitude",
+        ties: Ties = "keep",
+        query_weight: Literal["items", "pairs", "equal"] = "items",
+        solver: ConjugateGradients | None = None,
+        device: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.alphas = alphas
+        self.new = new
+        self.cv = cv
+        self.measure = measure
+        self.rule = rule
+        self.condition_kernel = condition_kernel
+        self.item_kernel = item_kernel
+        self.relation = relation
+        self.cost = cost
+        self.ties = ties
+        self.query_weight = query_weight
+        self.solver = solver
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        conditions: Any,
+        items: Any = None,
+        y: Any = None,
+        *,
+        comparisons: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Choose alpha, and learn from all scores or comparisons with it.
+
+        Parameters
+        ----------
+        conditions, items
+            As in `ConditionalRankRLS.fit`.
+        y : (n_conditions, n_items), dense or sparse
+            Scores, higher is better; NaN, or what a sparse matrix does not store, is not known.
+        comparisons, pair_margin, pair_weight
+            As in `ConditionalRankRLS.fit`. A comparison is judged where both of its items are left
+            out together.
+        """
+        grid = check_alphas(self.alphas)
+        check_choice("new", self.new, get_args(New))
+        problem = self._problem(conditions, items, y, comparisons, pair_margin, pair_weight)
+        full = problem.full_relation(self.cost, self.ties, self.query_weight)
+        rng, n_folds = generator(self.random_state), check_count("cv", self.cv)
+        item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
+        if full is not None:
+            held_out = full.hold_out(self.new, item_fold, grid)
+        else:
+            n_conditions = problem.cells.shape[0]
+            fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
+            folds = (item_fold if problem.sign else fold), item_fold
+            held_out = self._refitted(problem, folds, grid)
+        self.path_ = _judged(held_out, problem, as_measure(self.measure), grid)
+        chosen = self.path_.best(self.rule)
+        self.alpha_ = float(grid[chosen])
+        self.held_out_value_ = float(self.path_.values[chosen])
+        self.held_out_scores_ = held_out.scores[chosen]
+        if full is not None:
+            return self._keep_full(full, self.alpha_)
+        return self._keep_iterated(problem, self.solver or ConjugateGradients(), self.alpha_)
+
+    def _refitted(
+        self, problem: RelationProblem, folds: tuple[IntArray, IntArray], alphas: FloatArray
+    ) -> PairsOut:
+        """Return the scores of the known cells of each fold by fits to the others."""
+        cells, rule = problem.cells, HOLD_OUTS if self.solver is None else self.solver.rule
+        scores, error = np.full((len(alphas), *cells.shape), np.nan), np.zeros(len(alphas))
+        row_fold, column_fold = folds[0][cells.row], folds[1][cells.column]
+        for number in range(1 + max(int(fold.max()) for fold in folds)):
+            kept, out = _cells_left(
+                self.new, row_fold == number, column_fold == number, of_one_kind=problem.sign != 0
+            )
+            if not out.any():
+                continue
+            some, place = problem.of_cells(kept), (cells.row[out], cells.column[out])
+            weights, residuals = some.shifted_weights(alphas, rule, **self._graph_options())
+            for k, found in enumerate(weights):
+                scores[k][place] = problem.image(some.cells.spread(found))[place]
+            error = np.maximum(error, residuals)
+        group = np.arange(cells.shape[0])[:, None] * (int(folds[1].max()) + 1)
+        inner = folds[1] if self.new != "conditions" else np.zeros_like(folds[1])
+        return PairsOut(scores, group + inner, error)
+
+
+def _cells_left(
+    new: New, row_out: BoolArray, column_out: BoolArray, *, of_one_kind: bool
+) -> tuple[BoolArray, BoolArray]:
+    """Return which cells are learned from, and which are judged."""
+    if of_one_kind:  # objects leave as conditions and items at once
+        judged = {"conditions": ~column_out, "items": ~row_out, "both": row_out & column_out}[new]
+        return ~row_out & ~column_out, (row_out | column_out) & judged
+    if new == "both":
+        return ~row_out & ~column_out, row_out & column_out
+    out = row_out if new == "conditions" else column_out
+    return ~out, out
+
+
+def _judged(
+    held_out: PairsOut, problem: RelationProblem, measure: Measure, grid: FloatArray
+) -> SelectionPath:
+    """Measure the held-out cells of each condition, and of each fold of items where there are."""
+    if not problem.data.is_scored:
+        return _judged_comparisons(held_out, problem, measure, grid)
+    judged = np.flatnonzero(np.isfinite(held_out.scores[0]).ravel())
+    Y = problem.cells.spread(problem.cells.values).ravel()[:, None]
+    scores = held_out.scores.reshape(len(grid), -1, 1)
+    queries = Queries.of(held_out.group.ravel(), len(Y))
+    return judge_scores(HeldOut(scores, held_out.error), Y, queries, judged, measure, grid)
+
+
+def _judged_comparisons(
+    held_out: PairsOut, problem: RelationProblem, measure: Measure, grid: FloatArray
+) -> SelectionPath:
+    """Measure the comparisons of two items that one model scores."""
+    refuse_listwise(measure, "A choice by `comparisons`")
+    cells, (pairs, _, _) = problem.cells, problem.data.comparisons
+    scores = held_out.scores[:, cells.row, cells.column]
+    group = held_out.group[cells.row, cells.column]
+    leads = scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]
+    leads[:, group[pairs[:, 0]] != group[pairs[:, 1]]] = np.nan
+    if not np.isfinite(leads).any():
+        raise InvalidInputError(
+            "At least one comparison must be between two items that are left out together: got "
+            "none. Give more comparisons, lower `cv`, or choose new='conditions'."
+        )
+    return judge_comparisons(leads, problem.data, held_out.error, measure, grid)

@@ -236,7 +236,7 @@ PAIR_FACTOR: dict[str, Callable[[int], float]] = {
     "pairs": float,
     "equal": lambda n_items: 2.0 / (n_items - 1),
 }
-"""By what the weight of a query multiplies the loss of a full row of so many items."""
+"""What the weight of a query multiplies the loss of a full row by, from its number of items."""
 
 
 class ConditionalRanker(BaseEstimator, ABC):
@@ -350,7 +350,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         conditions, items
             As in `predict`.
         k : int, optional
-            Only so many items; all of them when left out.
+            Number of items at most; all of them when left out.
 
         Returns
         -------

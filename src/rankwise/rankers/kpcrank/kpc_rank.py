@@ -1,21 +1,36 @@
-"""KPCRank: least-squares ranking on the leading kernel principal components."""
+"""KPCRank: least squares on leading kernel principal components, as many as given or chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 from numpy.typing import ArrayLike
 
+from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
 from rankwise.core.training_data import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.graph.preference_graph import Cost, Ties
-from rankwise.graph.query_weights import QueryWeight
-from rankwise.rankers.closed_form import ClosedFormRanker
+from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import generator
+from rankwise.rankers.closed_form import ClosedFormCV, ClosedFormRanker, Validation, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
+from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
+from rankwise.selection.judging import as_measure, judge_comparisons, refuse_listwise
+from rankwise.selection.path import (
+    Candidate,
+    ChoiceRule,
+    SelectionPath,
+    as_settings,
+    best_candidate,
+)
+
+N_PAIR_FOLDS = 5
+"""Folds of comparisons without `qid`, for ``cv="auto"``."""
 
 
 @final
@@ -146,3 +161,214 @@ class KPCRank(ClosedFormRanker):
         self.n_components_ = fit.components.n_components
         self.variances_ = fit.components.variances
         return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
+
+
+@final
+class KPCRankCV(ClosedFormCV):
+    r"""Learn to rank on kernel principal components, their number chosen by exact hold-outs.
+
+    Every number of components up to `max_components` is fitted and judged: one factorisation gives
+    the solutions of all of them, and one more for each fold its held-out scores. Together this
+    costs less than finding the components.
+
+    Parameters
+    ----------
+    max_components : int
+        The largest number of components; there are fewer where the items span fewer.
+    kernel : kernel, str or list of these
+        As in `KPCRank`; of a list, the best is taken.
+    alpha, cost, ties, query_weight, solver, device
+        As in `KPCRank`.
+    cv : str, int, splitter or list of folds
+        What is left out when `fit` is given no validation data: "leave_query_out", a number of
+        random folds, a scikit-learn splitter of groups such as ``GroupKFold(5)``, or lists of rows.
+        Folds hold whole queries; for one global ranking they hold items, and each is judged by
+        itself; of comparisons without `qid` they hold comparisons (`PairKFold`). "auto" leaves out
+        one query at a time, and for one global ranking every fifth item or five folds of
+        comparisons.
+    measure : Measure or str, optional
+        What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
+        when left out. Comparisons are judged by that share only.
+    rule : {"best", "one_standard_error"}
+        Take the best number, or the smallest one within a standard error of it.
+    random_state : int, RandomState or None
+        Deals the folds when `cv` is a number.
+
+    Attributes
+    ----------
+    n_components_ : int
+        The chosen number of components.
+    path_ : SelectionPath
+        The value for every number, with standard errors and the value of each query.
+    held_out_value_ : float
+        The held-out value of the chosen number.
+    held_out_scores_ : (n_items,) or (n_items, n_outputs)
+        The held-out score of every item for the chosen number; of the validation items where
+        validation data were given. Meaningful inside a query, or a fold of items, only. For
+        comparisons left out in folds, the lead of each winner.
+    search_ : list of Candidate
+        All kernels tried, with their paths.
+    variances_ : (n_components,)
+        The eigenvalues of the centred kernel that belong to the chosen components.
+    coef_, dual_coef_, kernel_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
+        As in `KPCRank`.
+
+    Notes
+    -----
+    [TH10] Sect. 4.2 chooses by setting eigenvalues of a matrix to zero, which gives a different
+    model than projecting on fewer components; here every number of components gives exactly the
+    ranking function that `KPCRank` would. The components are those of all training items: they
+    depend on the features, not the scores, of what is held out. Comparisons are those of its
+    Sect. 6.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import KPCRankCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(120, 4)), np.repeat(np.arange(12), 10)
+    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=120)
+    >>> ranker = KPCRankCV(max_components=60).fit(X, y, qid=qid)
+    >>> ranker.path_.values.shape, ranker.path_.per_query.shape
+    ((60,), (60, 12))
+    >>> ranker.n_components_ == ranker.path_.grid[np.argmax(ranker.path_.values)]
+    np.True_
+    """
+
+    def __init__(
+        self,
+        max_components: int = 100,
+        kernel: str
+        | Kernel
+        | Callable[[Any, Any], Any]
+        | list[str | Kernel | Callable[[Any, Any], Any]] = "gaussian",
+        *,
+        alpha: float = 0.0,
+        cv: Any = "auto",
+        measure: Measure | str | None = None,
+        rule: ChoiceRule = "best",
+        cost: Cost = "magnitude",
+        ties: Ties = "drop",
+        query_weight: QueryWeight = "items",
+        solver: Solver = "auto",
+        device: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.max_components = max_components
+        self.kernel = kernel
+        self.alpha = alpha
+        self.cv = cv
+        self.measure = measure
+        self.rule = rule
+        self.cost = cost
+        self.ties = ties
+        self.query_weight = query_weight
+        self.solver = solver
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        qid_val: ArrayLike | None = None,
+        pairs_val: ArrayLike | None = None,
+        pair_weight_val: ArrayLike | None = None,
+    ) -> Self:
+        """Judge every number of components, then keep the best one, fitted to all data.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, pairs, pair_margin, pair_weight
+            As in `RankRLS`. Items of weight 0 are not judged.
+        X_val, y_val, qid_val
+            Validation data that decide in place of `cv`; `qid_val` may be given without `qid`, to
+            judge one global ranking query by query.
+        pairs_val : (n_pairs, 2), optional
+            Comparisons in place of `y_val`: rows of `X_val`, or of X without it.
+        pair_weight_val : (n_pairs,), optional
+            How much each of them counts.
+        """
+        max_components = check_count("max_components", self.max_components)
+        alpha = check_alpha(self.alpha)
+        X = self._check_rows(X)
+        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
+        options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
+        device = as_device(self.device)
+        self.search_: list[Candidate] = []
+        best: _ChosenComponents | None = None
+        for given in as_settings(self.kernel, "kernel"):
+            kernel = as_kernel(given).fitted_to(X, data.sample_weight)
+            fit = ComponentFit.of(
+                kernel, X, data, max_components, self.solver, alpha, device, **options
+            )
+            path, scores = self._judge(X, fit, validation)
+            self.search_.append(Candidate({"kernel": kernel}, path))
+            if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
+                best = _ChosenComponents(kernel, fit, path, scores[path.best(self.rule)])
+        assert best is not None
+        return self._keep_best(best)
+
+    def _keep_best(self, best: _ChosenComponents) -> Self:
+        fit, data, scores = best.fit, best.fit.data, best.scores
+        self.kernel_ = best.kernel
+        if scores.ndim == 2 and not data.is_multi_output:
+            scores = scores[:, 0]
+        self.n_components_ = int(self._keep_choice(best.path, scores))
+        self.variances_ = fit.components.variances[: self.n_components_]
+        return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
+
+    def _judge(
+        self, X: Matrix, fit: ComponentFit, validation: Validation | None
+    ) -> tuple[SelectionPath, FloatArray]:
+        """Return the values of all numbers of components, and the held-out scores or leads."""
+        measure, data = as_measure(self.measure), fit.data
+        rng = generator(self.random_state)
+        if validation is not None:
+            if not validation.data.is_scored:
+                refuse_listwise(measure, "`pairs_val`")
+            held_out = fit.scores(validation.X)
+            path = validation.judge(held_out, measure, fit.numbers, "n_components", "smallest")
+            return path, held_out.scores
+        if not data.is_scored:
+            refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
+        if data.is_scored or data.has_qid:
+            folds = resolve_folds(self.cv, X, data, rng)
+            held_out = fit.leave_out(folds)
+            path = judge_folds(
+                held_out, data, folds, measure, fit.numbers, "n_components", "smallest"
+            )
+            return path, held_out.scores
+        is_auto = isinstance(self.cv, str) and self.cv == "auto"
+        cv = PairKFold(N_PAIR_FOLDS, random_state=0) if is_auto else self.cv
+        found = fit.leave_comparisons_out(resolve_pair_folds(cv, data.comparisons[0], rng))
+        path = judge_comparisons(
+            found.differences,
+            data,
+            found.error,
+            measure,
+            fit.numbers,
+            "n_components",
+            "smallest",
+        )
+        return path, found.differences
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ChosenComponents:
+    """The best kernel so far: its fits, its path, and what it said about what was held out."""
+
+    kernel: Kernel
+    fit: ComponentFit
+    path: SelectionPath
+    scores: FloatArray

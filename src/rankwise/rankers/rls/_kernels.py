@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import CALLED_BY_KERNELS, MAKES_NO_ARRAYS, njit
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 """Indices are unsigned: numba then needs no test for negative ones, which doubles the speed."""
@@ -55,7 +55,7 @@ def tridiagonalise(A: FloatArray, V: FloatArray, tau: FloatArray, p: FloatArray)
                 A[j, k] -= vj * p[k] + pj * V[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**CALLED_BY_KERNELS)
 def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: FloatArray) -> None:
     """Apply the reflection of step i to the columns of X."""
     n, n_columns = np.uint64(X.shape[0]), np.uint64(X.shape[1])
@@ -71,7 +71,7 @@ def _reflect(X: FloatArray, V: FloatArray, tau: FloatArray, i: np.uint64, dot: F
             X[j, a] -= vj * dot[a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**MAKES_NO_ARRAYS)
 def shifted_solutions(
     A: FloatArray,
     V: FloatArray,
@@ -131,7 +131,7 @@ def shifted_solutions(
             _reflect(X, V, tau, p, room)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**MAKES_NO_ARRAYS)
 def solve_definite(A: FloatArray, B: FloatArray) -> float:
     """Solve A X = B in place for a small symmetric matrix by its Cholesky factorisation.
 
@@ -166,7 +166,7 @@ def solve_definite(A: FloatArray, B: FloatArray) -> float:
     return worst
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**MAKES_NO_ARRAYS)
 def solve_each(A: FloatArray, B: FloatArray, worst: FloatArray) -> None:
     """Solve a stack of small definite systems in place; see `solve_definite`."""
     for a in range(len(A)):
@@ -206,7 +206,7 @@ def weighted_blocks(V: FloatArray, weights: FloatArray, n_rows: int) -> FloatArr
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**MAKES_NO_ARRAYS)
 def complete_pairs(
     B: FloatArray,
     A: FloatArray,

@@ -13,7 +13,7 @@ from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import NothingToLearnError
 from rankwise.features.function_space import FunctionSpace
-from rankwise.graph.query_weights import standard_query_weight
+from rankwise.graph.preference_graph import standard_query_weight
 from rankwise.rankers.rls._kernels import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
 from rankwise.solve.normal_equations import Spectrum

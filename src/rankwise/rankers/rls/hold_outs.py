@@ -12,9 +12,8 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace, smallest_space
-from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.features.function_space import FunctionSpace, smallest_space, unknowns_of_sparse_rows
+from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.closed_form import (
     Validation,
@@ -28,7 +27,6 @@ from rankwise.rankers.closed_form import (
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 from rankwise.rankers.rls.leave_pair_out import leave_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
-from rankwise.rankers.rls.rank_rls import unknowns_of_sparse_rows
 from rankwise.selection.holdouts import (
     EdgesHeldOut,
     Folds,

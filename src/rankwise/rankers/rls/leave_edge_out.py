@@ -10,8 +10,7 @@ from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, pair_targets
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, pair_targets
 from rankwise.rankers.rls.complete_pairs import EPS, TINY
 from rankwise.selection.holdouts import EdgesHeldOut
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, Spectrum
@@ -143,7 +142,7 @@ def _projected_on(space: FunctionSpace, graph: PreferenceGraph, device: Device) 
     if space.is_explicit:
         Z = device.array(dense_rows(space.features()))
         Z = Z - Z.mean(0)  # differences do not see it, but digits are saved
-        system = DeviceSystem.primal(graph, Z, device)
+        system = DeviceSystem.primal(graph, Z.clone(), None, device)
     else:
         K = space.kernel_matrix_on(device)
         system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)

@@ -251,7 +251,7 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
         n = parts.shape[1]
     rows, item_starts = folds.items
     grid = _filled_up(alphas)
-    out = np.empty((n_outputs, len(grid), len(rows)))
+    out = np.empty((n_outputs, len(alphas), len(rows)))
     pivot = np.ones((folds.n_folds, len(grid)))
 
     def refit(number: int) -> None:
@@ -272,7 +272,7 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
 
     with serial_blas():
         in_threads(refit, len(chunks))
-    scores = out[:, : len(alphas)].transpose(1, 2, 0)
+    scores = out.transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
     return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
 
@@ -311,7 +311,7 @@ def _refit_chunk(
             y[:, 0] = rest_rhs[q, :, k]
             shifted_solutions(rest[q], V, tau, y, alphas, pivots, room, W, pivot[q])
             _product(Z[first:last], W, scores)
-            out[k, :, first:last] = scores.T
+            out[k, :, first:last] = scores.T[: out.shape[1]]
 
 
 def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:

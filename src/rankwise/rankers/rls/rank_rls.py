@@ -7,18 +7,21 @@ from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
 from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import ExplicitSpace, FunctionSpace, smallest_space
+from rankwise.features.function_space import (
+    ExplicitSpace,
+    FunctionSpace,
+    smallest_space,
+    unknowns_of_sparse_rows,
+)
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import Identity, choose_basis
-from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
 from rankwise.selection.path import check_alphas
@@ -315,13 +318,6 @@ class RankRLS(ClosedFormRanker):
         return None if self.solver == "auto" and fits else settings
 
 
-def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:
-    """Return the order of the dense equations of sparse rows; 0 where rows or kernel are others."""
-    if not sparse.issparse(X) or not kernel.is_linear or basis is not None:
-        return 0
-    return min(rank, int(X.shape[1]))
-
-
 def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:
     """Tell whether sparse products solve sooner than dense equations of this order."""
     if n_unknowns < FEW_UNKNOWNS:
@@ -343,9 +339,7 @@ def _iterate(X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray:
     for first in range(0, len(outputs), ABREAST):
         operators, product = joint_operator(rows, outputs[first : first + ABREAST])
         systems = [
-            ShiftedSystems.of(
-                operator, alphas, precondition=len(alphas) == 1 and operator.is_determined()
-            )
+            ShiftedSystems.of(operator, alphas, precondition=len(alphas) == 1)
             for operator in operators
         ]
         for found in side_by_side_cg(systems, product, rule, [Hooks()] * len(systems)):

@@ -17,8 +17,7 @@ from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.training_data import TrainingData
 from rankwise.features.kernels import as_kernel
 from rankwise.features.maps import choose_basis
-from rankwise.graph.preference_graph import Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV

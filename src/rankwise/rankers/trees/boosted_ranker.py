@@ -17,8 +17,7 @@ from rankwise.core.checks import check_count, check_positive
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.training_data import TrainingData
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.tree_text import trees_only
 from rankwise.measures.rankings import Judgements, Rankings
 from rankwise.measures.value import Measure
@@ -47,7 +46,7 @@ BLOCK_ROWS = 1024
 """Rows that are compared at a time."""
 
 FEW_ENTRIES = 1 << 23
-"""Below so many entries of X, one thread is quickest."""
+"""Number of entries of X below which one thread is quickest."""
 
 ALL_TRUNCATION = 30
 """What LightGBM takes for lambdarank's truncation when nothing is said."""

@@ -10,10 +10,8 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.training_data import TrainingData
-from rankwise.graph.grades import Grades
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, PairSet
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, Grades, PreferenceGraph, QueryWeight, Ties
 
 TreeLoss: TypeAlias = Literal["rank_rls", "squared_hinge", "lambdarank"]
 

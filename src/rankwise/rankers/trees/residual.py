@@ -13,8 +13,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import ExplicitSpace, explicit_space
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.features.maps import FeatureMap
-from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
-from rankwise.graph.query_weights import QueryWeight
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.measures.value import Measure
 
 ALPHAS: FloatArray = np.append(np.exp2(np.arange(-8.0, 17.0, 2.0)), np.inf)
