@@ -132,7 +132,7 @@ def test_choices_of_the_command_line_are_those_of_the_library():
 
     from rankwise.features.kernels import as_kernel
     from rankwise.graph import preference_graph as graph
-    from rankwise.graph.query_weights import QueryWeight
+    from rankwise.graph.preference_graph import QueryWeight
 
     assert get_args(CostName) == get_args(graph.Cost)
     assert get_args(TiesName) == get_args(graph.Ties)

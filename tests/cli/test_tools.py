@@ -147,6 +147,82 @@ def test_columns_of_a_leaderboard_are_named_by_options(run, folder):
     assert result.exit_code != 0
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["rank1,rank2,rank3", *["x,y,z"] * 9, "y,x,"],
+        ["person,item,rank", *(f"{p},{n},{r}" for p in range(9) for r, n in enumerate("xyz", 1))],
+        ["item1,item2,item3,best,worst", *["z,y,x,x,z"] * 9],
+    ],
+)
+def test_a_leaderboard_of_rankings_and_choices(run, folder, rows):
+    pytest.importorskip("jinja2")
+    (folder / "orders.csv").write_text("\n".join(rows))
+    found = json.loads(run("leaderboard", "orders.csv", "--format", "json").stdout)
+    assert [row["item"] for row in found["items"]] == ["x", "y", "z"]
+    assert run("leaderboard", "orders.csv", "-o", "orders.html").exit_code == 0
+    for option in ("--judges", "--first", "--tastes"):
+        result = run("leaderboard", "orders.csv", option)
+        assert result.exit_code == 2
+        assert "comparisons of two items" in " ".join(result.stderr.split())
+
+
+def test_a_leaderboard_of_every_person(run, folder):
+    rows = ["worker,a,b,winner,date,margin"]
+    rows += ["ann,tea,milk,a,soon,1", "bob,tea,milk,b,now,2"] * 6
+    (folder / "tastes.csv").write_text("\n".join(rows))
+    for person, best in (("ann", "tea"), ("bob", "milk")):
+        result = run("leaderboard", "tastes.csv", "--tastes", "--person", person, "--format", "csv")
+        assert result.stdout.splitlines()[1].split(",")[1] == best
+        assert "is its own taste" in result.stderr
+    assert "reliability" in run("leaderboard", "tastes.csv", "--judges").stdout
+    told = run("leaderboard", "tastes.csv").stderr
+    assert "columns not used: date" in told
+    assert "margins do not" in told
+    assert "the 2 judges count alike; --judges learns" in told
+    for options, message in (
+        (("--person", "ann"), "--person and --persons must come with --tastes"),
+        (("--tastes", "--judges"), "--tastes must be used without --judges"),
+        (("--tastes", "--person", "anne"), "Did you mean 'ann'?"),
+        (("--half-life", "5"), "--half-life must come with dates"),
+        (("--date", "date", "--half-life", "5"), "--date must hold dates such as"),
+        (("--points", "a"), "--points must name two columns"),
+    ):
+        result = run("leaderboard", "tastes.csv", *options)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.split())
+
+
+def test_features_of_persons_rank_for_those_who_have_not_answered(run, folder):
+    rows = ["worker,a,b,winner"]
+    rows += ["ann,tea,milk,a", "bob,tea,milk,b", "cid,tea,milk,a", "dan,tea,milk,b"] * 4
+    (folder / "tastes.csv").write_text("\n".join(rows))
+    ages = "who,age\nann,60\nbob,20\ncid,70\ndan,30\neve,65\nfay,25\n"
+    (folder / "ages.csv").write_text(ages)
+    asked = ("leaderboard", "tastes.csv", "--tastes", "--persons", "ages.csv", "--format", "csv")
+    for person, best in (("eve", "tea"), ("fay", "milk")):
+        result = run(*asked, "--person", person)
+        assert result.stdout.splitlines()[1].split(",")[1] == best
+    assert run("leaderboard", "tastes.csv", "--persons", "ages.csv").exit_code == 2
+    for text, message in (("who\nann\n", "alone"), (ages + "ann,3\n", "got 'ann' twice")):
+        (folder / "ages.csv").write_text(text)
+        result = run(*asked)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.split())
+
+
+def test_points_and_dates_as_sports_pages_write_them(run, folder):
+    rows = ["Date,Visitor,G,Home,Goals"]
+    rows += ["1/13/2024,x,1,y,3", "1/20/2024,y,2,x,1", "2/20/2024,x,4,y,2"] * 3
+    (folder / "games.csv").write_text("\n".join(rows))
+    named = ("--points", "goals,G", "--half-life", "10", "--format", "json")
+    result = run("leaderboard", "games.csv", *named)
+    found = json.loads(result.stdout)
+    assert found["items"][0]["item"] == "x"
+    assert found["items"][0]["answers"] < 9.0
+    assert "all dates count alike" in run("leaderboard", "games.csv", *named[:2]).stderr
+
+
 def test_a_leaderboard_is_written_by_its_suffix(run, folder):
     pytest.importorskip("jinja2")
     (folder / "games.csv").write_text("winner,loser\n" + "ann,bob\nbob,cid\nann,cid\n" * 8)

@@ -1,9 +1,10 @@
-"""Rows that are equal to each other."""
+"""Ranges of columns, and rows that are equal to each other."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from rankwise.core.arrays import first_equal
+from rankwise.core.arrays import column_ranges, first_equal
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
@@ -19,3 +20,12 @@ def test_every_row_knows_the_first_one_equal_to_it(n_columns):
 def test_different_rows_are_their_own_first():
     X = np.random.default_rng(0).normal(size=(20, 2))
     assert first_equal(X).tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (341, 3), (342, 3), (1025, 1), (5, 2000)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_ranges_of_columns(shape, dtype):
+    X = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    low, high = column_ranges(X)
+    assert_array_equal(low, X.min(axis=0))
+    assert_array_equal(high, X.max(axis=0))

@@ -56,6 +56,7 @@ def test_old_comparisons_weigh_less():
         (lambda: ComparisonTable.of([3], [3]), "row 0 compares 3 with itself"),
         (lambda: ComparisonTable.of(["a"], ["b", "c"]), "vectors of one length"),
         (lambda: ComparisonTable.of(["a", None], ["b", "c"]), "row 1 lacks one"),
+        (lambda: ComparisonTable.of(["a", "b"], ["b", ""]), "row 1 lacks one"),
         (lambda: ComparisonTable.of(["a"], ["b"], [2]), "must be 1 .* row 0 holds"),
         (lambda: ComparisonTable.of(["a"], ["b"], [1, 1]), "`outcome` must have one entry"),
         (lambda: table(weight=[1, -1, 1]), "`weight` must be finite and not negative"),

@@ -3,6 +3,7 @@
 import os
 import threading
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -52,6 +53,19 @@ def test_an_error_is_raised_and_ends_the_work(n_workers, failing, error):
     assert failing not in done
     if n_workers == 1:
         assert done == list(range(failing))
+
+
+def test_inner_tasks_are_let_go_while_the_outer_ones_go_on(n_workers):
+    held = []
+
+    def outer(_):
+        rows = np.zeros(3)
+        held.append(weakref.ref(rows))
+        in_threads(lambda k, rows=rows: rows.fill(k), 3)
+        del rows
+        assert sum(one() is not None for one in held) <= n_workers
+
+    in_threads(outer, 40)
 
 
 def test_tasks_may_have_tasks_of_their_own(n_workers):

@@ -228,7 +228,7 @@ def main() -> None:
     _accept_any_output()
     try:
         app(prog_name="rankwise")
-    except SystemExit as end:  # typer ends with 1 where nobody reads any more
+    except SystemExit as end:  # typer ends with 1 when its output is no longer read
         if isinstance(end.__context__, BrokenPipeError):
             raise SystemExit(CLOSED_PIPE) from None
         raise

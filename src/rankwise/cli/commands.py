@@ -364,8 +364,9 @@ class LeaderboardCommand:
         Path,
         typer.Argument(
             metavar="COMPARISONS",
-            help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; or the file "
-            "of answers of rankwise ask.",
+            help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; rankings "
+            "(rank1, rank2, ... or person, item, rank), or item1, item2, ... with best and worst; "
+            "or the file of answers of rankwise ask.",
             show_default=False,
         ),
     ]
@@ -386,6 +387,21 @@ class LeaderboardCommand:
     clustered: Annotated[
         bool, typer.Option("--clustered", help="Let intervals allow for answers of one judge.")
     ] = False
+    tastes: Annotated[
+        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+    ] = False
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --tastes: the judge whose order is printed."),
+    ] = None
+    persons: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --tastes: a table of judges, names first, then features as numbers. Those "
+            "without answers have an order too.",
+        ),
+    ] = None
     first: Annotated[
         bool, typer.Option("--first", help="Learn how much being shown first is worth.")
     ] = False
@@ -400,6 +416,14 @@ class LeaderboardCommand:
     a: ColumnOption = None
     b: ColumnOption = None
     result: ColumnOption = None
+    points: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Those of a and of b, with a comma, in place of a result.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None
     count: ColumnOption = None
     weight: ColumnOption = None
     judge: ColumnOption = None

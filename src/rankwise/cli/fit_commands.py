@@ -259,7 +259,7 @@ class FitSVM(KernelCommand):
         ),
     ] = "unit"
     query_weight: QueryWeightOption = "pairs"
-    max_iter: MaxIterOption = 200
+    max_iter: MaxIterOption = 1000
     tol: GapOption = 1e-4
     random_state: RandomStateOption = 0
 

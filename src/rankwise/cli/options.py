@@ -200,7 +200,7 @@ WorkersOption = Annotated[
     typer.Option(
         min=1,
         metavar="NUMBER",
-        help="Start so many processes on this machine, which read the files of a pattern "
+        help="Start this many processes on this machine, which read the files of a pattern "
         '("part-*.parquet") themselves; linear rankers only.',
         rich_help_panel=CLUSTER,
     ),

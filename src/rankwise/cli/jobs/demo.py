@@ -14,10 +14,9 @@ from rankwise.cli.output import decimals, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.queries import Queries
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
-from rankwise.measures.correlation import KendallTau
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.graded import NDCG
-from rankwise.measures.pairwise import Concordance
+from rankwise.measures.pairwise import Concordance, KendallTau
 from rankwise.rankers.rls.rank_rls import RankRLS
 
 ALPHAS: FloatArray = np.power(10.0, np.arange(-3, 4))

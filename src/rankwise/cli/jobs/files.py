@@ -15,12 +15,11 @@ from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
-from rankwise.io.columns import USUAL_NAMES, ColumnNames
 from rankwise.io.comparisons import read_comparisons as named_comparisons
 from rankwise.io.comparisons import read_pairs
-from rankwise.io.data import RankingData
-from rankwise.io.dispatch import read
+from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
 from rankwise.io.files import format_suffix, refuse_unwritable
+from rankwise.io.reading import read
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
@@ -80,7 +79,7 @@ def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
 
 
 def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
-    """Say which columns were taken for what, where nobody said it."""
+    """Say which columns were taken for what, unless they were named."""
     columns = data.columns
     if columns is None:
         return

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.cli.commands import Prefer
+from rankwise.cli.jobs.persons import check_person
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
@@ -46,7 +47,7 @@ def run(command: Prefer) -> None:
         tastes=command.tastes,
     )
     gp.fit(items.X, pairs=table)
-    _check_person(command, gp)
+    check_person(command.person, gp)
     ranking = _ranking(command, gp, items)
     questions = _questions(command, gp, items)
     if command.json:
@@ -70,20 +71,6 @@ def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
         judge=None if alone else table.judge,
         date=table.date if command.drift else None,
     )
-
-
-def _check_person(command: Prefer, gp: PreferenceGP) -> None:
-    """Refuse a person without answers, which would have the common order."""
-    if command.person is None:
-        return
-    known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
-    if command.person not in known:
-        close = get_close_matches(command.person, [str(name) for name in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InvalidInputError(
-            f"--person must name one of the {len(known)} judges whose tastes are learnt (with "
-            f"--tastes): got {command.person!r}.{hint}"
-        )
 
 
 def _read_items(command: Prefer) -> NamedItems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -37,6 +37,8 @@ class ChoiceTable:
     judge : (n_choices,)
         Number of the judge; each ranking or set has its own where none are named.
     n_judges : int
+    unread : tuple of str
+        Columns of the source that were not read.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class ChoiceTable:
     weight: FloatArray
     judge: IntArray
     n_judges: int
+    unread: tuple[str, ...] = ()
 
     @classmethod
     def from_rankings(
@@ -186,6 +189,10 @@ class ChoiceTable:
     def n_choices(self) -> int:
         """Number of choices."""
         return len(self.chosen)
+
+    def leaving(self, unread: tuple[str, ...]) -> Self:
+        """Return the same choices, from a source with columns that were not read."""
+        return replace(self, unread=unread)
 
     def __repr__(self) -> str:
         return (

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import check_length, check_weight
+from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
@@ -315,9 +316,10 @@ def _joined(first: Any, second: Any) -> NDArray[Any]:
     if one.dtype.kind != other.dtype.kind:
         one, other = one.astype(object), other.astype(object)
     joined = np.concatenate([one, other])
-    if joined.dtype.kind in "iuU":
+    if joined.dtype.kind in "iu":
         return joined
-    missing = np.array([name is None or name != name for name in joined.tolist()], dtype=bool)
+    words = joined.tolist()
+    missing = np.array([name is None or name != name or name == "" for name in words], dtype=bool)
     if missing.any():
         row = int(np.argmax(missing)) % len(one)
         raise InvalidInputError(f"Every comparison must name two items: row {row} lacks one.")
@@ -382,17 +384,3 @@ def _judges(judge: Any, n_rows: int) -> Labels:
     labels = Labels.of(judge)
     check_length("judge", labels.index, n_rows, "the table")
     return labels
-
-
-def as_days(date: Any, n_rows: int) -> FloatArray:
-    """Return days since 1970 of dates, one a row, or numbers as they are."""
-    values = np.asarray(date)
-    if values.dtype.kind in "iuf":
-        return _numbers("date", values, n_rows)
-    try:
-        seconds = np.asarray(values, dtype="datetime64[s]").astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"`date` must hold dates such as 2026-11-16, or numbers of days: {error}."
-        ) from error
-    return _numbers("date", seconds / 86400.0, n_rows)

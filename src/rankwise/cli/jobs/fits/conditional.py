@@ -17,8 +17,10 @@ from rankwise.core.errors import DataFileError
 from rankwise.io.tables.reading import open_table, require_column, write_table
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.conditional.closed_form import SIGNS
-from rankwise.rankers.conditional.conditional_rank_rls import ConditionalRankRLS
-from rankwise.rankers.conditional.conditional_rank_rls_cv import ConditionalRankRLSCV
+from rankwise.rankers.conditional.conditional_rank_rls import (
+    ConditionalRankRLS,
+    ConditionalRankRLSCV,
+)
 
 DEFAULT_NUMBER = 10
 COMPARED = ("winner", "loser")

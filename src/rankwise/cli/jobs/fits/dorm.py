@@ -20,7 +20,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV
-from rankwise.rankers.dorm.objective import default_measure
+from rankwise.rankers.dorm.losses import default_measure
 
 
 def run(command: FitDORM) -> None:

@@ -16,8 +16,7 @@ from rankwise.cli.jobs.fits.training import (
     refuse_if,
 )
 from rankwise.measures.value import Measure
-from rankwise.rankers.kpcrank.kpc_rank import KPCRank
-from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV
+from rankwise.rankers.kpcrank.kpc_rank import KPCRank, KPCRankCV
 
 DEFAULT_COMPONENTS = 10
 

@@ -23,7 +23,7 @@ from rankwise.cli.jobs.fits.training import (
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.distributed.linear import DaskLinearRankRLS
-from rankwise.io.streams import open_stream
+from rankwise.io.reading import open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.selection.path import SelectionPath
