@@ -21,7 +21,8 @@ from rankwise import (
     WithinQueryRanks,
     WithinQueryScaler,
 )
-from rankwise.transformers import columns
+from rankwise.core.queries import Queries
+from rankwise.transformers.numeric import quantiles_within_queries, ranks_within_queries
 
 SCALES = ("min_max", "standard", "robust", "max_abs")
 EXAMPLES = [
@@ -225,13 +226,13 @@ def test_a_pipeline_ends_in_a_ranker():
         RankerPipeline([WithinQueryScaler()]).fit(np.eye(3), [0, 1, 2])
 
 
-def test_large_queries_are_ranked_by_some_features_at_a_time(monkeypatch):
-    monkeypatch.setattr(columns, "BLOCK", 16)
+def test_large_queries_are_ranked_by_some_features_at_a_time():
     X, _, qid = awkward()
-    found = WithinQueryRanks().fit_transform(X, qid=qid)
+    queries, shares = Queries.of(qid, len(X)), [0.0, 0.25, 0.5, 1.0]
+    found = ranks_within_queries(X, queries, at_once=16)
     np.testing.assert_allclose(found, reference.ranks_within_queries(X, qid), atol=1e-12)
-    robust = WithinQueryScaler("robust").fit_transform(X, qid=qid)
-    np.testing.assert_allclose(robust, reference.scaled_within_queries(X, qid, "robust"), atol=1e-9)
+    quantiles = quantiles_within_queries(X, queries, shares, at_once=16)
+    np.testing.assert_array_equal(quantiles, quantiles_within_queries(X, queries, shares))
 
 
 def test_equal_values_of_different_types_are_different_categories():

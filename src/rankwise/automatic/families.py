@@ -24,7 +24,7 @@ from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.svm.rank_svm import RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
 from rankwise.selection.holdouts import Folds
-from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 N_BASIS = 200
 """Basis rows of Gaussian kernels, at most."""
@@ -39,10 +39,10 @@ N_TREES, STAGE, PATIENCE = 200, 10, 2
 """Trees at most, trees between two looks, and looks without a rise before growing ends."""
 
 FEATURE_SHARE, FEATURES_OF_TREE = 0.3, 40
-"""What a tree is grown from: a share of the features, and about so many of them at most."""
+"""The share of the features that a tree is grown from, and about how many at most."""
 
 MANY_ITEMS = 50_000
-"""From so many items on, trees have more leaves."""
+"""Number of items from which trees have more leaves."""
 
 FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked"]
 

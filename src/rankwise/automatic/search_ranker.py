@@ -15,7 +15,7 @@ from rankwise.measures.value import Measure
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.selection.judging import as_measure
-from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))
 N_FOLDS = 5

@@ -15,8 +15,8 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
-from rankwise.transformers.blanks import WithinQueryImputer
 from rankwise.transformers.categories import WithinQueryEncoder
+from rankwise.transformers.numeric import WithinQueryImputer
 
 LARGEST_DENSE = 1 << 31
 """Bytes up to which sparse rows are made dense."""

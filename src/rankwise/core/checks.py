@@ -1,13 +1,14 @@
 """Checks of what comes in from outside, with errors that say what to do."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, column_ranges
 from rankwise.core.errors import InvalidInputError
 
 
@@ -76,10 +77,24 @@ def refuse_unusable_rows(X: object, name: str = "X") -> None:
         )
 
 
+@contextmanager
+def refuse_overflow(name: str = "X") -> Iterator[None]:
+    """Refuse numbers beyond all floats, on which checks of other libraries raise OverflowError."""
+    try:
+        yield
+    except OverflowError as error:
+        raise InvalidInputError(f"`{name}` must hold numbers that fit a float: {error}.") from error
+
+
 def refuse_huge_rows(X: Any, name: str = "X") -> None:
     """Refuse dense or sparse rows whose squares double precision cannot hold."""
-    values = X if isinstance(X, np.ndarray) else X.data
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    low, high = column_ranges(X) if isinstance(X, np.ndarray) else (X.data, X.data)
+    refuse_huge_entries(low, high, name)
+
+
+def refuse_huge_entries(low: NDArray[Any], high: NDArray[Any], name: str = "X") -> None:
+    """Do the same for rows whose entries lie between these."""
+    largest = max(float(high.max(initial=0.0)), -float(low.min(initial=0.0)))
     if largest > LARGEST:
         raise InvalidInputError(
             f"`{name}` must hold numbers up to {LARGEST:.0e} in magnitude to be learned from: got "

@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib import import_module
 from itertools import pairwise
 from types import CodeType, FunctionType
-from typing import Any, cast, final
+from typing import Any, TypeAlias, cast, final
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -40,12 +40,13 @@ def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
     if n_tasks == 1:
         task(0)
         return
-    turns = deque(range(n_tasks))
+    # a turn that is never taken stays with a busy pool: what it holds must be empty by then
+    turns = deque((task, k) for k in range(n_tasks))
 
     def work() -> None:
         try:
-            for k in _taken_from(turns):
-                task(k)
+            for one, k in _taken_from(turns):
+                one(k)
         finally:
             turns.clear()  # after an error nobody goes on
 
@@ -73,14 +74,18 @@ def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:  # noqa: ARG001
     return ThreadPoolExecutor(n_threads, thread_name_prefix="rankwise")
 
 
-def _taken_from(turns: deque[int]) -> Iterator[int]:
+Turn: TypeAlias = tuple[Callable[[int], None], int]
+"""A task and what it is called with."""
+
+
+def _taken_from(turns: deque[Turn]) -> Iterator[Turn]:
     """Yield what is left at the front, which other threads take from as well."""
     while True:
         try:
-            k = turns.popleft()
+            turn = turns.popleft()
         except IndexError:
             return
-        yield k
+        yield turn
 
 
 @cache
@@ -143,6 +148,23 @@ def few_threads(rank: int) -> AbstractContextManager[None]:
     return nullcontext() if rank > LARGEST_SERIAL else serial_blas()
 
 
+@final
+class UncompiledWork:
+    """Count what is done without compiled code, until compiling that code would have paid."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def is_small(self, n_keys: int) -> bool:
+        """Tell whether so many more keys are still too few to compile for, and count them."""
+        self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
+        return self.left > 0
+
+
+KEYS_PER_CALL = 2_000
+"""What a call costs without compiled code, as a number of keys."""
+
+
 _LOCK = threading.RLock()
 _FINGERPRINTS: dict[Any, str] = {}
 """What a kernel that calls another depends on: its code, or its signature if it stays apart."""
@@ -152,14 +174,16 @@ GIVEN_INTEGERS = 'Array(int64, 1, "C", True)'
 """Types of arrays that a kernel only reads, for ``njit``: they may be frozen."""
 
 
-CALLED_BY_KERNELS: dict[str, Any] = {
+MAKES_NO_ARRAYS: dict[str, Any] = {
     "cache": True,
     "nogil": True,
     "error_model": "numpy",
-    "no_cpython_wrapper": True,
     "_nrt": False,
 }
-"""Options of a kernel that only kernels call and that allocates nothing."""
+"""Options of a kernel that fills the arrays it is given: the quickest to compile."""
+
+CALLED_BY_KERNELS: dict[str, Any] = {**MAKES_NO_ARRAYS, "no_cpython_wrapper": True}
+"""Options of such a kernel that only kernels call."""
 
 
 def njit(

@@ -4,7 +4,8 @@ import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
@@ -55,12 +56,18 @@ class Device(ABC):
         """Return the bytes of memory of the device."""
 
     @abstractmethod
-    def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
-        """Sum the rows that share an index; rows of index -1 are left out."""
+    def segment_sums(
+        self, values: DeviceArray, weight: DeviceArray, index: IntArray, length: int
+    ) -> DeviceArray:
+        """Sum the weighted rows that share an index; rows of index -1 are left out."""
+
+    @abstractmethod
+    def subtract_rows(self, values: DeviceArray, rows: DeviceArray, index: IntArray) -> None:
+        """Subtract from each row the one of ``rows`` that has its index, in place."""
 
     @abstractmethod
     def add_at(self, values: DeviceArray, places: DeviceArray, length: int) -> DeviceArray:
-        """Sum the rows that go to each of so many places, which are on the device."""
+        """Sum the rows that go to each place; the places are on the device."""
 
     @abstractmethod
     def sparse(self, X: Any) -> DeviceArray:
@@ -91,7 +98,7 @@ class Device(ABC):
 
     @abstractmethod
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at so many together."""
+        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
 
     @abstractmethod
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -222,10 +229,31 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def takes_tensors(function: Callable[Given, Result]) -> Callable[Given, Result]:
+@contextmanager
+def computing_on(
+    device: Device | None, known: tuple[tuple[NDArray[Any], Any], ...] = ()
+) -> Iterator[None]:
+    """Make a device the one of all calls inside the block that name none.
+
+    Parameters
+    ----------
+    device, known
+        As in `GivenTensors`.
+    """
+    token = _GIVEN.set(GivenTensors(device, known))
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def takes_tensors(
+    function: Callable[Given, Result], host: tuple[str, ...] = HOST_DEVICES
+) -> Callable[Given, Result]:
     """Let a function of arrays take tensors of PyTorch, compute where they are, and return some.
 
-    Arrays that it returns become tensors on the device of the first tensor given.
+    Arrays that it returns become tensors on the device of the first tensor given. Tensors on the
+    devices of ``host`` are computed with by NumPy.
     """
     call: Callable[..., Any] = function
 
@@ -237,16 +265,13 @@ def takes_tensors(function: Callable[Given, Result]) -> Callable[Given, Result]:
         given = _tensors_among((*args, *kwargs.values()), torch)
         arrays = {id(tensor): _array_of(tensor) for tensor in given}
         place = given[0].device
-        device = None if place.type in HOST_DEVICES else TorchDevice(torch, place)
+        device = None if place.type in host else TorchDevice(torch, place)
         known = tuple((arrays[id(tensor)], tensor) for tensor in given)
-        token = _GIVEN.set(GivenTensors(device, known))
-        try:
+        with computing_on(device, known):
             result = call(
                 *(arrays.get(id(value), value) for value in args),
                 **{name: arrays.get(id(value), value) for name, value in kwargs.items()},
             )
-        finally:
-            _GIVEN.reset(token)
         tensors: Result = _as_tensors(result, torch, place)
         return tensors
 
@@ -282,13 +307,24 @@ def _as_tensors(result: Any, torch: Any, place: Any) -> Any:
 @final
 @dataclass(frozen=True, eq=False)
 class TorchDevice(Device):
-    """A device of PyTorch, in double precision."""
+    """A device of PyTorch, in double precision.
+
+    Parameters
+    ----------
+    torch : module
+        PyTorch.
+    device : torch.device
+        Which one.
+    n_bytes : int, optional
+        How much of its memory to count on; all when left out.
+    """
 
     torch: Any
     device: Any
+    n_bytes: int | None = None
 
     @classmethod
-    def of(cls, name: str) -> Self:
+    def of(cls, name: str, n_bytes: int | None = None) -> Self:
         """Check that the device is there."""
         try:
             import torch  # noqa: PLC0415
@@ -301,7 +337,7 @@ class TorchDevice(Device):
             raise InvalidInputError(
                 f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
             ) from None
-        return cls(torch, device)
+        return cls(torch, device, n_bytes)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
         """Bring an array to the device, unless it stands for a tensor that is there."""
@@ -327,17 +363,30 @@ class TorchDevice(Device):
 
     def memory(self) -> int:
         """Return the bytes of memory of the device; of the machine where it has none of its own."""
+        if self.n_bytes is not None:
+            return self.n_bytes
         if self.device.type != "cuda":
             return memory_of(None)
         return int(self.torch.cuda.get_device_properties(self.device).total_memory)
 
-    def segment_sums(self, values: DeviceArray, index: IntArray, length: int) -> DeviceArray:
-        """Sum the rows that share an index; rows of index -1 are left out."""
+    def segment_sums(
+        self, values: DeviceArray, weight: DeviceArray, index: IntArray, length: int
+    ) -> DeviceArray:
+        """Sum the weighted rows that share an index, a block of rows at a time."""
         places = self.array(np.where(index >= 0, index, length))
-        return self.add_at(values, places, length + 1)[:length]
+        sums = values.new_zeros((length + 1, values.shape[1]))
+        for some in _row_blocks(values):
+            sums.index_add_(0, places[some], values[some] * weight[some, None])
+        return sums[:length]
+
+    def subtract_rows(self, values: DeviceArray, rows: DeviceArray, index: IntArray) -> None:
+        """Subtract from each row the one of ``rows`` that has its index, a block at a time."""
+        places = self.array(index)
+        for some in _row_blocks(values):
+            values[some] -= rows.index_select(0, places[some])
 
     def add_at(self, values: DeviceArray, places: DeviceArray, length: int) -> DeviceArray:
-        """Sum the rows that go to each of so many places, which are on the device."""
+        """Sum the rows that go to each place; the places are on the device."""
         return values.new_zeros((length, *values.shape[1:])).index_add_(0, places, values)
 
     def sparse(self, X: Any) -> DeviceArray:
@@ -406,10 +455,11 @@ class TorchDevice(Device):
         return values.abs()
 
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at so many together."""
-        n_rows = max(1, entries // values.shape[1])
-        parts = [self.torch.isfinite(rows).all() for rows in values.split(n_rows)]
-        return not parts or bool(self.torch.stack(parts).all())
+        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
+        if bool(self.torch.isfinite(values.sum())):  # a sum of finite values may overflow
+            return True
+        blocks = _row_blocks(values, entries)
+        return all(bool(self.torch.isfinite(values[some]).all()) for some in blocks)
 
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
         """Return the sum of absolute differences of every two rows."""
@@ -528,6 +578,12 @@ class TorchDevice(Device):
         values = self.torch.empty(len(A), dtype=A.dtype, device=self.device)
         self.torch.linalg.eigh(vectors, out=(values, vectors))
         return values, vectors
+
+
+def _row_blocks(values: DeviceArray, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
+    """Return rows of a matrix by blocks of this many entries."""
+    n_rows = max(1, entries // max(1, values.shape[1]))
+    return (slice(start, start + n_rows) for start in range(0, len(values), n_rows))
 
 
 @cache

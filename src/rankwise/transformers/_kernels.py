@@ -3,10 +3,10 @@
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import njit
+from rankwise.core.compile import MAKES_NO_ARRAYS, njit
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def find_extremes(X: FloatArray, query: IntArray, low: FloatArray, high: FloatArray) -> None:
     """Lower and raise the extremes, (n_queries, n_features), to those of the rows."""
     for i in range(X.shape[0]):
@@ -19,7 +19,7 @@ def find_extremes(X: FloatArray, query: IntArray, low: FloatArray, high: FloatAr
                 high[q, j] = x
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def add_powers(
     X: FloatArray, query: IntArray, centre: FloatArray, power: int, sums: FloatArray
 ) -> None:
@@ -37,7 +37,7 @@ def add_powers(
                     sums[q, j] += x * x
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def shift_and_scale(
     X: FloatArray, query: IntArray, shift: FloatArray, scale: FloatArray, out: FloatArray
 ) -> None:
@@ -52,7 +52,7 @@ def shift_and_scale(
                 out[i, j] = x if x != x else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def fill_blanks(X: FloatArray, query: IntArray, filling: FloatArray) -> None:
     """Replace each NaN by what its query and feature have, (n_queries, n_features)."""
     for i in range(X.shape[0]):
@@ -62,7 +62,7 @@ def fill_blanks(X: FloatArray, query: IntArray, filling: FloatArray) -> None:
                 X[i, j] = filling[q, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def gather_block(
     X: FloatArray,
     order: IntArray,
@@ -82,7 +82,7 @@ def gather_block(
                     keys[j, r, p - begin] = x
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def write_ranks(
     keys: FloatArray,
     place: IntArray,
@@ -117,7 +117,7 @@ def write_ranks(
                 p = end
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def find_quantiles(
     keys: FloatArray, shares: FloatArray, queries: IntArray, feature: int, out: FloatArray
 ) -> None:

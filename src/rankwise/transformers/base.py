@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import Matrix
+from rankwise.core.checks import refuse_overflow
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 
@@ -120,17 +121,11 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
         """Return rows as floats in C order; blanks are allowed."""
-        return check_rows(
-            self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
-        )
-
-
-def check_rows(owner: Any, X: Any, **options: Any) -> Any:
-    """Return rows as scikit-learn checks them; numbers beyond all floats are refused too."""
-    try:
-        return validate_data(owner, X, **options)
-    except OverflowError as error:
-        raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
+        with refuse_overflow():
+            rows = validate_data(
+                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+            )
+        return rows
 
 
 def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:
@@ -139,8 +134,3 @@ def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:
         raise InvalidInputError(
             f"{owner} must have dense rows, since zeros do not stay zeros: got a sparse X. {remedy}"
         )
-
-
-def of_queries(values: float, X: FloatArray, queries: Queries) -> FloatArray:
-    """Return an array with an entry per query and feature, all of one value."""
-    return np.full((queries.n_queries, X.shape[1]), values)

@@ -10,13 +10,14 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
-from rankwise.core.checks import check_length, check_positive
+from rankwise.core.checks import check_length, check_positive, refuse_overflow
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import one_output
-from rankwise.transformers.base import QueryTransformer, check_rows, refuse_sparse_rows
+from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
 N_FOLDS = 5
 """Parts of the queries whose categories are encoded by the others."""
@@ -89,9 +90,11 @@ class WithinQueryEncoder(QueryTransformer):
 
     def _check_rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         refuse_sparse_rows(X, "WithinQueryEncoder", "Use X.toarray().")
-        return check_rows(
-            self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
-        )
+        with refuse_overflow():
+            rows = validate_data(
+                self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
+            )
+        return rows
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
         check_positive("smoothing", self.smoothing, "It is a number of items.")
