@@ -1,7 +1,7 @@
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
 from rankwise.automatic.auto_ranker import HonestValue as HonestValue
-from rankwise.automatic.leaderboard import RankerEntry as RankerEntry
-from rankwise.automatic.leaderboard import RankerLeaderboard as RankerLeaderboard
+from rankwise.automatic.auto_ranker import RankerEntry as RankerEntry
+from rankwise.automatic.auto_ranker import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.core.clicks import click_propensities as click_propensities
 from rankwise.core.comparisons.choice_table import ChoiceTable as ChoiceTable
@@ -38,8 +38,6 @@ from rankwise.measures.binary import AP as AP
 from rankwise.measures.binary import RR as RR
 from rankwise.measures.binary import Precision as Precision
 from rankwise.measures.binary import Recall as Recall
-from rankwise.measures.correlation import KendallTau as KendallTau
-from rankwise.measures.correlation import Spearman as Spearman
 from rankwise.measures.evaluation import Evaluation as Evaluation
 from rankwise.measures.evaluation import PairedTest as PairedTest
 from rankwise.measures.evaluation import evaluate as evaluate
@@ -53,6 +51,8 @@ from rankwise.measures.graded import Utility as Utility
 from rankwise.measures.pairwise import AUC as AUC
 from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
+from rankwise.measures.pairwise import KendallTau as KendallTau
+from rankwise.measures.pairwise import Spearman as Spearman
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
 from rankwise.rankers.arena.rating import leaderboard as leaderboard
@@ -61,7 +61,7 @@ from rankwise.rankers.base import RankerPath as RankerPath
 from rankwise.rankers.conditional.conditional_rank_rls import (
     ConditionalRankRLS as ConditionalRankRLS,
 )
-from rankwise.rankers.conditional.conditional_rank_rls_cv import (
+from rankwise.rankers.conditional.conditional_rank_rls import (
     ConditionalRankRLSCV as ConditionalRankRLSCV,
 )
 from rankwise.rankers.dorm.dorm import DORM as DORM
@@ -79,7 +79,7 @@ from rankwise.rankers.gp.preference_gp import PreferenceGP as PreferenceGP
 from rankwise.rankers.gp.questions import RankDistribution as RankDistribution
 from rankwise.rankers.judges import JudgeReport as JudgeReport
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank as KPCRank
-from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV as KPCRankCV
+from rankwise.rankers.kpcrank.kpc_rank import KPCRankCV as KPCRankCV
 from rankwise.rankers.leaderboard import Effect as Effect
 from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
@@ -117,10 +117,10 @@ from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
 from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
 from rankwise.solve.kernel_iteration import ConjugateGradients as ConjugateGradients
-from rankwise.transformers.blanks import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
-from rankwise.transformers.scaling import WithinQueryRanks as WithinQueryRanks
-from rankwise.transformers.scaling import WithinQueryScaler as WithinQueryScaler
+from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
+from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
+from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler
 
 __all__: list[str]
 __version__: str

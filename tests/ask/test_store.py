@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,19 @@ def test_other_files_are_refused(tmp_path, items):
         AnswerStore.open(tmp_path / "other.db", items)
     with pytest.raises(DataFileError, match="there is none"):
         AnswerStore.open(tmp_path / "nothing.db")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux")
+def test_a_refused_file_is_closed(tmp_path, items):
+    path, text = tmp_path / "a.db", tmp_path / "text.db"
+    AnswerStore.open(path, items).close()
+    text.write_text("no database at all, but long enough to have a header\n" * 9)
+    with pytest.raises(DataFileError) as _held:  # what is held keeps connections alive
+        AnswerStore.open(path, ItemList(items.items[::-1]))
+    with pytest.raises(DataFileError) as _also_held:
+        AnswerStore.open(text, items)
+    opened = {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+    assert not opened & {str(path), str(text)}
 
 
 ANSWERING = """

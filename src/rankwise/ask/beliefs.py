@@ -140,10 +140,10 @@ class Beliefs:
 def rater_weights(X: FloatArray, records: Sequence[Record]) -> dict[int, float]:
     """Return the probability of each rater to answer with care, by the answers of the others.
 
-    Somebody careless answers at random. The others alone say how probable the answers of a rater
-    are, so that nobody vouches for himself; a second round leaves out whom the first one found
-    careless. Two raters who disagree cannot be told apart: there must be three with enough
-    answers, and when most of them seem careless nobody is.
+    A careless rater answers at random. How probable the answers of a rater are is judged by the
+    other raters only; a second round leaves out those that the first round found careless. Two
+    raters who disagree cannot be told apart: there must be three with enough answers. When most
+    seem careless, none is taken to be.
     """
     decided: dict[int, list[Record]] = {}
     for record in records:

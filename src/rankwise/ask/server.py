@@ -245,7 +245,7 @@ def ranking_csv(session: AskSession) -> str:
 
 
 def new_token() -> str:
-    """Return a token that nobody guesses."""
+    """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(24)
 
 

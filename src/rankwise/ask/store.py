@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, TypeAlias, cast, final
@@ -101,14 +101,12 @@ class AnswerStore:
         """
         if items is None and not path.exists():
             raise DataFileError(f"{path} must be a file of answers: there is none.")
-        lock = _lock_process(path)
-        try:
-            connection = _connect(path)
+        with ExitStack() as opened:
+            lock = opened.enter_context(closing(_lock_process(path)))
+            connection = opened.enter_context(closing(_connect(path)))
             store = cls(path, connection, lock)
             store._prepare(items)
-        except BaseException:
-            lock.close()
-            raise
+            opened.pop_all()  # nothing was refused: they stay open
         return store
 
     def close(self) -> None:
@@ -277,7 +275,7 @@ class AnswerStore:
         return [Record(Question(*row[:4]), row[4], row[5]) for row in rows]
 
     def note_certainty(self, n_answers: int, value: float) -> None:
-        """Remember how sure the ranking was after so many answers."""
+        """Remember how sure the ranking was after a number of answers."""
         with self._transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO certainty VALUES (?, ?, ?)", (n_answers, value, time.time())
@@ -296,9 +294,13 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             path, timeout=10.0, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.DatabaseError as error:
         raise DataFileError(f"{path} must be an SQLite file of answers: {error}.") from error
     return connection

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import rankwise
 from rankwise.core.errors import InvalidInputError, MissingExtraError, ModelFileError
-from rankwise.io.columns import ColumnNames
+from rankwise.io.data import ColumnNames
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load, save
 

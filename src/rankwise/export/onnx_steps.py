@@ -18,9 +18,8 @@ from rankwise.export.onnx_graph import GraphWriter, OnnxInput, Precision, onnx_f
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.scoring_function import scaling_of, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
-from rankwise.transformers.blanks import WithinQueryImputer
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
-from rankwise.transformers.scaling import WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.numeric import WithinQueryImputer, WithinQueryRanks, WithinQueryScaler
 
 
 def write_steps_onnx(

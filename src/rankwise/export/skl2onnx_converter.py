@@ -12,8 +12,7 @@ from rankwise.export.onnx_steps import first_steps, scores_node
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV
 from rankwise.rankers.gp.preference_gp import PreferenceGP
-from rankwise.rankers.kpcrank.kpc_rank import KPCRank
-from rankwise.rankers.kpcrank.kpc_rank_cv import KPCRankCV
+from rankwise.rankers.kpcrank.kpc_rank import KPCRank, KPCRankCV
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.rank_rls import RankRLS

@@ -238,7 +238,7 @@ BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 @final
 @dataclass
 class Counters:
-    """Count requests, items and seconds; a fixed number of numbers, whatever happens."""
+    """Count requests, items and seconds, in a fixed amount of memory."""
 
     requests: dict[int, int] = field(default_factory=dict)
     n_items: int = 0
