@@ -444,6 +444,22 @@ def svm_dual_objective(pairs, X, duals, C, power):
     return np.sum(duals * margins - penalty) - 0.5 * np.sum((duals @ D) ** 2)
 
 
+def svm_quadratic_program(pairs, K, C, n_sweeps=2000):
+    """Return the greatest dual objective of the hinge: one variable at a time, each set exactly."""
+    first, second, margins, c = (np.array(column) for column in zip(*pairs, strict=True))
+    D = K[:, first.astype(int)] - K[:, second.astype(int)]
+    scores, duals = np.zeros(len(K)), np.zeros(len(margins))
+    for p in np.tile(np.arange(len(margins)), n_sweeps):
+        i, j = int(first[p]), int(second[p])
+        slack = margins[p] - (scores[i] - scores[j])
+        new = min(max(duals[p] + slack / (D[i, p] - D[j, p]), 0.0), C * c[p])
+        scores, duals[p] = scores + (new - duals[p]) * D[:, p], new
+    push = np.zeros(len(K))
+    np.add.at(push, first.astype(int), duals)
+    np.subtract.at(push, second.astype(int), duals)
+    return duals @ margins - 0.5 * push @ K @ push
+
+
 # --- ranking factorisation: every ranking of every user written out ----------------------------
 
 
@@ -723,7 +739,11 @@ def residual_weights(Z, L, r, f, alpha):
     return np.linalg.solve(Z.T @ L @ Z + alpha * np.eye(Z.shape[1]), Z.T @ (r - c * (L @ f))) / c
 
 
-def person_item_covariance(K, K_tastes, n_persons):
-    """Return the covariance of f + g_p at all items: of nobody (f alone) first, then by person."""
+def person_item_covariance(K, K_tastes, n_persons, Z=None, K_traits=None):
+    """Return the covariance of f + g_p at all items: of nobody (f alone) first, then by person.
+
+    Persons with features, the rows of Z with zeros for nobody, share Z Z' times K_traits besides.
+    """
     common = np.kron(np.ones((n_persons + 1, n_persons + 1)), K)
-    return common + np.kron(np.diag([0.0] + [1.0] * n_persons), K_tastes)
+    whole = common + np.kron(np.diag([0.0] + [1.0] * n_persons), K_tastes)
+    return whole if Z is None else whole + np.kron(Z @ Z.T, K_traits)

@@ -23,7 +23,7 @@ from architecture.source_tree import (
 
 MOST_FILES = 15
 MOST_JOINED_LINES = 500
-"""A module and the only one that imports it, in one folder, are one file up to so many lines."""
+"""A module and the only one that imports it, in one folder, are one file up to this many lines."""
 
 MOST_LINES = 60
 OPEN_BASES = ("NamedTuple", "TypedDict", "Protocol", "Enum", "Exception", "Error", "Warning")

@@ -15,6 +15,7 @@ from rankwise.features.function_space import (
     explicit_space,
     function_space,
     smallest_space,
+    unknowns_of_sparse_rows,
 )
 from rankwise.features.maps import Basis, Expansion
 
@@ -171,3 +172,12 @@ def test_a_joined_function_is_the_sum_of_both(name):
     expected = case.space.predictor.product(case.rows, case.space.fold(new))
     expected = expected + before.product(case.rows, earlier)
     np.testing.assert_allclose(predictor.product(case.rows, weights), expected, atol=1e-10)
+
+
+def test_sparse_rows_of_a_linear_kernel_have_as_many_unknowns_as_features_or_rank():
+    rows = csr_array(np.eye(5, 8))
+    assert unknowns_of_sparse_rows(rows, Linear(), None, 4) == 4
+    assert unknowns_of_sparse_rows(rows, Linear(), None, 20) == 8
+    assert unknowns_of_sparse_rows(rows, Gaussian(1.0), None, 4) == 0
+    assert unknowns_of_sparse_rows(rows.toarray(), Linear(), None, 4) == 0
+    assert unknowns_of_sparse_rows(rows, Linear(), 3, 4) == 0

@@ -20,6 +20,7 @@ from rankwise.features.context_covariances import (
     WithDrift,
     WithEffects,
     WithTastes,
+    WithTraits,
 )
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
@@ -42,6 +43,7 @@ def test_every_kernel_is_asked():
         WithDrift,
         WithEffects,
         WithTastes,
+        WithTraits,
     }  # rows with more columns; tested with the process
     assert {type(kernel) for kernel in KERNELS} == implementations(Kernel) - adapters
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
@@ -111,9 +112,20 @@ EXPECTED = {
 }
 
 
-@parametrize_with_checks(
-    EXAMPLES, expected_failed_checks=lambda ranker: EXPECTED.get(type(ranker).__name__, {})
-)
+def expected_failures(ranker):
+    """Return the checks that a ranker cannot pass, and why; two are faults of scikit-learn 1.6."""
+    expected = dict(EXPECTED.get(type(ranker).__name__, {}))
+    if sklearn.__version__.startswith("1.6.") and isinstance(ranker, RankerPipeline):
+        expected["check_sample_weight_equivalence_on_sparse_data"] = "asked though tags say dense"
+    stops_early = isinstance(ranker, BoostedRanker) and ranker.early_stopping
+    if sklearn.__version__.startswith("1.6.") and stops_early:
+        expected["check_n_features_in_after_fitting"] = (
+            "five of its ten labels, one fold, are equal"
+        )
+    return expected
+
+
+@parametrize_with_checks(EXAMPLES, expected_failed_checks=expected_failures)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

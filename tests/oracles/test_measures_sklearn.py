@@ -8,8 +8,7 @@ from sklearn.metrics import average_precision_score, dcg_score, ndcg_score, roc_
 from problems import problem
 from rankwise.core.queries import Queries
 from rankwise.measures.binary import AP
-from rankwise.measures.correlation import KendallTau, Spearman
-from rankwise.measures.pairwise import AUC, Concordance
+from rankwise.measures.pairwise import AUC, Concordance, KendallTau, Spearman
 from rankwise.measures.registry import parse_measure
 
 SIZES = (30, 2, 7, 50, 12)
