@@ -182,6 +182,15 @@ def test_a_bad_partition_is_named(client):
         DaskRankRLS(client=client).fit(da.from_array(X, chunks=(50, 4)), y, qid=qid)
 
 
+def test_an_error_that_is_kept_keeps_nothing_on_the_workers(client):
+    X, y, qid = data()
+    rows = cut(X, 6).map_blocks(_too_large, dtype=float, meta=X[:0])
+    with pytest.raises(MemoryError) as kept:
+        DaskRankRLS(client=client).fit(rows, y, qid=qid)
+    assert left_over(client) == []
+    assert kept.traceback
+
+
 def test_an_interrupt_leaves_the_cluster_clean(client):
     X, y, qid = data()
     timers = []

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.distributed.engine import Engine, dask_module
+from rankwise.distributed.engine import Engine, dask_module, engine_of
 from rankwise.distributed.partitions import Partitions, blocks_with_ids, join_ids
 from rankwise.io.svmlight import ZeroBased
 from rankwise.rankers.base import PointRanker
@@ -51,21 +51,18 @@ class DaskRanker(BaseEstimator, ABC):
         y, qid, features, drop : optional
             Columns of tables, as in `rankwise.io.read_table`.
         """
-        partitions = Partitions.of_files(
-            self._engine, pattern, n_features=n_features, zero_based=zero_based, y=y, qid=qid,
-            features=features, drop=drop,
-        )  # fmt: skip
-        return self._keep(partitions)
+        with engine_of(self.client) as engine:
+            partitions = Partitions.of_files(
+                engine, pattern, n_features=n_features, zero_based=zero_based, y=y, qid=qid,
+                features=features, drop=drop,
+            )  # fmt: skip
+            return self._keep(partitions)
 
     def _keep(self, partitions: Partitions, validation: Partitions | None = None) -> Self:
         self.ranker_ = self._learn(partitions, validation)
         self.coef_ = self.ranker_.coef_
         self.n_features_in_ = partitions.n_features
         return self
-
-    @property
-    def _engine(self) -> Engine:
-        return Engine(self.client)
 
     def predict(self, X: Any) -> Any:
         """Return a score for every row: lazily for Dask collections, at once for arrays.
@@ -112,7 +109,7 @@ class DaskRanker(BaseEstimator, ABC):
         check_is_fitted(self)
         if k is not None and k < 1:
             raise InvalidInputError(f"`k` must be at least 1: got {k}.")
-        engine = self._engine
+        engine = Engine(self.client)
         scored = blocks_with_ids(X, qid)
         parts = [
             engine.call("rank", _best_rows, self.ranker_, rows, ids, k, number=number)

@@ -12,6 +12,7 @@ from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.base import DaskRanker
+from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions
 from rankwise.distributed.shares import LocalGraphs, SharedProblem, refuse_ordered_weights
 from rankwise.features.function_space import ExplicitSpace
@@ -51,7 +52,8 @@ class ClosedFormDaskRanker(DaskRanker, ABC):
         sample_weight : as y, optional
             Weights of the items.
         """
-        return self._keep(Partitions.of(self._engine, X, y, qid, sample_weight))
+        with engine_of(self.client) as engine:
+            return self._keep(Partitions.of(engine, X, y, qid, sample_weight))
 
     def _graph_options(self) -> dict[str, Any]:
         refuse_ordered_weights(self.query_weight)

@@ -4,10 +4,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, final
 from uuid import uuid4
+from weakref import WeakSet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
 
@@ -108,6 +109,7 @@ class Engine:
     """
 
     client: Any = None
+    _held: WeakSet[Any] = field(default_factory=WeakSet, repr=False)
 
     def call(
         self, name: str, function: Callable[..., Any], *arguments: Any, number: int = 0
@@ -143,7 +145,16 @@ class Engine:
         with _quiet():
             owner = dask_module() if self.client is None else self.client
             persisted = owner.persist(*promises) if self.client is None else owner.persist(promises)
+            self._held.update(_futures_of(persisted))
             return list(persisted)
+
+    def release(self) -> None:
+        """Give up what is still on the workers, whoever else refers to it.
+
+        The traceback of an error, which a notebook keeps, refers to the results of its call.
+        """
+        for future in list(self._held):
+            future.release()
 
     def compute(self, promises: list[Any]) -> list[Any]:
         """Return the results."""
@@ -166,6 +177,7 @@ class Engine:
         Our own calls name their partition by themselves.
         """
         futures = self.client.compute(promises)
+        self._held.update(futures)
         try:
             return list(self.client.gather(futures))
         except MemoryError as error:
@@ -188,6 +200,25 @@ class Engine:
                 for k in range(0, len(promises), BRANCHES)
             ]
         return promises[0]
+
+
+@contextmanager
+def engine_of(client: Any) -> Iterator[Engine]:
+    """Lend an engine: nothing that it was asked for stays on the workers, whatever happens."""
+    engine = Engine(client)
+    try:
+        yield engine
+    finally:
+        engine.release()
+
+
+def _futures_of(promises: Any) -> list[Any]:
+    """Return the results that a cluster keeps for some promises; none without a cluster."""
+    try:
+        from distributed import futures_of  # noqa: PLC0415
+    except ImportError:
+        return []
+    return list(futures_of(promises))
 
 
 def named(function: Callable[..., T], label: str, *arguments: Any) -> T:

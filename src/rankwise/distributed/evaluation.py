@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.core.arrays import freeze
-from rankwise.distributed.engine import Engine
+from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions, join_ids
 from rankwise.measures.evaluation import Evaluation, default_measures
 from rankwise.measures.evaluation import evaluate as evaluate_here
@@ -55,13 +55,13 @@ def evaluate(
     2 queries
     """
     columns = scores.to_frame() if getattr(scores, "to_frame", None) else scores[:, None]
-    given = Partitions.of(Engine(client), columns, y, qid, sample_weight)
-    whole = given.of_whole_queries()
-    if measures is None:
-        lowest = min(whole.engine.compute(whole.each("grades", _lowest)))
-        measures = default_measures(lowest, weighted=sample_weight is not None)
-    chosen = list(parse_measures(measures))
-    parts = whole.engine.compute(whole.each("evaluate", _evaluate, [chosen] * len(whole.blocks)))
+    with engine_of(client) as engine:
+        whole = Partitions.of(engine, columns, y, qid, sample_weight).of_whole_queries()
+        if measures is None:
+            lowest = min(engine.compute(whole.each("grades", _lowest)))
+            measures = default_measures(lowest, weighted=sample_weight is not None)
+        chosen = list(parse_measures(measures))
+        parts = engine.compute(whole.each("evaluate", _evaluate, [chosen] * len(whole.blocks)))
     return Evaluation(
         ids=join_ids([part.ids for part in parts]),
         measures=parts[0].measures,

@@ -11,6 +11,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.base import DaskRanker
+from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions, join_ids
 from rankwise.distributed.shares import SharedProblem, refuse_ordered_weights
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
@@ -122,11 +123,12 @@ class DaskLinearRankRLS(DaskRanker):
         X_val, y_val, qid_val : optional
             Validation data as Dask collections, in place of a part of the training data.
         """
-        partitions = Partitions.of(self._engine, X, y, qid, sample_weight)
-        validation = None
-        if X_val is not None:
-            validation = Partitions.of(self._engine, X_val, y_val, qid_val)
-        return self._keep(partitions, validation)
+        with engine_of(self.client) as engine:
+            partitions = Partitions.of(engine, X, y, qid, sample_weight)
+            validation = None
+            if X_val is not None:
+                validation = Partitions.of(engine, X_val, y_val, qid_val)
+            return self._keep(partitions, validation)
 
     def _learn(self, partitions: Partitions, validation: Partitions | None) -> LinearRankRLS:
         options = self.get_params(deep=False)
