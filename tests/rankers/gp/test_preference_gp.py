@@ -403,6 +403,13 @@ def test_comparisons_by_name_are_those_by_position():
     )
 
 
+def test_a_name_alone_is_one_item():
+    gp = PreferenceGP().fit(pairs=[("ann", "bob"), ("bob", "cid"), ("ann", "cid")])
+    np.testing.assert_array_equal(gp.predict_pair("ann", "bob"), gp.predict_pair(["ann"], ["bob"]))
+    with pytest.raises(InvalidInputError, match="Did you mean 'ann'"):
+        gp.predict_pair("anna", "bob")
+
+
 def test_a_column_of_text_names_the_items():
     polars = pytest.importorskip("polars")
     names = ["ann", "bob", "cid", "dan"]

@@ -278,7 +278,8 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         X1, X2 : (n_pairs, n_features) or (n_pairs,) of names
-            The items to compare: rows, or names (row numbers) of items of `fit`.
+            The items to compare: rows, or names (row numbers) of items of `fit`; a name alone is
+            one pair.
         noisy : bool
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
@@ -942,6 +943,8 @@ class ProcessRanker(Ranker, ABC):
         check_is_fitted(self)
         if X is None:
             return self._training_rows(np.arange(len(self.X_train_)))
+        if isinstance(X, str):
+            X = [X]
         if np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT":
             return self._training_rows(self._positions(X))
         return self._numbered(self._check_rows(read_items(X)[1], reset=False))
