@@ -185,7 +185,7 @@ def test_the_steps_of_a_pipeline_are_a_list():
 
 
 def test_a_number_is_no_path_of_a_model():
-    with pytest.raises(TypeError, match="PathLike"):
+    with pytest.raises(InvalidInputError, match="`path` must be the path of a model file: got int"):
         rankwise.load(1)  # would read, and close, standard output
 
 
@@ -201,3 +201,61 @@ def test_a_margin_without_end_is_named_with_its_file(tmp_path):
     path.write_text("winner,loser,margin\na,b,1\nb,a,inf\n")
     with pytest.raises(rankwise.DataFileError, match=r"matches\.csv: `margin` must be finite"):
         read_comparisons(path)
+
+
+@pytest.mark.parametrize(
+    "ranker", [RankRLS(), rankwise.LinearRankRLS(), rankwise.KPCRank()], ids=repr
+)
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        (1e200, "`y` must hold numbers up to 1e.140 .* Divide all"),
+        (1e-200, "`y` must hold numbers above 1e-140 .* Multiply all"),
+    ],
+)
+def test_scores_whose_squares_are_no_numbers_are_refused(ranker, scale, message):
+    for y in (P.y * scale, np.column_stack([P.y, P.y]) * scale):
+        with pytest.raises(InvalidInputError, match=message):
+            ranker.fit(P.X, y, P.qid)
+
+
+def test_margins_whose_squares_are_no_numbers_are_refused():
+    with pytest.raises(InvalidInputError, match="`pair_margin` must hold numbers up to 1e.140"):
+        RankRLS().fit(P.X, pairs=[[0, 1], [1, 2]], pair_margin=[1e200, 1.0])
+
+
+def test_samples_whose_squares_are_no_numbers_are_refused():
+    with pytest.raises(InvalidInputError, match="`X` must hold numbers up to 1e.140"):
+        rankwise.leave_pair_out_auc(P.X * 1e300, P.y > 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rankwise.Gaussian(np.ones(3)), "`gamma` must be a finite number above 0"),
+        (lambda: rankwise.Polynomial(coef0=np.ones(3)), "`coef0` must not be negative"),
+        (lambda: rankwise.Polynomial(coef0="one"), "`coef0` must not be negative"),
+        (lambda: rankwise.evaluate(P.y, P.y, P.qid, 3), "A measure must read like"),
+        (lambda: rankwise.evaluate(P.y, P.y, P.qid, np.array(3.0)), "A measure must read like"),
+        (lambda: rankwise.evaluate([[1, 2], [3]], P.y), "`y` must hold numbers"),
+        (lambda: rankwise.leave_pair_out_auc(P.X, [[1, 2], [3]]), "`y` must hold numbers"),
+        (lambda: rankwise.leaderboard(np.ones((4, 3, 2))), "Comparisons must come as a file"),
+        (lambda: rankwise.leaderboard({"a": 1}), "must hold one entry per comparison: got 1"),
+        (lambda: WithinQueryEncoder(columns=3).fit(P.X, P.y, P.qid), "`columns` must name"),
+        (
+            lambda: rankwise.WithinQueryImputer(add_indicator=np.ones(3)).fit(P.X, P.y, P.qid),
+            "`add_indicator` must be True or False",
+        ),
+        (
+            lambda: rankwise.LinearRankRLS(ties=np.ones(3)).fit(P.X, np.eye(12)[:, :2], P.qid),
+            "`ties` must be one of",
+        ),
+        (
+            lambda: rankwise.KPCRank(ties=np.ones(3)).fit(P.X, P.y, P.qid),
+            "`ties` must be one of",
+        ),
+    ],
+)  # fmt: skip
+def test_an_argument_of_the_wrong_kind_is_named(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()

@@ -33,7 +33,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 
 
 LARGEST = 1e140
-"""Features above this have squares, or sums of squares, beyond the range of double precision."""
+"""Numbers above this have squares, or sums of squares, beyond the range of double precision."""
 
 
 def refuse_masked(name: str, values: object) -> None:
@@ -92,13 +92,15 @@ def refuse_huge_rows(X: Any, name: str = "X") -> None:
     refuse_huge_entries(low, high, name)
 
 
-def refuse_huge_entries(low: NDArray[Any], high: NDArray[Any], name: str = "X") -> None:
+def refuse_huge_entries(
+    low: NDArray[Any], high: NDArray[Any], name: str = "X", remedy: str = "Scale the features."
+) -> None:
     """Do the same for rows whose entries lie between these."""
     largest = max(float(high.max(initial=0.0)), -float(low.min(initial=0.0)))
     if largest > LARGEST:
         raise InvalidInputError(
             f"`{name}` must hold numbers up to {LARGEST:.0e} in magnitude to be learned from: got "
-            f"{largest:.3g}. Scale the features."
+            f"{largest:.3g}. {remedy}"
         )
 
 
@@ -172,6 +174,14 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
         raise InvalidInputError(f"`{name}` must be one of {known}: got {value!r}.")
+
+
+def entries_of(value: Any) -> list[Any]:
+    """Return the entries of a list or an array; a text or a single value is its only entry."""
+    try:
+        return [value] if isinstance(value, str) else list(value)
+    except TypeError:  # not iterable, or an array without axes
+        return [value]
 
 
 def check_flag(name: str, value: object) -> None:

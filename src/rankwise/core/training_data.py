@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import (
+    LARGEST,
     as_floats,
     check_finite,
     check_length,
     check_pairs,
     check_scores,
     check_weight,
+    refuse_huge_entries,
 )
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -87,6 +89,7 @@ class TrainingData:
         assert y is not None
         scores = check_scores(y)
         check_length("y", scores, n_items)
+        _refuse_extremes("y", scores)
         queries = Queries.of(qid, n_items)
         checked = None
         if weight is not None:
@@ -177,7 +180,19 @@ def _margins(margin: ArrayLike | None, n_pairs: int) -> FloatArray:
             f"got shape {values.shape}."
         )
     check_finite("pair_margin", values)
+    _refuse_extremes("pair_margin", values)
     return values
+
+
+def _refuse_extremes(name: str, values: FloatArray) -> None:
+    """Refuse numbers whose squares double precision cannot hold, or takes for 0."""
+    refuse_huge_entries(values, values, name, "Divide all of them by a constant.")
+    largest = float(np.abs(values).max(initial=0.0))
+    if 0.0 < largest < 1.0 / LARGEST:
+        raise InvalidInputError(
+            f"`{name}` must hold numbers above {1.0 / LARGEST:.0e} in magnitude to be learned "
+            f"from: the largest is {largest:.3g}. Multiply all of them by a constant."
+        )
 
 
 def _queries_of_pairs(qid: Any, pairs: IntArray, n_items: int) -> Queries:
@@ -187,7 +202,7 @@ def _queries_of_pairs(qid: Any, pairs: IntArray, n_items: int) -> Queries:
     across = ends[:, 0] != ends[:, 1]
     if across.any():
         number = int(np.argmax(across))
-        winner, loser = (queries.ids[end] for end in ends[number])
+        winner, loser = queries.ids[ends[number]].tolist()
         raise InvalidInputError(
             "Both items of a pair must belong to one query: pair "
             f"{number} joins rows {pairs[number, 0]} of query {winner!r} and {pairs[number, 1]} of "

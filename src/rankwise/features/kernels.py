@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.checks import check_choice, check_positive, real_number
 from rankwise.core.compile import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
@@ -285,7 +285,8 @@ class Polynomial(Kernel):
             raise InvalidInputError(f"`degree` must be an integer of at least 1: {self.degree!r}.")
         if self.degree > 2**31:
             raise InvalidInputError("`degree` must be at most 2**31: usual degrees are 2 to 5.")
-        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
+        coef0 = real_number(self.coef0)
+        if not (np.isfinite(coef0) and coef0 >= 0):
             raise InvalidInputError(
                 f"`coef0` must not be negative, or the kernel is not an inner product: "
                 f"got {self.coef0!r}."
@@ -617,7 +618,7 @@ def _refuse_overflow(kernel: Kernel, *, is_finite: bool) -> None:
 
 
 def _check_gamma(gamma: object) -> None:
-    if gamma != "scale":
+    if not isinstance(gamma, str) or gamma != "scale":
         check_positive("gamma", gamma, "Use a positive number or 'scale'.")
 
 

@@ -503,6 +503,8 @@ class OutputGraphs:
         if not data.is_multi_output:
             graph = PreferenceGraph.of(data, cost=cost, ties=ties, query_weight=query_weight)
             return cls((graph,), ([0],), is_multi_output=False)
+        check_choice("cost", cost, get_args(Cost))
+        check_choice("ties", ties, get_args(Ties))
         outputs = outputs_by_ties(data.scores, data.queries, cost, ties)
         graphs = tuple(
             PreferenceGraph.of(

@@ -403,6 +403,8 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
     """Return the columns of an array or a sequence of tuples with two or three entries."""
     try:
         listed = [tuple(row) for row in rows]
+        if any(isinstance(entry, list | tuple | np.ndarray) for row in listed[:1] for entry in row):
+            raise TypeError("entries must be names")
     except TypeError as error:
         raise InvalidInputError(
             "Comparisons must come as a file, a data frame, a dictionary of columns, or rows "
@@ -424,6 +426,11 @@ def _vector(values: Any) -> NDArray[Any]:
         words = array.astype(object)
         words[[value != value for value in values]] = None  # NaN among words is no word
         return words
+    if array.ndim == 0:
+        raise InvalidInputError(
+            f"Columns of comparisons must hold one entry per comparison: got {values!r}. Put it "
+            "into a list."
+        )
     if array.ndim != 1:
         array = np.empty(len(values), dtype=object)
         array[:] = list(values)

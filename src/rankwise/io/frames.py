@@ -212,11 +212,12 @@ def is_named(pairs: Any) -> bool:
 def _keeps_ties(ranker: Any) -> bool:
     """Tell whether a least-squares ranker learns from ties, as from pairs of equal score."""
     settings = ranker.get_params(deep=False)
-    if settings.get("ties") != "keep" or "loss" in settings:
+    ties, cost = settings.get("ties"), settings.get("cost", "magnitude")
+    if not (isinstance(ties, str) and ties == "keep") or "loss" in settings:
         return False
-    if settings.get("cost", "magnitude") != "magnitude":
+    if not (isinstance(cost, str) and cost == "magnitude"):
         raise InvalidInputError(
-            f"ties='keep' is defined for cost='magnitude' only: got cost={settings['cost']!r}. "
+            f"ties='keep' is defined for cost='magnitude' only: got cost={cost!r}. "
             "Use ties='drop', which leaves tied pairs out."
         )
     return True

@@ -134,7 +134,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     Traceback (most recent call last):
     rankwise.core.errors.ModelFileError: ...ranker.model: expected a model saved by rankwise, got...
     """
-    text, tensors = _load(os.fspath(path))  # a number would be taken for an open file
+    if not isinstance(path, str | os.PathLike):  # a number would be taken for an open file
+        raise InvalidInputError(
+            f"`path` must be the path of a model file: got {type(path).__name__}."
+        )
+    text, tensors = _load(os.fspath(path))
     try:
         document = json.loads(text)
         _refuse_later_format(path, document)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import wilcoxon
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import check_count
+from rankwise.core.checks import as_floats, check_count
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -306,8 +306,9 @@ def evaluate(
     Concordance  0.4167      0.4167          0
     2 queries
     """
-    queries = Queries.of(qid, np.size(y), owner="y")
-    judgements = Judgements.of(y, queries, sample_weight)
+    given = as_floats("y", y)
+    queries = Queries.of(qid, given.size, owner="y")
+    judgements = Judgements.of(given, queries, sample_weight)
     chosen = _defaults(judgements) if measures is None else parse_measures(measures)
     rankings = Rankings.of(judgements, one_vector(scores))
     plans = [measure.prepare(judgements) for measure in chosen]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rankwise.core.checks import entries_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
@@ -113,7 +114,7 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
     """Read one or several measures; repetitions are left out."""
-    several = [measures] if isinstance(measures, str | Measure) else list(measures)
+    several = entries_of(measures)
     if not several:
         raise InvalidInputError("`measures` must name at least one measure: got none.")
     return tuple(dict.fromkeys(parse_measure(measure) for measure in several))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
-from rankwise.core.checks import check_length, check_positive, refuse_overflow
+from rankwise.core.checks import check_length, check_positive, entries_of, refuse_overflow
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import one_output
@@ -110,7 +110,8 @@ class WithinQueryEncoder(QueryTransformer):
         if self.columns is None:
             return [j for j in range(X.shape[1]) if not _is_numeric(X[:, j])]
         names = [str(name) for name in vars(self).get("feature_names_in_", ())]
-        places = [names.index(c) if c in names else c for c in self.columns]
+        chosen = entries_of(self.columns)
+        places = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen]
         for c in places:
             if not isinstance(c, int | np.integer) or not 0 <= c < X.shape[1]:
                 raise InvalidInputError(

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_choice, refuse_overflow
+from rankwise.core.checks import check_choice, check_flag, refuse_overflow
 from rankwise.core.compile import in_threads
 from rankwise.core.queries import Queries
 from rankwise.transformers._kernels import (
@@ -234,6 +234,7 @@ class WithinQueryImputer(QueryTransformer):
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:  # noqa: ARG002
         check_choice("filling", self.filling, get_args(Filling))
+        check_flag("add_indicator", self.add_indicator)
         of_query = self._of_queries(X, queries)
         known = ~np.isnan(of_query)
         columns = zip(of_query.T, known.T, strict=True)

@@ -431,6 +431,7 @@ WITH_VAL = {"X_val": V.X, "y_val": V.y}
         ({"alpha": -1, "early_stopping": True}, {}, "`alpha` must be a finite number not below 0"),
         ({"alpha": True}, {}, "`alpha` must be"),
         ({"alphas": []}, {}, "`alphas` must hold at least one"),
+        ({"alphas": [1e308, 1e308]}, {}, "`alphas` must be at most 1e.300: got 1e.308"),
         ({"alphas": [1, np.inf]}, {}, "`alphas` must be a finite number above 0: got inf"),
         ({"alphas": [1, 2], "warm_start": True}, {}, "`warm_start` must be used with a single"),
         ({"tol": -1}, {}, "`tol` must be"),

@@ -141,6 +141,10 @@ class Settings:
         return len(self.alphas) > 1 or self.rule.patience is not None
 
 
+LARGEST_ALPHA = 1e300
+"""Products with larger ones exceed the range of double precision."""
+
+
 def _check_alphas(alpha: object, alphas: Any, *, zero_allowed: bool) -> FloatArray:
     """Return the grid, or else the single alpha, each of them checked."""
     if alphas is None:
@@ -160,6 +164,8 @@ def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
             f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
             "is for early_stopping=True, where the number of iterations regularises."
         )
+    if number > LARGEST_ALPHA:
+        raise InvalidInputError(f"`{name}` must be at most {LARGEST_ALPHA:.0e}: got {value!r}.")
     return number
 
 

@@ -15,6 +15,8 @@ from rankwise.core.arrays import BoolArray, FloatArray, Matrix
 from rankwise.core.checks import (
     check_count,
     check_positive,
+    refuse_huge_rows,
+    refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.devices import as_device, takes_tensors
@@ -321,8 +323,12 @@ def leave_pair_out_auc(
 
 def _as_numbers(y: ArrayLike) -> ArrayLike:
     """Return two classes of text as 0 and 1; anything else as it is."""
-    classes = np.unique(y) if np.asarray(y).dtype.kind in "US" else np.zeros(0)
-    return np.asarray(y) == classes[1] if len(classes) == 2 else y
+    try:
+        given = np.asarray(y)
+    except ValueError:  # rows of different lengths, which the check of scores refuses
+        return y
+    classes = np.unique(given) if given.dtype.kind in "US" else np.zeros(0)
+    return given == classes[1] if len(classes) == 2 else y
 
 
 def _roc_in_closed_form(
@@ -573,10 +579,10 @@ def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
 
 def _check_rows(X: Any) -> Matrix:
     refuse_unusable_rows(X)
-    try:
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-    except OverflowError as error:
-        raise InvalidInputError(f"`X` must hold numbers that fit a float: {error}.") from error
+    with refuse_overflow():
+        rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    refuse_huge_rows(rows)
+    return rows
 
 
 def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:
