@@ -67,7 +67,7 @@ def test_old_comparisons_weigh_less():
         (lambda: table(names=["a", "b"]), "2 items given: got 'c'"),
         (lambda: table(names=["a", "b", "c", "a"]), "each name once: got 'a' twice"),
         (lambda: table().decayed(5.0), "`half_life` must come with dates"),
-        (lambda: table(date=[1, 2, 3]).decayed(0.0), "`half_life` must be a number of days"),
+        (lambda: table(date=[1, 2, 3]).decayed(0.0), "`half_life` must be a finite number above 0"),
     ],
 )
 def test_bad_columns_are_refused(call, message):

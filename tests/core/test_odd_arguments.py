@@ -259,3 +259,72 @@ def test_samples_whose_squares_are_no_numbers_are_refused():
 def test_an_argument_of_the_wrong_kind_is_named(make, message):
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+NAMED = [("a", "b"), ("b", "c"), ("a", "c")]
+RANKER = RankRLS().fit(P.X, P.y, P.qid)
+PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PROCESS.predict_pair("a", "b", noisy=np.ones(3)), "`noisy` must be True or"),
+        (lambda: PROCESS.predict_pair("a", "b", covariates=[1.0]), "`covariates` must be a dict"),
+        (lambda: PROCESS.predict_pair("a", "b", judge=[None]), "`judge` must be one of"),
+        (lambda: PROCESS.predict([None]), "Names must be those of the 3 items of `fit`: got None"),
+        (lambda: PROCESS.suggest(n=None), "`n` must be a whole number above 0"),
+        (lambda: PROCESS.suggest(k=np.ones(3)), "`k` must be a whole number above 0"),
+        (lambda: PROCESS.sample(n=None), "`n` must be a whole number above 0"),
+        (lambda: PROCESS.leaderboard(n_draws=None), "`n_draws` must be a whole number above 0"),
+        (lambda: PROCESS.leaderboard(level="much"), "`level` must lie between 0 and 1"),
+        (lambda: PROCESS.update([("a", "b")], judge=3), "Names must come as a list"),
+        (lambda: PROCESS.update([("a", "b")], judge=[[1, 2], [3]]), "`judge` must hold one entry"),
+        (lambda: PROCESS.update([("a", "b")], date=3.0), "date has no list of entries"),
+        (lambda: PROCESS.update([("a", "b")], date=[[]]), "`date` must hold one date for each"),
+        (lambda: PROCESS.update([[1, 2], [3]]), "Rows of comparisons must be"),
+        (lambda: rankwise.leaderboard(NAMED, level=np.ones(3)), "`level` must lie between"),
+        (lambda: rankwise.leaderboard(NAMED, clustered=[1, 0]), "`clustered` must be True or"),
+        (lambda: rankwise.leaderboard(NAMED, deviation=1e300), "`deviation` must lie between"),
+        (lambda: rankwise.leaderboard(NAMED, half_life="long"), "`half_life` must be a finite"),
+        (lambda: rankwise.leaderboard(NAMED, ["a"]), "`columns` must be ComparisonColumns"),
+        (lambda: rankwise.leaderboard(NAMED).win_matrix(3), "Names must be those of the leader"),
+        (lambda: rankwise.PairCalibration.of(None, P.X, [[0, 1]]), "`ranker` must be a ranker"),
+        (lambda: rankwise.evaluate_answers("much"), "`probability` must hold numbers"),
+        (lambda: rankwise.evaluate_answers([0.5], [1], n_bins=[3]), "`n_bins` must be a whole"),
+        (lambda: rankwise.evaluate_answers([0.5], [[1, 2], [3]]), "`outcome` must hold numbers"),
+        (lambda: rankwise.compare_auc([0, 0, 1, 1], "a", [1.0] * 4), "`a` must hold numbers"),
+        (lambda: rankwise.paired_test([1.0, "x"], [1.0, 2.0]), "`a` must hold numbers"),
+        (lambda: rankwise.explain(RANKER, P.X, P.qid, a=None), "`a` must be a row of `X`"),
+        (lambda: rankwise.explain(RANKER, P.X, P.qid, b=[1]), "`b` must be a row of `X`"),
+        (lambda: rankwise.explain(RANKER, {"a": 1}), "Rows must hold numbers or text"),
+        (lambda: rankwise.explain(RANKER, [[1, 2], [3]]), "Rows must have the same length"),
+        (
+            lambda: rankwise.feature_importance(RANKER, P.X, P.y, P.qid, feature_names=3.0),
+            "`feature_names` must hold a name for each",
+        ),
+        (
+            lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y > 0, positive=[[1, 2], [3]]),
+            "`positive` must be one of",
+        ),
+        (
+            lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y > 0, roc=np.ones(3)),
+            "`roc` must be True or False",
+        ),
+        (
+            lambda: rankwise.transductive_scores(RankRLS(), P.X, P.y, P.qid, P.X * 1e300, P.qid),
+            "`X_new` must hold numbers up to",
+        ),
+        (lambda: rankwise.click_propensities([[1, 2], [3]], [1, 0]), "`position` must hold one"),
+        (lambda: rankwise.click_propensities([0, 1], "no"), "`clicked` must hold numbers"),
+        (lambda: rankwise.ConditionalRankRLS().fit(10**400, P.X, P.y), "numbers that fit a float"),
+        (lambda: rankwise.BoostedRanker().fit(10**400, P.y, P.qid), "numbers that fit a float"),
+        (
+            lambda: rankwise.BoostedRanker(min_samples_leaf=2**31).fit(P.X, P.y, P.qid),
+            "LightGBM must accept the options",
+        ),
+    ],
+)
+def test_an_odd_argument_of_a_method_is_named(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()

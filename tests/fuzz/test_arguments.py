@@ -4,6 +4,7 @@ import inspect
 import os
 import traceback
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,11 @@ from problems import problem
 from rankwise import (
     DORM,
     DORMCV,
+    ConditionalRankRLS,
     KPCRank,
     KPCRankCV,
     LinearRankRLS,
+    PairCalibration,
     PreferenceGP,
     PreferenceGraph,
     Queries,
@@ -78,6 +81,10 @@ def fit(cls, **fixed):
     return call
 
 
+NAMED = [("a", "b"), ("b", "c"), ("a", "c")]
+LIVE = PreferenceGP().fit(pairs=NAMED)
+
+
 def names_of(cls):
     return [n for n in inspect.signature(cls.__init__).parameters if n not in ("self", "progress")]
 
@@ -130,6 +137,64 @@ TARGETS = {
         {"degree": 2, "coef0": 1.0}, [],
     ),
     "load": (rankwise.load, {"path": "no such file"}, []),
+    "ConditionalRankRLS": (
+        fit(ConditionalRankRLS), {"conditions": P.X[:4], "items": P.X, "y": np.ones((4, N)) * P.y},
+        names_of(ConditionalRankRLS),
+    ),
+    "BoostedRanker": (
+        fit(rankwise.BoostedRanker, n_trees=2, early_stopping=False), DATA,
+        [name for name in names_of(rankwise.BoostedRanker) if name != "n_trees"],
+    ),
+    "PreferenceGP by name": (fit(PreferenceGP), {"pairs": NAMED}, ["first", "judge", "date"]),
+    "predict_pair": (
+        LIVE.predict_pair, {"X1": ["a"], "X2": ["b"]}, ["noisy", "covariates", "judge", "date"],
+    ),
+    "suggest": (LIVE.suggest, {"n": 2}, ["X", "goal", "k", "until", "candidates", "balance"]),
+    "update": (LIVE.update, {"pairs": [("a", "c")]}, ["tied", "pair_weight", "judge", "date"]),
+    "process leaderboard": (
+        partial(LIVE.leaderboard, n_draws=50), {"X": ["a", "b"]}, ["level", "judge"],
+    ),
+    "sample": (partial(LIVE.sample, n=2), {"X": ["a", "b"]}, ["judge", "random_state"]),
+    "leaderboard options": (
+        rankwise.leaderboard, {"comparisons": NAMED},
+        ["columns", "judges", "clustered", "first", "half_life", "deviation", "level"],
+    ),
+    "win_matrix": (rankwise.leaderboard(NAMED).win_matrix, {"names": ["a", "b"]}, []),
+    "PairCalibration": (
+        PairCalibration.of, {"ranker": RANKER, "X": P.X, "pairs": PAIRS}, ["pair_weight"],
+    ),
+    "evaluate_answers": (
+        rankwise.evaluate_answers, {"probability": [0.9, 0.4], "outcome": [1, 0]},
+        ["weight"],
+    ),
+    "permutation_test": (
+        partial(rankwise.permutation_test, n_permutations=9), DATA,
+        ["alphas", "kernel", "measure", "random_state"],
+    ),
+    "leave_pair_out": (
+        partial(rankwise.leave_pair_out, RankRLS()),
+        {"X": P.X[:6], "y": [0, 1, 0, 1, 0, 1]},
+        ["groups", "positive", "confidence", "n_fits", "keep_leads", "roc"],
+    ),
+    "compare_auc": (
+        rankwise.compare_auc, {"y": P.y > 0, "a": P.X[:, 0], "b": P.X[:, 1]},
+        ["confidence", "alternative"],
+    ),
+    "paired_test": (rankwise.paired_test, {"a": [1.0, 2.0], "b": [2.0, 1.0]}, ["measure"]),
+    "explain": (
+        partial(rankwise.explain, RANKER), {"X": P.X, "qid": P.qid}, ["a", "b", "feature_names"],
+    ),
+    "feature_importance": (
+        partial(rankwise.feature_importance, RANKER), DATA, ["measure", "feature_names"],
+    ),
+    "click_propensities": (
+        rankwise.click_propensities, {"position": [0, 1, 0, 1], "clicked": [1, 0, 0, 1]},
+        ["item", "tol"],
+    ),
+    "transductive_scores": (
+        partial(rankwise.transductive_scores, RANKER),
+        {**DATA, "X_new": P.X, "qid_new": P.qid}, [],
+    ),
 }  # fmt: skip
 ALLOWED = (rankwise.RankwiseError, OSError, MemoryError)
 CASES = N_CASES // len(TARGETS) or 80

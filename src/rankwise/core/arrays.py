@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rankwise.core.errors import InvalidInputError
+
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -84,10 +86,17 @@ def raw_rows(Z: Any) -> NDArray[Any]:
     """Return dense rows as numbers, or as objects where some are text."""
     if sparse.issparse(Z):
         return Z.toarray()
-    rows = np.asarray(Z)
-    if rows.dtype == object and any(isinstance(value, str) for value in rows.flat):
-        return rows
-    return rows.astype(float, copy=False)
+    try:
+        rows = np.asarray(Z)
+    except ValueError as error:
+        raise InvalidInputError(f"Rows must have the same length: {error}.") from error
+    has_text = rows.dtype == object and any(isinstance(value, str) for value in rows.flat)
+    if has_text or rows.dtype.kind in "US":
+        return rows.astype(object, copy=False)
+    try:
+        return rows.astype(float, copy=False)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"Rows must hold numbers or text: {error}.") from error
 
 
 def dense_rows(Z: Matrix) -> FloatArray:

@@ -14,10 +14,11 @@ from rankwise.core.errors import InvalidInputError
 
 def check_length(name: str, values: NDArray[Any], n_items: int, owner: str = "X") -> None:
     """Refuse ``values`` unless there is one entry per item."""
-    if len(values) != n_items:
+    if values.ndim == 0 or values.shape[0] != n_items:
+        n_entries = "no list of entries" if values.ndim == 0 else values.shape[0]
         raise InvalidInputError(
             f"`{name}` must have one entry per row of `{owner}`: "
-            f"{owner} has {n_items} rows, {name} has {len(values)}."
+            f"{owner} has {n_items} rows, {name} has {n_entries}."
         )
 
 
@@ -56,6 +57,14 @@ def as_floats(name: str, values: Any, what: str = "numbers") -> FloatArray:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"`{name}` must hold {what}: {error}.") from error
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return entries of any kind as an array; refuse rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InvalidInputError(f"`{name}` must hold one entry for each row: {error}.") from error
 
 
 def refuse_unusable_rows(X: object, name: str = "X") -> None:
@@ -182,6 +191,14 @@ def entries_of(value: Any) -> list[Any]:
         return [value] if isinstance(value, str) else list(value)
     except TypeError:  # not iterable, or an array without axes
         return [value]
+
+
+def check_share(name: str, value: object) -> float:
+    """Return a number between 0 and 1, neither of them included."""
+    number = real_number(value)
+    if not 0.0 < number < 1.0:
+        raise InvalidInputError(f"`{name}` must lie between 0 and 1 (excluded): got {value!r}.")
+    return number
 
 
 def check_flag(name: str, value: object) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
-from rankwise.core.checks import check_count, check_length, check_positive
+from rankwise.core.checks import as_array, as_floats, check_count, check_length, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 
@@ -100,7 +100,7 @@ def _expectation_maximisation(
 
 
 def _check_log(position: ArrayLike, clicked: ArrayLike) -> tuple[IntArray, FloatArray]:
-    places, clicks = np.asarray(position), np.asarray(clicked, dtype=float)
+    places, clicks = as_array("position", position), as_floats("clicked", clicked)
     if places.ndim != 1 or places.dtype.kind not in "iu" or len(places) == 0 or places.min() < 0:
         raise InvalidInputError(
             "`position` must hold one whole number from 0 per item shown: got "

@@ -47,7 +47,11 @@ def read_answers(
     columns : ComparisonColumns, optional
         The columns by name; of rankings and choices, those of judge, count and weight.
     """
-    given = columns or ComparisonColumns()
+    given = ComparisonColumns() if columns is None else columns
+    if not isinstance(given, ComparisonColumns):
+        raise InvalidInputError(
+            f"`columns` must be ComparisonColumns(...), or left out: got {type(given).__name__}."
+        )
     if isinstance(source, ChoiceTable):
         if given != ComparisonColumns():
             raise InvalidInputError("`columns` must be left out for a ChoiceTable: it has none.")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, sum_by
-from rankwise.core.checks import check_weight
+from rankwise.core.checks import as_floats, check_count, check_weight
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 
@@ -94,8 +94,9 @@ def evaluate_answers(
     >>> evaluate_answers([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [1, 0])
     AnswerEvaluation(log-loss 0.6020, decided 0.1542, disagreement 0.0000)
     """
+    check_count("n_bins", n_bins)
     p = _three_columns(probability)
-    answers = np.ones(len(p), dtype=np.intp) if outcome is None else np.asarray(outcome)
+    answers = np.ones(len(p)) if outcome is None else as_floats("outcome", outcome)
     if answers.shape != (len(p),) or not np.isin(answers, [1, 0, -1]).all():
         raise InvalidInputError(
             "`outcome` must be 1, 0 or -1 for each pair: there are "
@@ -120,13 +121,13 @@ def evaluate_answers(
 
 
 def _three_columns(probability: ArrayLike) -> FloatArray:
-    p = np.asarray(probability, dtype=float)
+    p = as_floats("probability", probability)
     if p.ndim == 1:
         p = np.column_stack([p, np.zeros(len(p)), 1.0 - p])
     if p.ndim != 2 or p.shape[1] != 3 or not ((p >= -1e-12) & (p <= 1.0 + 1e-12)).all():
         raise InvalidInputError(
             "`probability` must hold numbers from 0 to 1, of shape (n_pairs,) or (n_pairs, 3): got "
-            f"shape {np.shape(probability)}."
+            f"shape {p.shape}."
         )
     return p
 

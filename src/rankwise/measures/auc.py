@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from rankwise.core.arrays import BoolArray, FloatArray
-from rankwise.core.checks import check_finite, check_length
+from rankwise.core.checks import as_floats, check_finite, check_length, check_share
 from rankwise.core.display import data_frame, decimals, html_table, new_axes, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.evaluation import Alternative
@@ -191,7 +191,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -
     >>> interval.low < 0.76 < interval.high
     True
     """
-    _check_confidence(confidence)
+    check_share("confidence", confidence)
     relevant = _classes(y)
     shares = _shares(relevant, _checked("scores", scores, len(relevant)))
     value = shares.auc
@@ -241,7 +241,7 @@ def compare_auc(
     >>> comparison.difference > 0, comparison.pvalue < 0.01
     (True, True)
     """
-    _check_confidence(confidence)
+    check_share("confidence", confidence)
     one_of(*get_args(Alternative))("alternative", alternative)
     relevant = _classes(y)
     one, two = (
@@ -335,18 +335,13 @@ def _checked(name: str, scores: ArrayLike, n_items: int) -> FloatArray:
 
 
 def _vector(name: str, values: ArrayLike) -> FloatArray:
-    given = np.asarray(values, dtype=np.float64)
+    given = as_floats(name, values)
     if given.ndim != 1:
         raise InvalidInputError(
             f"`{name}` must be one-dimensional, one entry per item: got shape {given.shape}."
         )
     check_finite(name, given)
     return given
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
 
 
 def _drawn(ax: Any, value: float, low: float, high: float) -> Any:

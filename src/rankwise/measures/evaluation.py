@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import wilcoxon
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import as_floats, check_count
+from rankwise.core.checks import as_floats, check_count, check_share
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -154,8 +154,7 @@ class Evaluation:
         >>> evaluation.interval().round(2)
         array([[0.5, 1. ]])
         """
-        if not 0.0 < confidence < 1.0:
-            raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
+        check_share("confidence", confidence)
         draws = self._bootstrap(check_count("n_bootstrap", n_bootstrap), random_state)
         tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
         interval: FloatArray = np.quantile(draws, tails, axis=0).T
@@ -495,7 +494,7 @@ def _difference(
             "Both arguments must be evaluations, or both must be values per query: got "
             f"{type(a).__name__} and {type(b).__name__}."
         )
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    first, second = as_floats("a", a), as_floats("b", b)
     if first.ndim != 1 or first.shape != second.shape:
         raise InvalidInputError(
             "Both arguments must hold one value per query: got shapes "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_count, check_scores
+from rankwise.core.checks import check_count, check_scores, entries_of
 from rankwise.core.display import brief, data_frame, html_table, new_axes, short_label, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -236,10 +236,10 @@ def explain(
     else:
         n_permutations = check_count("n_permutations", n_permutations)
         method, how = _method(ranker, n_permutations=n_permutations, seed=random_state)
+        scores = _predict(ranker, rows[[a, *others]])
         parts = [method(rows[a], rows[other]) for other in others]
         contributions = np.mean([part[0] for part in parts], axis=0)
         errors = np.sqrt(np.sum([part[1] ** 2 for part in parts], axis=0)) / len(parts)
-        scores = _predict(ranker, rows[[a, *others]])
     return Explanation(
         a=int(a),
         b=None if b is None else int(b),
@@ -490,11 +490,11 @@ def _dense(X: Any) -> NDArray[Any]:
 
 
 def _names(ranker: Any, X: Any, n_features: int, given: Sequence[str] | None) -> tuple[str, ...]:
-    names = given
-    if names is None:
-        names = getattr(ranker, "feature_names_in_", getattr(X, "columns", None))
-    if names is None:
+    if given is None:
+        given = getattr(ranker, "feature_names_in_", getattr(X, "columns", None))
+    if given is None:
         return tuple(f"x{at}" for at in range(1, n_features + 1))
+    names = entries_of(given)
     if len(names) != n_features:
         raise InvalidInputError(
             f"`feature_names` must hold a name for each of the {n_features} features: got "
@@ -507,9 +507,12 @@ def _others(queries: Queries, a: int, b: int | None) -> list[int]:
     """Return the rows to compare a with: b, or all others of its query."""
     n_items = len(queries.index)
     for name, row in (("a", a), ("b", b)):
-        if row is not None and not 0 <= row < n_items:
+        if row is None and name == "b":
+            continue
+        is_number = isinstance(row, int | np.integer) and not isinstance(row, bool)
+        if not is_number or not 0 <= row < n_items:  # type: ignore[operator]
             raise InvalidInputError(
-                f"`{name}` must be a row of `X`, 0 to {n_items - 1}: got {row}."
+                f"`{name}` must be a row of `X`, 0 to {n_items - 1}: got {row!r}."
             )
     if b is not None:
         if queries.index[a] != queries.index[b]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from math import log, pi
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_count
+from rankwise.core.checks import check_count, check_share, entries_of
 from rankwise.core.display import new_axes, short_label
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.storable import storable
@@ -140,7 +140,7 @@ class Leaderboard:
         **context: Any,
     ) -> Self:
         """Sort items and count ranks over draws of the scores, (n_draws, n_items)."""
-        check_level(level)
+        check_share("level", level)
         order = np.argsort(-score, kind="stable")
         ranks = _ranks(draws[:, order])
         tail = 0.5 * (1.0 - level)
@@ -285,12 +285,14 @@ class Leaderboard:
 
     def _places(self, names: Sequence[Any]) -> IntArray:
         place = {name: position for position, name in enumerate(self.names.tolist())}
-        strange = next((name for name in names if name not in place), None)
-        if strange is not None:
+        wanted = entries_of(names)
+        strange = [name for name in wanted if not isinstance(name, Hashable) or name not in place]
+        if strange:
             raise InvalidInputError(
-                f"Names must be those of the leaderboard's {self.n_items} items: got {strange!r}."
+                f"Names must be those of the leaderboard's {self.n_items} items: got "
+                f"{strange[0]!r}."
             )
-        return np.array([place[name] for name in names], dtype=np.intp)
+        return np.array([place[name] for name in wanted], dtype=np.intp)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each item, the best first."""
@@ -388,13 +390,6 @@ class Leaderboard:
     def __repr__(self) -> str:
         top = ", ".join(map(str, self.names[:3].tolist()))
         return f"Leaderboard({self.n_items} items: {top}{', ...' if self.n_items > 3 else ''})"
-
-
-def check_level(level: float, name: str = "level") -> float:
-    """Return a probability; refuse one outside of 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise InvalidInputError(f"`{name}` must lie between 0 and 1 (excluded): got {level}.")
-    return level
 
 
 def _ranks(draws: FloatArray) -> NDArray[np.int32]:

@@ -61,6 +61,10 @@ class PairCalibration:
             These comparisons: rows of X, the winner first; or by name, as in `fit`.
         pair_weight : (n_pairs,), optional
         """
+        if not isinstance(ranker, Ranker):
+            raise InvalidInputError(
+                f"`ranker` must be a ranker of rankwise: got {type(ranker).__name__}."
+            )
         if is_named(pairs):
             table = comparisons_of_rows(X, pairs)
             pairs, pair_weight = table.pairs, table.weight[table.decided]

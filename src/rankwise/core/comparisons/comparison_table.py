@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import check_length, check_weight
+from rankwise.core.checks import check_length, check_positive, check_weight
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
@@ -37,6 +37,10 @@ class Labels:
     def of(cls, values: Any) -> Self:
         """Give different values numbers. Linear in its length for text, one sort for numbers."""
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if array.ndim != 1:
+            raise InvalidInputError(
+                f"Names must come as a list, one for each row: got shape {array.shape}."
+            )
         if array.dtype.kind in "iuf":
             names, index = np.unique(array, return_inverse=True)
             return cls(freeze(names), freeze(index))
@@ -269,10 +273,7 @@ class ComparisonTable:
         half_life : float
             Days, above 0.
         """
-        if not (half_life > 0.0 and np.isfinite(half_life)):
-            raise InvalidInputError(
-                f"`half_life` must be a number of days above 0: got {half_life}."
-            )
+        check_positive("half_life", half_life, "It is a number of days.")
         if self.date is None:
             raise InvalidInputError(
                 "`half_life` must come with dates: the comparisons have none. Name the column of "

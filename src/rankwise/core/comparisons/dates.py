@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_length
+from rankwise.core.checks import as_array, check_length
 from rankwise.core.errors import InvalidInputError
 
 DAY = 86400.0
@@ -33,8 +33,12 @@ def as_days(date: Any, n_rows: int) -> FloatArray:
     date : (n_rows,)
     n_rows : int
     """
-    values = np.asarray(date)
+    values = as_array("date", date)
     check_length("date", values, n_rows, "the table")
+    if values.ndim != 1:
+        raise InvalidInputError(
+            f"`date` must hold one date for each row: got shape {values.shape}."
+        )
     if values.dtype.kind in "OUST":
         values = _read_words(values)
     if values.dtype.kind in "iuf":

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.core.checks import check_positive
+from rankwise.core.checks import check_flag, check_share, real_number
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.compile import few_threads
@@ -30,7 +30,7 @@ from rankwise.rankers.arena.newton import (
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
 from rankwise.rankers.judges import JudgeReport
-from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
+from rankwise.rankers.leaderboard import Effect, Leaderboard
 
 
 @final
@@ -177,9 +177,14 @@ def leaderboard(
     >>> [row["item"] for row in board.rows()]
     ['x', 'y', 'z']
     """
-    check_level(level)
-    if deviation is not None:
-        check_positive("deviation", deviation, "Leave it out to learn it.")
+    check_share("level", level)
+    for name, flag in (("judges", judges), ("clustered", clustered), ("first", first)):
+        check_flag(name, flag)
+    if deviation is not None and not 1e-100 < real_number(deviation) < 1e100:
+        raise InvalidInputError(
+            f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
+            "learn it."
+        )
     rng, table = generator(random_state), read_answers(comparisons, columns)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:

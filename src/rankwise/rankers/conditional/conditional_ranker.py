@@ -20,6 +20,7 @@ from rankwise.core.checks import (
     check_choice,
     check_count,
     refuse_huge_rows,
+    refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.devices import Device, DeviceArray, as_device
@@ -409,8 +410,9 @@ def _check_objects(name: str, X: Any) -> Matrix:
     """Return the features of objects as floats, dense or CSR."""
     refuse_unusable_rows(X, name)
     try:
-        rows = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
-    except ValueError as error:
+        with refuse_overflow(name):
+            rows = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
+    except (ValueError, TypeError) as error:
         raise InvalidInputError(f"`{name}` must be a table of numbers: {error}") from error
     refuse_huge_rows(rows, name)
     return rows

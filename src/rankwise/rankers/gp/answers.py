@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
-from rankwise.core.checks import check_pairs, check_positive, check_weight
+from rankwise.core.checks import check_flag, check_pairs, check_positive, check_weight
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
@@ -236,6 +236,7 @@ class NamedAnswers:
         arguments
             What `fit` was given.
         """
+        check_flag("first", first)
         pairs = arguments["pairs"]
         table = read_comparisons(pairs, names=names)
         given = [name for name, value in arguments.items() if value is not None and name != "pairs"]

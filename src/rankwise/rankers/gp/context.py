@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, first_equal
+from rankwise.core.checks import as_array, entries_of
 from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError
@@ -154,7 +155,7 @@ def answer_context(
         raise InvalidInputError(
             "`judge` and `date` must come with comparisons (`pairs`): got scores `y`, or nothing."
         )
-    n_rows = len(pairs), 0 if tied is None else len(tied)
+    n_rows = len(entries_of(pairs)), 0 if tied is None else len(entries_of(tied))
     context = AnswerContext.of_columns(judge, tied_judge, *n_rows)
     return context.dated(date, tied_date, *n_rows)
 
@@ -188,7 +189,7 @@ def with_context(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTab
         table = replace(table, date=as_days(date, table.n_rows))
     if judge is None:
         return table
-    labels = Labels.of(np.array(np.asarray(judge).tolist(), dtype=object))
+    labels = Labels.of(np.array(as_array("judge", judge).tolist(), dtype=object))
     if len(labels.index) != table.n_rows:
         raise InvalidInputError(
             f"`judge` must say who gave each of the {table.n_rows} answers: got "

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice, check_count, check_pairs
+from rankwise.core.checks import check_choice, check_count, check_pairs, check_share, entries_of
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.training_data import TrainingData
@@ -48,7 +48,6 @@ from rankwise.rankers.gp.questions import (
     goal_certainty,
     suggest_pairs,
 )
-from rankwise.rankers.leaderboard import check_level
 
 MAX_SEQUENTIAL = 500
 """New comparisons up to which their sites are found one after the other."""
@@ -153,8 +152,8 @@ class LiveProcess(ProcessRanker, ABC):
         pairs : (n, 2)
             Row numbers of X; names, where items of `fit` have names and X is left out or names.
         """
-        k = self._goal_size(goal, k, X)
-        if until is not None and self.certainty(X, goal=goal, k=k) >= check_level(until, "until"):
+        k, n = self._goal_size(goal, k, X), check_count("n", n)
+        if until is not None and self.certainty(X, goal=goal, k=k) >= check_share("until", until):
             return np.zeros((0, 2), dtype=np.intp)
         labels = self._names_of(X)
         if balance is not None:
@@ -185,12 +184,12 @@ class LiveProcess(ProcessRanker, ABC):
         """Return k, checked: how many of the items the goal is about."""
         check_is_fitted(self)
         check_choice("goal", goal, get_args(Goal))
-        if (k is not None) != (goal == "top") and k != 1:
+        size = 1 if k is None else check_count("k", k)
+        if (k is not None) != (goal == "top") and size != 1:
             raise InvalidInputError(
                 f"`k` must come with goal='top', and that with `k`: got goal={goal!r} and k={k!r}."
             )
-        n_items = len(self.X_train_) if X is None else np.shape(X)[0]
-        size = 1 if k is None else check_count("k", k)
+        n_items = len(self._rows_to_predict(X))
         if size >= n_items:
             raise InvalidInputError(
                 f"`k` must be below the number of items, {n_items}: got {size}."
@@ -408,7 +407,8 @@ class LiveProcess(ProcessRanker, ABC):
         """Return answers about items of `fit`, given by row numbers or by name."""
         if pairs is None and options["tied"] is not None:
             pairs = np.zeros((0, 2), dtype=np.intp)
-        named = self.item_names_ is not None and np.size(pairs) > 0 and not are_positions(pairs)
+        has_some = pairs is not None and len(entries_of(pairs)) > 0
+        named = self.item_names_ is not None and has_some and not are_positions(pairs)
         named = named or isinstance(pairs, ComparisonTable)
         if named:
             names = self._labels(None, len(self.X_train_))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, Literal, Self, cast, overload
@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
-from rankwise.core.checks import check_count, refuse_overflow
+from rankwise.core.checks import check_count, check_flag, check_share, refuse_overflow
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
@@ -46,7 +46,7 @@ from rankwise.rankers.gp.questions import (
 )
 from rankwise.rankers.gp.traits import PersonTraits
 from rankwise.rankers.judges import JudgeReport
-from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
+from rankwise.rankers.leaderboard import Effect, Leaderboard
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
@@ -83,14 +83,22 @@ def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
 def positions_of(names: Sequence[Any], known: Sequence[Any]) -> IntArray:
     """Return the place of every name among the known ones, which differ from each other."""
     place = {name: position for position, name in enumerate(known)}
-    strange = next((name for name in names if name not in place), None)
-    if strange is not None:
-        close = get_close_matches(str(strange), [str(name) for name in known], n=1)
+    strange = [name for name in names if not isinstance(name, Hashable) or name not in place]
+    if strange:
+        close = get_close_matches(str(strange[0]), [str(name) for name in known], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
-            f"Names must be those of the {len(known)} items of `fit`: got {strange!r}.{hint}"
+            f"Names must be those of the {len(known)} items of `fit`: got {strange[0]!r}.{hint}"
         )
     return np.array([place[name] for name in names], dtype=np.intp)
+
+
+def _are_names(X: Any) -> bool:
+    """Tell names or row numbers from rows of features."""
+    try:
+        return np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT"
+    except ValueError:  # rows of different lengths, which the check of rows refuses
+        return False
 
 
 class ProcessRanker(Ranker, ABC):
@@ -308,6 +316,7 @@ class ProcessRanker(Ranker, ABC):
         >>> gp.predict_pair(X[:1], X[2:]).shape
         (1, 3)
         """
+        check_flag("noisy", noisy)
         first, second = self._rows_to_predict(X1), self._rows_to_predict(X2)
         if len(first) != len(second):
             raise InvalidInputError(
@@ -347,11 +356,11 @@ class ProcessRanker(Ranker, ABC):
             return np.zeros(n_pairs, dtype=np.intp)
         known = [] if self.judge_names_ is None else self.judge_names_.tolist()
         names = np.asarray(judge, dtype=object).ravel().tolist()
-        strange = next((name for name in names if name not in known), None)
-        if strange is not None or len(names) not in (1, n_pairs):
+        strange = [name for name in names if name not in known]
+        if strange or len(names) not in (1, n_pairs):
             raise InvalidInputError(
                 f"`judge` must be one of the {len(known)} judges of `fit`, or one for each of the "
-                f"{n_pairs} pairs: got {len(names) if strange is None else repr(strange)}."
+                f"{n_pairs} pairs: got {repr(strange[0]) if strange else len(names)}."
             )
         place = {name: code for code, name in enumerate(known, 1)}
         return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
@@ -526,8 +535,13 @@ class ProcessRanker(Ranker, ABC):
         self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
     ) -> FloatArray:
         """Give numbered rows the values of covariates."""
-        if not covariates:
+        if covariates is None:
             return rows
+        if not isinstance(covariates, Mapping):
+            raise InvalidInputError(
+                "`covariates` must be a dictionary of values by name: got "
+                f"{type(covariates).__name__}."
+            )
         known, rows = self.effect_names_, rows.copy()
         for name, values in covariates.items():
             if name not in known:
@@ -591,6 +605,7 @@ class ProcessRanker(Ranker, ABC):
         -------
         draws : (n, n_items)
         """
+        check_count("n", n)
         X, rng = self._rows_to_predict(X), generator(random_state)
         if judge is not None:
             return gaussian_draws(*self._joint_of_person(X, self._person(judge)), n, rng)
@@ -655,7 +670,8 @@ class ProcessRanker(Ranker, ABC):
         random_state : int, RandomState or None
             Source of the draws.
         """
-        check_level(level)
+        check_share("level", level)
+        check_count("n_draws", n_draws)
         rows = self._rows_to_predict(X)
         score, covariance = self.predict(X, return_cov=True, judge=judge)
         covariance = covariance - covariance.mean(axis=0)
@@ -945,7 +961,7 @@ class ProcessRanker(Ranker, ABC):
             return self._training_rows(np.arange(len(self.X_train_)))
         if isinstance(X, str):
             X = [X]
-        if np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT":
+        if _are_names(X):
             return self._training_rows(self._positions(X))
         return self._numbered(self._check_rows(read_items(X)[1], reset=False))
 

@@ -9,6 +9,7 @@ from scipy.special import entr, ndtr
 from scipy.stats import rankdata
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
+from rankwise.core.checks import check_share
 from rankwise.core.display import data_frame, html_table, new_axes, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp._kernels import most_informative_pair, most_promising_pair
@@ -367,8 +368,7 @@ class RankDistribution:
 
     def interval(self, level: float = 0.9) -> IntArray:
         """Return (n_items, 2): ranks between which an item lies with probability ``level``."""
-        if not 0.0 < level < 1.0:
-            raise InvalidInputError(f"`level` must lie between 0 and 1 (excluded): got {level}.")
+        check_share("level", level)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
         return bounds.T.astype(np.intp)

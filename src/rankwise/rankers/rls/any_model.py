@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
@@ -15,7 +15,13 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import _num_samples
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_count, check_length, check_scores
+from rankwise.core.checks import (
+    check_count,
+    check_flag,
+    check_length,
+    check_scores,
+    check_share,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -257,8 +263,9 @@ def leave_pair_out(
     >>> 0.2 < leave_pair_out(right, X, y).value < 0.8
     True
     """
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
+    check_share("confidence", confidence)
+    check_flag("roc", roc)
+    check_flag("keep_leads", keep_leads)
     problem = _PairProblem.of(estimator, X, y, groups, positive)
     rng = generator(random_state)
     batches = problem.group_pairs(rng, n_fits)
@@ -486,7 +493,7 @@ def _ranking_of(
             "more classes into numbers."
         )
     chosen = classes[-1] if positive is None else positive
-    if chosen not in classes:
+    if not isinstance(chosen, Hashable) or chosen not in classes.tolist():
         raise InvalidInputError(f"`positive` must be one of {classes.tolist()}: got {positive!r}.")
     return lambda y: (np.asarray(y) == chosen).astype(float), chosen
 

@@ -15,6 +15,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, Matrix
 from rankwise.core.checks import (
     check_count,
     check_positive,
+    check_share,
     refuse_huge_rows,
     refuse_overflow,
     refuse_unusable_rows,
@@ -295,8 +296,7 @@ def leave_pair_out_auc(
     >>> estimate.low < estimate.value < estimate.high
     True
     """
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"`confidence` must lie between 0 and 1: got {confidence!r}.")
+    check_share("confidence", confidence)
     check_positive("alpha", alpha, "Choose it before looking at this data.")
     rows = _check_rows(X)
     data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)

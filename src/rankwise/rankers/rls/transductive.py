@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, lstsq
 from sklearn.base import clone
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_positive
+from rankwise.core.checks import check_positive, refuse_huge_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
@@ -91,6 +91,7 @@ def transductive_scores(
     _refuse_settings(ranker)
     checker = clone(ranker)
     known, new = checker._check_rows(X), checker._check_rows(X_new, reset=False)
+    refuse_huge_rows(new, "X_new")
     data = TrainingData.of(known.shape[0], y, qid)
     data.single_output("Score one output at a time.")
     if qid is None or qid_new is None:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_positive
+from rankwise.core.checks import check_count, check_positive, refuse_overflow, refuse_unusable_rows
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.training_data import TrainingData
@@ -353,15 +353,17 @@ class BoostedRanker(Ranker):
         return self._scores(self._check_rows(X, reset=False))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        rows = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        refuse_unusable_rows(X)
+        with refuse_overflow():
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if reset else 1,
+            )
         return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows  # what LightGBM takes
 
     def tree_structures(self) -> list[dict[str, Any]]:
@@ -585,7 +587,10 @@ class TreeProblem:
             training.set_group(sizes_of_runs(data.queries.index))
             if data.sample_weight is not None:
                 training.set_weight(data.sample_weight)
-        booster = _lightgbm().Booster(options, training)
+        try:
+            booster = _lightgbm().Booster(options, training)
+        except _lightgbm().basic.LightGBMError as error:
+            raise InvalidInputError(f"LightGBM must accept the options: {error}.") from error
         if held is not None:
             followed = self._followed(held)
             if objective.name == "lambdarank":
