@@ -1,6 +1,7 @@
 """Dask as an engine: named calls on workers, and what goes wrong there."""
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -214,11 +215,8 @@ def engine_of(client: Any) -> Iterator[Engine]:
 
 def _futures_of(promises: Any) -> list[Any]:
     """Return the results that a cluster keeps for some promises; none without a cluster."""
-    try:
-        from distributed import futures_of  # noqa: PLC0415
-    except ImportError:
-        return []
-    return list(futures_of(promises))
+    distributed: Any = sys.modules.get("distributed")  # whoever has a cluster has imported it
+    return [] if distributed is None else list(distributed.futures_of(promises))
 
 
 def named(function: Callable[..., T], label: str, *arguments: Any) -> T:

@@ -185,7 +185,7 @@ class LiveProcess(ProcessRanker, ABC):
         check_is_fitted(self)
         check_choice("goal", goal, get_args(Goal))
         size = 1 if k is None else check_count("k", k)
-        if (k is not None) != (goal == "top") and size != 1:
+        if (k is not None) != (goal == "top") and (k is None or size != 1):
             raise InvalidInputError(
                 f"`k` must come with goal='top', and that with `k`: got goal={goal!r} and k={k!r}."
             )
