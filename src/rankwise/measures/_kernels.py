@@ -31,6 +31,7 @@ def sort_items(
     starts: IntArray,
     keys: FloatArray,
     base: NDArray[np.uint32],
+    depth: int,
     order: NDArray[np.uint32],
     tied: BoolArray,
 ) -> None:
@@ -38,6 +39,9 @@ def sort_items(
 
     Fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query by
     query. Keys are finite. O(n log n) whatever the keys.
+
+    The first ``depth`` positions of a query are filled, and those tied with the last of them; what
+    comes behind the tie may be left as it is, but ``tied`` is false right there.
     """
     n_queries = len(starts) - 1
     longest = longest_query(starts)
@@ -48,31 +52,71 @@ def sort_items(
     while longest >> width:
         width += ONE
     position = (ONE << width) - ONE
+    n_leaders = np.uint64(min(depth, longest))
+    n_lanes = (n_leaders + (n_leaders >> ONE) + EIGHT - ONE) & ~(EIGHT - ONE)
     for cell in range(first, last):
         v, q = divmod(cell, n_queries)
         start, stop = np.uint64(starts[q]), np.uint64(starts[q + 1])
         if _sort_few_grades(keys[v], base, order[v], tied[v], start, stop, counts):
             continue
-        length = stop - start
+        n_kept = length = stop - start
         for p in range(length):
             whole[p] = _falling(bits[v, base[start + p]])
-            codes[p] = (whole[p] & ~position) | p
+        if length < n_lanes + n_lanes:
+            for p in range(length):
+                codes[p] = (whole[p] & ~position) | p
+        else:
+            n_kept = _keep_leaders(whole, length, n_leaders, n_lanes, position, codes, spare)
         found, free = codes, spare
-        if _sort_codes(codes, spare, length):
+        if _sort_codes(codes, spare, n_kept):
             found, free = spare, codes
         close = False
-        for p in range(length):
+        for p in range(n_kept):
             order[v, start + p] = base[start + (found[p] & position)]
             same = p > np.uint64(0) and found[p] ^ found[p - ONE] <= position
             tied[v, start + p] = same
             if same:
                 close = True
+        if n_kept < length:
+            tied[v, start + n_kept] = False
         if close:
-            for p in range(length):
+            for p in range(n_kept):
                 free[p] = whole[found[p] & position]
-            for p in range(length):
+            for p in range(n_kept):
                 whole[p] = free[p]
-            _mend(whole, order[v], tied[v], start, stop, width, codes, spare)
+            _mend(whole, order[v], tied[v], start, start + n_kept, width, codes, spare)
+
+
+@njit(cache=True, nogil=True)
+def _keep_leaders(
+    whole: NDArray[np.uint64],
+    length: np.uint64,
+    n_leaders: np.uint64,
+    n_lanes: np.uint64,
+    position: np.uint64,
+    codes: NDArray[np.uint64],
+    spare: NDArray[np.uint64],
+) -> np.uint64:
+    """Fill ``codes`` with the least numbers, so many and a few more; return how many there are.
+
+    The numbers are dealt to lanes like cards. The least of each lane stand in different places, so
+    that as many numbers as are wanted do not exceed the one that so many of these do not exceed.
+    """
+    for j in range(n_lanes):
+        codes[j] = whole[j]
+    row = n_lanes
+    while row + n_lanes <= length:
+        for j in range(n_lanes):
+            codes[j] = min(codes[j], whole[row + j])
+        row += n_lanes
+    for j in range(length - row):
+        codes[j] = min(codes[j], whole[row + j])
+    bound = (spare if _sort_codes(codes, spare, n_lanes) else codes)[n_leaders - ONE]
+    n_kept = np.uint64(0)
+    for p in range(length):
+        codes[n_kept] = (whole[p] & ~position) | p
+        n_kept += np.uint64(whole[p] <= bound)
+    return n_kept
 
 
 @njit(cache=True, nogil=True)
@@ -377,7 +421,7 @@ def first_reciprocals(
         v, q = divmod(cell, n_queries)
         start, stop = starts[q], starts[q + 1]
         p, hits, end = start, 0, start
-        while end < stop and hits == 0:
+        while end < stop and end - start < cutoff and hits == 0:
             p = end
             end, hits = _block(p, stop, relevant, order[v], tied[v])
         n_tied, total, chance = end - p, 0.0, hits / (end - p)

@@ -33,6 +33,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import inner_products
 from rankwise.measures.rankings import (
+    EVERY_POSITION,
     Judgements,
     Rankings,
     TieRule,
@@ -198,11 +199,14 @@ class MeasurePlan:
         The weight of each query in the overall value.
     values : callable
         Gives the values of rankings, shape (n_vectors, n_queries), finite everywhere.
+    depth : int
+        Number of positions, and what is tied with the last of them, that the values depend on.
     """
 
     defined: BoolArray
     weight: FloatArray
     values: Callable[[Rankings], FloatArray]
+    depth: int = EVERY_POSITION
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -372,7 +376,7 @@ class Measure(ABC):
         step = max(1, rows_at_once // len(judgements.y))
         for first in range(0, len(matrix), step):
             part = slice(first, first + step)
-            out[part] = self.rate(plan, Rankings.of_checked(judgements, matrix[part]))
+            out[part] = self.rate(plan, Rankings.of_checked(judgements, matrix[part], plan.depth))
         return out
 
 
@@ -436,7 +440,8 @@ class InnerProductMeasure(Measure):
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find gains, discounts and norms, and which queries have a norm."""
         form = self.form(judgements)
-        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), partial(self._rate, form))
+        rate = partial(self._rate, form)
+        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), rate, len(form.discounts))
 
     def _rate(self, form: InnerProduct, rankings: Rankings) -> FloatArray:
         cumulative = cumulate(form.discounts, rankings.judgements.longest)
