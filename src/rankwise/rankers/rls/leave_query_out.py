@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.compile import in_threads, n_threads, serial_blas
+from rankwise.core.compile import in_threads, n_threads, run_parts, serial_blas
 from rankwise.core.devices import Device, DeviceArray, memory_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.function_space import FunctionSpace
@@ -46,6 +46,9 @@ STORED = 1 << 23
 
 VECTOR = 8
 """Grids are filled up to a multiple of this, the doubles of a vector register."""
+
+TURNED_BYTES = 1 << 20
+"""Turned coordinates that are formed together, so that they stay in cache."""
 
 TURNED = 1 << 10
 """Rows that are multiplied with eigenvectors at a time, so that no second copy of all is made."""
@@ -463,7 +466,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
         return _all_zero(problem, folds, alphas)
     Z = _columns(problem.Z, varied)
     spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
-    turned_rows, turned = _turn(Z, spectrum.vectors, problem)
+    turned = _TurnedRows.of(Z, spectrum.vectors, problem)
     n_outputs = C.shape[1]
     inverse = 1.0 / (spectrum.values[:, None] + grid)
     inverse_columns = np.repeat(inverse, n_outputs, axis=1)
@@ -473,14 +476,18 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     out = np.empty((len(rows), n_alphas * n_outputs))
     pivots = np.ones((folds.n_folds, n_alphas))
 
-    def update(q: int) -> None:
-        Hq = turned[starts[q] : starts[q + 1]]
+    def update(_: int, first: int, last: int) -> None:
+        H = turned.coordinates(slice(starts[first], starts[last]))
+        for q in range(first, last):
+            leave_out(q, H[starts[q] - starts[first] : starts[q + 1] - starts[first]])
+
+    def leave_out(q: int, Hq: FloatArray) -> None:
         where = slice(item_starts[q], item_starts[q + 1])
         N = np.eye(len(Hq)) - _weighted_blocks(Hq, inverse)
         residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
         r, pivot = _solve_blocks(N, _by_alpha(residual, n_alphas))
         held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
-        out[where] = turned_rows[rows[where]] @ held_out
+        out[where] = turned.items(rows[where]) @ held_out
         lost = pivot < SAFE_PIVOT
         if lost.any():
             again, pivot[lost] = _refit(problem, q, grid[lost], varied)
@@ -489,7 +496,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
         pivots[q] = pivot
 
     with serial_blas():
-        in_threads(update, folds.n_folds)
+        run_parts(update, _cut(starts, TURNED_BYTES // (8 * Z.shape[1])))
     error = _error(np.minimum(spectrum.rcond(grid), pivots.min(axis=0, initial=1.0)))
 
     def solve(alpha: float) -> FloatArray:
@@ -610,26 +617,51 @@ class _FeaturesThere:
         return scores, pivots
 
 
-def _turn(
-    Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem
-) -> tuple[FloatArray, FloatArray]:
-    """Return ``Z @ vectors`` and ``H @ vectors`` for one product of that size.
+@final
+@dataclass(frozen=True, eq=False)
+class _TurnedRows:
+    """The features of the items times eigenvectors, and those of some coordinates as needed.
 
-    The first row of each component is subtracted before, and what becomes of it added after, so
-    that an offset costs no digits of H.
+    The first row of each component is subtracted before the product, and what becomes of it is
+    added to the items alone, so that an offset costs no digits of the coordinates.
     """
-    first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
-    turned_rows = np.empty((len(Z), vectors.shape[1]))
-    blocks = [slice(start, start + TURNED) for start in range(0, len(Z), TURNED)]
-    for rows in blocks:
-        np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned_rows[rows])
-    turned, order = problem.root.to_coordinates(turned_rows), problem.order
-    if not np.array_equal(order, np.arange(len(turned))):
-        turned = turned[order]
-    offset = Z[first] @ vectors
-    for rows in blocks:
-        turned_rows[rows] += offset[of_item[rows]]
-    return turned_rows, turned
+
+    problem: _FoldedProblem
+    rows: FloatArray
+    offset: FloatArray
+    of_item: IntArray
+
+    @classmethod
+    def of(cls, Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem) -> Self:
+        """Multiply the features with the eigenvectors, some rows at a time."""
+        first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
+        turned = np.empty((len(Z), vectors.shape[1]))
+        for start in range(0, len(Z), TURNED):
+            rows = slice(start, start + TURNED)
+            np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned[rows])
+        return cls(problem, turned, Z[first] @ vectors, of_item)
+
+    def items(self, which: IntArray) -> FloatArray:
+        """Return the turned features of some items."""
+        items: FloatArray = self.rows[which] + self.offset[self.of_item[which]]
+        return items
+
+    def coordinates(self, where: slice) -> FloatArray:
+        """Return those of the coordinates of some folds."""
+        which = self.problem.order[where]
+        out = np.empty((len(which), self.rows.shape[1]))
+        self._pick(which, out, np.arange(len(which)))
+        return out
+
+    @cached_property
+    def _pick(self) -> Picker:
+        return self.problem.root.picker(self.rows)
+
+
+def _cut(starts: IntArray, n_rows: int) -> IntArray:
+    """Return where to cut folds so that the coordinates of each part are about so many."""
+    cuts = np.searchsorted(starts, np.arange(0, starts[-1] + 1, max(1, n_rows)))
+    return np.unique(np.append(cuts, len(starts) - 1))
 
 
 def _by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
