@@ -11,7 +11,6 @@ from rankwise.core.queries import Queries
 from rankwise.measures._kernels import (
     differing_pairs,
     precision_sums,
-    sort_items,
     swapped_pairs,
     tied_pairs,
 )
@@ -21,6 +20,7 @@ from rankwise.measures.rankings import (
     Judgements,
     Rankings,
     run_cells,
+    sort_cells,
     sort_uncompiled,
 )
 from rankwise.measures.registry import parse_measure
@@ -39,7 +39,7 @@ def test_parts_sort_like_the_whole(workers):
     judgements, whole = rankings.judgements, rankings.sorted("average")
     order, tied = np.empty_like(whole.order), np.empty_like(whole.tied)
     arguments = (rankings.scores, judgements.by_grade.order[0], EVERY_POSITION, order, tied)
-    run_cells(sort_items, judgements.starts, rankings.n_vectors, *arguments, workers=workers)
+    run_cells(sort_cells, judgements.starts, rankings.n_vectors, *arguments, workers=workers)
     np.testing.assert_array_equal(order, whole.order)
     np.testing.assert_array_equal(tied, whole.tied)
 
@@ -88,7 +88,7 @@ def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
     parts = [a + rng.permutation(b - a) for a, b in pairwise(starts)]
     base = np.concatenate(parts).astype(np.uint32)
     order, tied = np.empty(keys.shape, np.uint32), np.empty(keys.shape, bool)
-    run_cells(sort_items, starts, 2, keys, base, EVERY_POSITION, order, tied)
+    run_cells(sort_cells, starts, 2, keys, base, EVERY_POSITION, order, tied)
     for v in range(2):
         found = [part[np.argsort(-keys[v, part], kind="stable")] for part in parts]
         np.testing.assert_array_equal(order[v], np.concatenate(found))
@@ -111,7 +111,7 @@ def test_the_first_positions_are_those_of_a_whole_sort(kind, depth):
     base = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(starts)])
     whole = sort_uncompiled(keys, base.astype(np.uint32), starts)
     order, tied = np.full(keys.shape, n_items, np.uint32), np.ones(keys.shape, bool)
-    run_cells(sort_items, starts, 2, keys, base.astype(np.uint32), depth, order, tied)
+    run_cells(sort_cells, starts, 2, keys, base.astype(np.uint32), depth, order, tied)
     for v, (start, stop) in product(range(2), pairwise(starts)):
         end = min(start + depth, stop)
         while end < stop and whole.tied[v, end]:

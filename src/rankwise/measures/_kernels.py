@@ -24,7 +24,7 @@ N_GRADES = 16
 """Whole numbers below this are sorted by counting."""
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def sort_items(
     first: int,
     last: int,
@@ -32,6 +32,7 @@ def sort_items(
     keys: FloatArray,
     base: NDArray[np.uint32],
     depth: int,
+    room: NDArray[np.uint64],
     order: NDArray[np.uint32],
     tied: BoolArray,
 ) -> None:
@@ -41,13 +42,13 @@ def sort_items(
     query. Keys are finite. O(n log n) whatever the keys.
 
     The first ``depth`` positions of a query are filled, and those tied with the last of them; what
-    comes behind the tie may be left as it is, but ``tied`` is false right there.
+    comes behind the tie may be left as it is, but ``tied`` is false right there. ``room`` has four
+    rows, for `NETWORK` or `N_GRADES` numbers more than the longest query has items.
     """
     n_queries = len(starts) - 1
     longest = longest_query(starts)
     bits = keys.view(np.uint64)
-    codes, spare = np.empty(longest + NETWORK, np.uint64), np.empty(longest + NETWORK, np.uint64)
-    whole, counts = np.empty(longest, np.uint64), np.empty(N_GRADES, np.uint64)
+    codes, spare, whole, counts = room[0], room[1], room[2], room[3]
     width = ONE
     while longest >> width:
         width += ONE
@@ -87,7 +88,7 @@ def sort_items(
             _mend(whole, order[v], tied[v], start, start + n_kept, width, codes, spare)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _keep_leaders(
     whole: NDArray[np.uint64],
     length: np.uint64,
@@ -119,7 +120,7 @@ def _keep_leaders(
     return n_kept
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _falling(bits: np.uint64) -> np.uint64:
     """Return an integer that rises as the number of these bits falls."""
     if bits == SIGN:  # minus zero
@@ -136,7 +137,7 @@ def longest_query(starts: IntArray) -> int:
     return longest
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS, apart="boolean(uint64[::1], uint64[::1], uint64)")
 def _sort_codes(codes: NDArray[np.uint64], spare: NDArray[np.uint64], length: np.uint64) -> bool:
     """Sort the first numbers; return whether the result stands in ``spare``.
 
@@ -162,7 +163,7 @@ def _sort_codes(codes: NDArray[np.uint64], spare: NDArray[np.uint64], length: np
     return swapped
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _sort_eight(codes: NDArray[np.uint64], low: np.uint64) -> None:
     """Sort eight numbers by a network of 19 comparisons."""
     part = codes[low : low + EIGHT]
@@ -181,7 +182,7 @@ def _sort_eight(codes: NDArray[np.uint64], low: np.uint64) -> None:
     part[0], part[1], part[2], part[3], part[4], part[5], part[6], part[7] = a, b, c, d, e, f, g, h
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _merge_equal(
     source: NDArray[np.uint64],
     target: NDArray[np.uint64],
@@ -204,7 +205,7 @@ def _merge_equal(
         q -= np.uint64(from_right)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _merge(
     source: NDArray[np.uint64],
     target: NDArray[np.uint64],
@@ -231,7 +232,7 @@ def _merge(
         k += ONE
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _mend(
     falling: NDArray[np.uint64],
     order: NDArray[np.uint32],
@@ -267,7 +268,7 @@ def _mend(
             tied[start + low + p] = p > np.uint64(0) and found[p] ^ found[p - ONE] <= last_bits
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _sort_few_grades(
     key: FloatArray,
     base: NDArray[np.uint32],

@@ -13,7 +13,13 @@ from rankwise.core.checks import check_finite, check_weight
 from rankwise.core.compile import UncompiledWork, in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import differing_pairs, midranks, sort_items
+from rankwise.measures._kernels import (
+    N_GRADES,
+    NETWORK,
+    differing_pairs,
+    midranks,
+    sort_items,
+)
 
 TieRule: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
 """How items with the same score are ordered: averaged over all orders, as the rows came, the last
@@ -324,8 +330,24 @@ def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray, depth: int) -> So
         return sort_uncompiled(keys, base, starts)
     order = np.empty(keys.shape, dtype=np.uint32)
     tied = np.empty(keys.shape, dtype=np.bool_)
-    run_cells(sort_items, starts, len(keys), keys, base, depth, order, tied)
+    run_cells(sort_cells, starts, len(keys), keys, base, depth, order, tied)
     return SortedRanking(order, tied)
+
+
+def sort_cells(
+    first: int,
+    last: int,
+    starts: IntArray,
+    keys: FloatArray,
+    base: ItemOrder,
+    depth: int,
+    order: ItemOrder,
+    tied: BoolArray,
+) -> None:
+    """Call ``sort_items`` with room to work in."""
+    longest = int(np.diff(starts).max(initial=0))
+    room = np.empty((4, longest + max(NETWORK, N_GRADES)), dtype=np.uint64)
+    sort_items(first, last, starts, keys, base, depth, room, order, tied)
 
 
 def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
