@@ -316,7 +316,8 @@ class _Chunks:
         n_bytes = 8 * max(1, n * (2 * n + n_outputs * n_alphas))
         size = max(1, min(CHUNK_BYTES // n_bytes, -(-n_folds // n_chunks)))
         chunks = [slice(a, min(a + size, n_folds)) for a in range(0, n_folds, size)]
-        return cls(problem, chunks, {} if n_folds * n * (n + n_outputs) <= KEPT_SUMS else None)
+        keeps = 0 < n_folds * n * (n + n_outputs) <= KEPT_SUMS
+        return cls(problem, chunks, {} if keeps else None)
 
     def totals(self) -> tuple[FloatArray, FloatArray]:
         """Return the sums over each chunk, and last over what no fold holds out."""
