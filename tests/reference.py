@@ -747,3 +747,12 @@ def person_item_covariance(K, K_tastes, n_persons, Z=None, K_traits=None):
     common = np.kron(np.ones((n_persons + 1, n_persons + 1)), K)
     whole = common + np.kron(np.diag([0.0] + [1.0] * n_persons), K_tastes)
     return whole if Z is None else whole + np.kron(Z @ Z.T, K_traits)
+
+
+def weights_without_each(grams, rhs, alphas):
+    """Solve the normal equations of all folds but one, for each fold, output and alpha."""
+    n = grams.shape[1]
+    rest, rest_rhs = grams.sum(axis=0) - grams, rhs.sum(axis=0) - rhs
+    solved = [[np.linalg.solve(G + alpha * np.eye(n), b.T) for alpha in alphas]
+              for G, b in zip(rest, rest_rhs, strict=True)]  # fmt: skip
+    return np.transpose(solved, (0, 3, 2, 1))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from rankwise.core.arrays import column_ranges, first_equal
+from rankwise.core.arrays import column_ranges, counting_order, distinct_integers, first_equal
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
@@ -29,3 +29,30 @@ def test_ranges_of_columns(shape, dtype):
     low, high = column_ranges(X)
     assert_array_equal(low, X.min(axis=0))
     assert_array_equal(high, X.max(axis=0))
+
+
+@pytest.mark.parametrize("largest", [0, 1, 2**16 - 1, 2**16, 2**32, 2**48 + 5, 2**63 - 1])
+def test_integers_are_ordered_as_by_a_stable_argsort(largest):
+    rng = np.random.default_rng(0)
+    numbers = rng.choice(rng.integers(0, largest, 300, endpoint=True), 1000)
+    numbers[::7] = largest
+    assert_array_equal(counting_order(numbers), np.argsort(numbers, kind="stable"))
+    assert_array_equal(counting_order(numbers[:0]), [])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+@pytest.mark.parametrize("n_values", [1, 2, 500])
+def test_distinct_integers_are_those_of_unique(dtype, n_values):
+    rng = np.random.default_rng(1)
+    if dtype == "bool":
+        values = rng.random(n_values) < 0.5
+    else:
+        ends = np.iinfo(dtype)
+        drawn = rng.integers(ends.min, ends.max, n_values, dtype=dtype, endpoint=True)
+        values = rng.choice(np.append(drawn, np.array([ends.min, ends.max], dtype)), n_values)
+    expected = np.unique(values, return_index=True, return_inverse=True)
+    for found, wanted in zip(distinct_integers(values), expected, strict=True):
+        assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype

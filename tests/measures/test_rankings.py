@@ -1,26 +1,29 @@
 """Cells shared out to threads."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
+import rankwise.measures.rankings as rankings_module
 from rankwise.core.compile import UncompiledWork
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import (
     differing_pairs,
     precision_sums,
-    sort_items,
     swapped_pairs,
     tied_pairs,
 )
 from rankwise.measures.pairwise import count_uncompiled
 from rankwise.measures.rankings import (
+    EVERY_POSITION,
     Judgements,
     Rankings,
     run_cells,
+    sort_cells,
     sort_uncompiled,
 )
+from rankwise.measures.registry import parse_measure
 
 
 def drawn():
@@ -35,8 +38,8 @@ def test_parts_sort_like_the_whole(workers):
     rankings = drawn()
     judgements, whole = rankings.judgements, rankings.sorted("average")
     order, tied = np.empty_like(whole.order), np.empty_like(whole.tied)
-    arguments = (rankings.scores, judgements.by_grade.order[0], order, tied)
-    run_cells(sort_items, judgements.starts, rankings.n_vectors, *arguments, workers=workers)
+    arguments = (rankings.scores, judgements.by_grade.order[0], EVERY_POSITION, order, tied)
+    run_cells(sort_cells, judgements.starts, rankings.n_vectors, *arguments, workers=workers)
     np.testing.assert_array_equal(order, whole.order)
     np.testing.assert_array_equal(tied, whole.tied)
 
@@ -85,7 +88,7 @@ def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
     parts = [a + rng.permutation(b - a) for a, b in pairwise(starts)]
     base = np.concatenate(parts).astype(np.uint32)
     order, tied = np.empty(keys.shape, np.uint32), np.empty(keys.shape, bool)
-    run_cells(sort_items, starts, 2, keys, base, order, tied)
+    run_cells(sort_cells, starts, 2, keys, base, EVERY_POSITION, order, tied)
     for v in range(2):
         found = [part[np.argsort(-keys[v, part], kind="stable")] for part in parts]
         np.testing.assert_array_equal(order[v], np.concatenate(found))
@@ -96,6 +99,60 @@ def test_items_are_sorted_by_falling_key_and_ties_keep_their_order(kind):
     uncompiled = sort_uncompiled(keys, base, starts)
     np.testing.assert_array_equal(uncompiled.order, order)
     np.testing.assert_array_equal(uncompiled.tied, tied)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 10, 33])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_positions_are_those_of_a_whole_sort(kind, depth):
+    rng = np.random.default_rng(3)
+    sizes = np.r_[np.arange(1, 42), 64, 100, 0, 256, 1000, 4097]
+    starts, n_items = np.r_[0, np.cumsum(sizes)], sizes.sum()
+    keys = np.stack([hard_keys(kind, n_items, rng) for _ in range(2)])
+    base = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(starts)])
+    whole = sort_uncompiled(keys, base.astype(np.uint32), starts)
+    order, tied = np.full(keys.shape, n_items, np.uint32), np.ones(keys.shape, bool)
+    run_cells(sort_cells, starts, 2, keys, base.astype(np.uint32), depth, order, tied)
+    for v, (start, stop) in product(range(2), pairwise(starts)):
+        end = min(start + depth, stop)
+        while end < stop and whole.tied[v, end]:
+            end += 1
+        np.testing.assert_array_equal(order[v, start:end], whole.order[v, start:end])
+        np.testing.assert_array_equal(tied[v, start:end], whole.tied[v, start:end])
+        assert end == stop or not tied[v, end]
+
+
+CUT_OFF = ["NDCG", "NDCG(gain='exponential')", "DCG", "AP", "RR", "ERR", "Precision", "Recall"]
+
+
+@pytest.mark.parametrize("ties", ["average", "input", "reverse", "best", "worst"])
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_values_to_a_cutoff_are_those_of_a_whole_sort(name, ties, monkeypatch):
+    monkeypatch.setattr(rankings_module, "WORK", UncompiledWork(0))
+    rng = np.random.default_rng(4)
+    queries = Queries.from_qid(np.repeat(np.arange(60), rng.integers(1, 130, 60)))
+    y = rng.choice([0.0, 0.25, 1.0, 1.3, 2.0], queries.n_items)
+    scores = np.stack([y + rng.normal(size=len(y)), np.round(rng.normal(size=len(y)), 1)])
+    judgements = Judgements.of(y, queries)
+    measure = parse_measure(name)(ties=ties) @ 7
+    plan = measure.prepare(judgements)
+    whole = plan.values(Rankings.of(judgements, scores))
+    np.testing.assert_array_equal(plan.values(Rankings.of(judgements, scores, plan.depth)), whole)
+    assert plan.depth == 7
+
+
+@pytest.mark.parametrize("n_counted", [1, 2, 8, 9, 10, 17, 18, 64, 65, 66, 200])
+def test_best_sums_are_those_of_all_positions_to_the_last_bit(n_counted):
+    rng = np.random.default_rng(5)
+    sizes = np.r_[np.arange(1, 40), 63, 64, 65, 66, 128, 129, 130, 257, 1000]
+    judgements = Judgements.of(
+        rng.random(sizes.sum()), Queries.from_qid(np.repeat(np.arange(len(sizes)), sizes))
+    )
+    discounts = np.sort(rng.random(n_counted))[::-1]
+    counted = np.r_[discounts, np.zeros(1000)]
+    ideal = [np.sort(part)[::-1] for part in np.split(judgements.y, judgements.starts[1:-1])]
+    products = np.concatenate([part * counted[: len(part)] for part in ideal])
+    sums = np.add.reduceat(products, judgements.starts[:-1])
+    np.testing.assert_array_equal(judgements.best(judgements.y, discounts), sums)
 
 
 def test_code_is_compiled_when_there_is_enough_to_sort():

@@ -11,7 +11,14 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
+from rankwise.core.arrays import (
+    FloatArray,
+    IntArray,
+    counting_order,
+    distinct_integers,
+    freeze,
+    sum_by,
+)
 from rankwise.core.checks import check_length, refuse_masked
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
@@ -22,7 +29,8 @@ from rankwise.core.storable import storable
 class Queries:
     """Group items into queries, whatever the ids are and whatever the order of the rows.
 
-    Building costs O(n log n), or O(n) when the rows of each query lie together.
+    Building costs O(n) for ids that are integers, or when the rows of each query lie together;
+    otherwise O(n log n).
 
     Parameters
     ----------
@@ -76,7 +84,10 @@ class Queries:
         if len(values) == 0:
             return cls(freeze(values), freeze(np.zeros(0, dtype=np.intp)))
         runs = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
-        ids, first, inverse = np.unique(values[runs], return_index=True, return_inverse=True)
+        if values.dtype.kind in "biu":
+            ids, first, inverse = distinct_integers(values[runs])
+        else:
+            ids, first, inverse = np.unique(values[runs], return_index=True, return_inverse=True)
         by_appearance = np.argsort(first, kind="stable")
         number = np.empty_like(by_appearance)
         number[by_appearance] = np.arange(len(ids))
@@ -126,7 +137,7 @@ class Queries:
         """The items sorted by query, and inside a query as they came."""
         if self.is_sorted:
             return freeze(np.arange(self.n_items))
-        return freeze(np.argsort(self.index, kind="stable"))
+        return freeze(counting_order(self.index))
 
     @cached_property
     def starts(self) -> IntArray:

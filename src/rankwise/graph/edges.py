@@ -1,6 +1,5 @@
 """Explicit pairs of items, and the Laplacian that they have with any weights."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, final
@@ -14,7 +13,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.storable import storable
 from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
-from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Root
+from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Picker, Root
 
 BLOCK_PAIRS = 2048
 """Pairs whose differences are formed together."""
@@ -212,9 +211,14 @@ class EdgeRoot(Root):
         for items, C, where in zip(self.members, self.factors, self.slices, strict=True):
             out[where] = C.T @ (V[items[:-1]] - V[items[-1]])
 
-    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+    def picker(self, V: FloatArray) -> Picker:
         """Pick from all coordinates, which are kept."""
-        return self.to_coordinates(V).__getitem__
+        coordinates = self.to_coordinates(V)
+
+        def pick(which: IntArray, out: FloatArray, places: IntArray) -> None:
+            out[places] = coordinates[which]
+
+        return pick
 
     def on(self, device: Device) -> "EdgeDeviceRoot":
         """Bring the factors to a device."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, final
+from typing import Self, TypeAlias, final
 
 import numpy as np
 from scipy import sparse
@@ -29,6 +29,10 @@ SPARSE_BLOCK_BYTES = 1 << 26
 
 WORK = UncompiledWork(1_000_000)
 """A million entries take a few hundredths of a second, and compiling takes a third of one."""
+
+
+Picker: TypeAlias = Callable[[IntArray, FloatArray, IntArray], None]
+"""Sets rows of an array, the last argument, to coordinates of these numbers, the first one."""
 
 
 class Root(ABC):
@@ -57,11 +61,12 @@ class Root(ABC):
         """Set ``out = R.T @ V``."""
 
     @abstractmethod
-    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+    def picker(self, V: FloatArray) -> Picker:
         """Return a function that gives some rows of ``R.T @ V``, all those of some components.
 
-        It takes their numbers, those of a component together and rising. What it does not return
-        is not kept, so that a large V needs no second one of its size.
+        It takes their numbers, those of a component together and rising, an array, and the rows of
+        it to fill, which rise. Nothing else is kept, so that a large V needs no second one of its
+        size.
         """
 
     @abstractmethod
@@ -484,15 +489,13 @@ class CliqueRoot(Root):
         groups = np.arange(len(self.starts) - 1)
         self._fill(V, groups, self.starts[:-1] - groups, out)
 
-    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
-        """Reflect the groups that are asked for."""
+    def picker(self, V: FloatArray) -> Picker:
+        """Reflect the groups that are asked for; each fills rows that follow one another."""
 
-        def pick(which: IntArray) -> FloatArray:
+        def pick(which: IntArray, out: FloatArray, places: IntArray) -> None:
             group = self.coordinate_group[which]
             begins = np.flatnonzero(np.diff(group, prepend=-1))
-            out = np.empty((len(which), V.shape[1]))
-            self._fill(V, group[begins], begins, out)
-            return out
+            self._fill(V, group[begins], places[begins], out)
 
         return pick
 
@@ -615,17 +618,15 @@ class NestedCliqueRoot(Root):
         self.within.fill_coordinates(V, out[: self.within.rank])
         self.between.fill_coordinates(self.cliques.means(V), out[self.within.rank :])
 
-    def picker(self, V: FloatArray) -> Callable[[IntArray], FloatArray]:
+    def picker(self, V: FloatArray) -> Picker:
         """Pick within groups and between their means, which are kept."""
         n_within, within = self.within.rank, self.within.picker(V)
         between = self.between.picker(self.cliques.means(V))
 
-        def pick(which: IntArray) -> FloatArray:
+        def pick(which: IntArray, out: FloatArray, places: IntArray) -> None:
             inside = which < n_within
-            out = np.empty((len(which), V.shape[1]))
-            out[inside] = within(which[inside])
-            out[~inside] = between(which[~inside] - n_within)
-            return out
+            within(which[inside], out, places[inside])
+            between(which[~inside] - n_within, out, places[~inside])
 
         return pick
 

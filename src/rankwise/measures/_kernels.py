@@ -24,13 +24,15 @@ N_GRADES = 16
 """Whole numbers below this are sorted by counting."""
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKES_NO_ARRAYS)
 def sort_items(
     first: int,
     last: int,
     starts: IntArray,
     keys: FloatArray,
     base: NDArray[np.uint32],
+    depth: int,
+    room: NDArray[np.uint64],
     order: NDArray[np.uint32],
     tied: BoolArray,
 ) -> None:
@@ -38,44 +40,87 @@ def sort_items(
 
     Fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query by
     query. Keys are finite. O(n log n) whatever the keys.
+
+    The first ``depth`` positions of a query are filled, and those tied with the last of them; what
+    comes behind the tie may be left as it is, but ``tied`` is false right there. ``room`` has four
+    rows, for `NETWORK` or `N_GRADES` numbers more than the longest query has items.
     """
     n_queries = len(starts) - 1
     longest = longest_query(starts)
     bits = keys.view(np.uint64)
-    codes, spare = np.empty(longest + NETWORK, np.uint64), np.empty(longest + NETWORK, np.uint64)
-    whole, counts = np.empty(longest, np.uint64), np.empty(N_GRADES, np.uint64)
+    codes, spare, whole, counts = room[0], room[1], room[2], room[3]
     width = ONE
     while longest >> width:
         width += ONE
     position = (ONE << width) - ONE
+    n_leaders = np.uint64(min(depth, longest))
+    n_lanes = (n_leaders + (n_leaders >> ONE) + EIGHT - ONE) & ~(EIGHT - ONE)
     for cell in range(first, last):
         v, q = divmod(cell, n_queries)
         start, stop = np.uint64(starts[q]), np.uint64(starts[q + 1])
         if _sort_few_grades(keys[v], base, order[v], tied[v], start, stop, counts):
             continue
-        length = stop - start
+        n_kept = length = stop - start
         for p in range(length):
             whole[p] = _falling(bits[v, base[start + p]])
-            codes[p] = (whole[p] & ~position) | p
+        if length < n_lanes + n_lanes:
+            for p in range(length):
+                codes[p] = (whole[p] & ~position) | p
+        else:
+            n_kept = _keep_leaders(whole, length, n_leaders, n_lanes, position, codes, spare)
         found, free = codes, spare
-        if _sort_codes(codes, spare, length):
+        if _sort_codes(codes, spare, n_kept):
             found, free = spare, codes
         close = False
-        for p in range(length):
+        for p in range(n_kept):
             order[v, start + p] = base[start + (found[p] & position)]
             same = p > np.uint64(0) and found[p] ^ found[p - ONE] <= position
             tied[v, start + p] = same
             if same:
                 close = True
+        if n_kept < length:
+            tied[v, start + n_kept] = False
         if close:
-            for p in range(length):
+            for p in range(n_kept):
                 free[p] = whole[found[p] & position]
-            for p in range(length):
+            for p in range(n_kept):
                 whole[p] = free[p]
-            _mend(whole, order[v], tied[v], start, stop, width, codes, spare)
+            _mend(whole, order[v], tied[v], start, start + n_kept, width, codes, spare)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
+def _keep_leaders(
+    whole: NDArray[np.uint64],
+    length: np.uint64,
+    n_leaders: np.uint64,
+    n_lanes: np.uint64,
+    position: np.uint64,
+    codes: NDArray[np.uint64],
+    spare: NDArray[np.uint64],
+) -> np.uint64:
+    """Fill ``codes`` with the least numbers, so many and a few more; return how many there are.
+
+    The numbers are dealt to lanes like cards. The least of each lane stand in different places, so
+    that as many numbers as are wanted do not exceed the one that so many of these do not exceed.
+    """
+    for j in range(n_lanes):
+        codes[j] = whole[j]
+    row = n_lanes
+    while row + n_lanes <= length:
+        for j in range(n_lanes):
+            codes[j] = min(codes[j], whole[row + j])
+        row += n_lanes
+    for j in range(length - row):
+        codes[j] = min(codes[j], whole[row + j])
+    bound = (spare if _sort_codes(codes, spare, n_lanes) else codes)[n_leaders - ONE]
+    n_kept = np.uint64(0)
+    for p in range(length):
+        codes[n_kept] = (whole[p] & ~position) | p
+        n_kept += np.uint64(whole[p] <= bound)
+    return n_kept
+
+
+@njit(**CALLED_BY_KERNELS)
 def _falling(bits: np.uint64) -> np.uint64:
     """Return an integer that rises as the number of these bits falls."""
     if bits == SIGN:  # minus zero
@@ -92,7 +137,7 @@ def longest_query(starts: IntArray) -> int:
     return longest
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS, apart="boolean(uint64[::1], uint64[::1], uint64)")
 def _sort_codes(codes: NDArray[np.uint64], spare: NDArray[np.uint64], length: np.uint64) -> bool:
     """Sort the first numbers; return whether the result stands in ``spare``.
 
@@ -118,7 +163,7 @@ def _sort_codes(codes: NDArray[np.uint64], spare: NDArray[np.uint64], length: np
     return swapped
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _sort_eight(codes: NDArray[np.uint64], low: np.uint64) -> None:
     """Sort eight numbers by a network of 19 comparisons."""
     part = codes[low : low + EIGHT]
@@ -137,7 +182,7 @@ def _sort_eight(codes: NDArray[np.uint64], low: np.uint64) -> None:
     part[0], part[1], part[2], part[3], part[4], part[5], part[6], part[7] = a, b, c, d, e, f, g, h
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _merge_equal(
     source: NDArray[np.uint64],
     target: NDArray[np.uint64],
@@ -160,7 +205,7 @@ def _merge_equal(
         q -= np.uint64(from_right)
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _merge(
     source: NDArray[np.uint64],
     target: NDArray[np.uint64],
@@ -187,7 +232,7 @@ def _merge(
         k += ONE
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _mend(
     falling: NDArray[np.uint64],
     order: NDArray[np.uint32],
@@ -223,7 +268,7 @@ def _mend(
             tied[start + low + p] = p > np.uint64(0) and found[p] ^ found[p - ONE] <= last_bits
 
 
-@njit(cache=True, nogil=True)
+@njit(**CALLED_BY_KERNELS)
 def _sort_few_grades(
     key: FloatArray,
     base: NDArray[np.uint32],
@@ -377,7 +422,7 @@ def first_reciprocals(
         v, q = divmod(cell, n_queries)
         start, stop = starts[q], starts[q + 1]
         p, hits, end = start, 0, start
-        while end < stop and hits == 0:
+        while end < stop and end - start < cutoff and hits == 0:
             p = end
             end, hits = _block(p, stop, relevant, order[v], tied[v])
         n_tied, total, chance = end - p, 0.0, hits / (end - p)

@@ -85,7 +85,8 @@ class APMeasure(HitMeasure):
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
         norms = np.minimum(n_hits, limit) if self.normalize == "best" else n_hits
-        return MeasurePlan(n_hits > 0, np.ones(len(norms)), partial(self._rate, hits, limit, norms))
+        rate = partial(self._rate, hits, limit, norms)
+        return MeasurePlan(n_hits > 0, np.ones(len(norms)), rate, limit)
 
     def _rate(
         self, hits: BoolArray, limit: int, norms: FloatArray, rankings: Rankings
@@ -129,8 +130,9 @@ class RRMeasure(HitMeasure):
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find the relevant items."""
         hits, n_hits = self.hits(judgements)
-        rate = partial(self._rate, hits, self.limit(judgements))
-        return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate)
+        limit = self.limit(judgements)
+        rate = partial(self._rate, hits, limit)
+        return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate, limit)
 
     def _rate(self, hits: BoolArray, limit: int, rankings: Rankings) -> FloatArray:
         return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))

@@ -24,7 +24,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance, KendallTau
-from rankwise.measures.rankings import Judgements, Rankings, one_vector
+from rankwise.measures.rankings import Judgements, Rankings, many_vectors, one_vector
 from rankwise.measures.registry import parse_measure, parse_measures
 from rankwise.measures.value import Measure, listed, one_of, weighted_mean
 
@@ -270,7 +270,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure how well scores rank the items of each query.
 
-    The scores are sorted once for all measures: O(n log n).
+    The scores are sorted once for all measures, as deep as their cut-offs look: O(n log n).
 
     Parameters
     ----------
@@ -309,8 +309,9 @@ def evaluate(
     queries = Queries.of(qid, given.size, owner="y")
     judgements = Judgements.of(given, queries, sample_weight)
     chosen = _defaults(judgements) if measures is None else parse_measures(measures)
-    rankings = Rankings.of(judgements, one_vector(scores))
+    checked = many_vectors(one_vector(scores), len(judgements.y))
     plans = [measure.prepare(judgements) for measure in chosen]
+    rankings = Rankings.of_checked(judgements, checked, max(plan.depth for plan in plans))
     values = [measure.rate(plan, rankings)[0] for measure, plan in zip(chosen, plans, strict=True)]
     return Evaluation(
         ids=queries.ids,

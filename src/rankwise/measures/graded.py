@@ -345,8 +345,9 @@ class ERRMeasure(Measure):
             )
         chances = (np.exp2(judgements.y) - 1.0) / np.exp2(self.max_grade)
         defined = np.add.reduceat(chances, judgements.starts[:-1]) > 0
-        rate = partial(self._rate, chances, self.cutoff or judgements.longest)
-        return MeasurePlan(defined, np.ones(len(defined)), rate)
+        limit = self.cutoff or judgements.longest
+        rate = partial(self._rate, chances, limit)
+        return MeasurePlan(defined, np.ones(len(defined)), rate, limit)
 
     def _rate(self, chances: FloatArray, limit: int, rankings: Rankings) -> FloatArray:
         return rankings.table(cascade_sums, chances, limit, *rankings.sorted(self.ties))

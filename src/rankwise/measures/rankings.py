@@ -13,7 +13,13 @@ from rankwise.core.checks import check_finite, check_weight
 from rankwise.core.compile import UncompiledWork, in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.measures._kernels import differing_pairs, midranks, sort_items
+from rankwise.measures._kernels import (
+    N_GRADES,
+    NETWORK,
+    differing_pairs,
+    midranks,
+    sort_items,
+)
 
 TieRule: TypeAlias = Literal["average", "input", "reverse", "best", "worst"]
 """How items with the same score are ordered: averaged over all orders, as the rows came, the last
@@ -56,6 +62,10 @@ def table(
 
 ItemOrder: TypeAlias = NDArray[np.uint32]
 """Positions of items, each once."""
+
+
+EVERY_POSITION = int(np.iinfo(np.int64).max)
+"""How deep to sort where every position counts."""
 
 
 class SortedRanking(NamedTuple):
@@ -128,7 +138,7 @@ class Judgements:
     @cached_property
     def by_grade(self) -> SortedRanking:
         """The items from the highest to the lowest grade of each query: the best ranking."""
-        return _sort(self.y[None], self.by_row, self.starts)
+        return _sort(self.y[None], self.by_row, self.starts, EVERY_POSITION)
 
     def mirror(self, order: ItemOrder) -> ItemOrder:
         """Return the order that runs the other way through each query."""
@@ -137,11 +147,13 @@ class Judgements:
 
     def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
         """Return the largest sum of gain times discount of each query."""
-        position = np.arange(len(gains)) - np.repeat(self.starts[:-1], self.queries.sizes)
         counted = np.zeros(self.longest)
         counted[: len(discounts)] = discounts[: self.longest]
-        products = gains[self.by_grade.order[0]] * counted[position]
-        sums: FloatArray = np.add.reduceat(products, self.starts[:-1])
+        sizes = np.minimum(self.queries.sizes, _n_summed(len(discounts)))
+        starts = np.cumsum(sizes) - sizes
+        position = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
+        items = self.by_grade.order[0][np.repeat(self.starts[:-1], sizes) + position]
+        sums: FloatArray = np.add.reduceat(gains[items] * counted[position], starts)
         return sums
 
     def pairs(self, grades: FloatArray) -> FloatArray:
@@ -174,21 +186,27 @@ class Rankings:
         The grades and the queries.
     scores : (n_vectors, n_items)
         The scores, query by query.
+    depth : int
+        Number of positions of each query that are sorted, with all that are tied with the last of
+        them. Behind these the order is not known.
     """
 
     judgements: Judgements
     scores: FloatArray
+    depth: int = EVERY_POSITION
     _sorted: dict[str, SortedRanking] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, judgements: Judgements, scores: ArrayLike) -> Self:
+    def of(cls, judgements: Judgements, scores: ArrayLike, depth: int = EVERY_POSITION) -> Self:
         """Check scores of shape (n_vectors, n_items), in the order of the rows; sort by query."""
-        return cls.of_checked(judgements, many_vectors(scores, len(judgements.y)))
+        return cls.of_checked(judgements, many_vectors(scores, len(judgements.y)), depth)
 
     @classmethod
-    def of_checked(cls, judgements: Judgements, scores: FloatArray) -> Self:
+    def of_checked(
+        cls, judgements: Judgements, scores: FloatArray, depth: int = EVERY_POSITION
+    ) -> Self:
         """Sort finite scores of shape (n_vectors, n_items) by query."""
-        return cls(judgements, _by_query(scores, judgements.queries))
+        return cls(judgements, _by_query(scores, judgements.queries), depth)
 
     @property
     def n_vectors(self) -> int:
@@ -205,7 +223,7 @@ class Rankings:
     def _sort_once(self, base: str) -> SortedRanking:
         if base not in self._sorted:
             order = _BASES[base](self.judgements)
-            self._sorted[base] = _sort(self.scores, order, self.judgements.starts)
+            self._sorted[base] = _sort(self.scores, order, self.judgements.starts, self.depth)
         return self._sorted[base]
 
     def table(self, kernel: Callable[..., None], *arguments: Any) -> FloatArray:
@@ -281,6 +299,16 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
 
+def _n_summed(n_counted: int) -> int:
+    """Return how many numbers of each query to add up if those behind the first few are 0.
+
+    NumPy adds every eighth number of a query to one sum, the first apart and 64 at least before it
+    halves the query: with whole eights the sum is that of all numbers, to the last bit.
+    """
+    width = 1 + 8 * -(-(n_counted - 1) // 8)
+    return width if width <= 65 else EVERY_POSITION
+
+
 WORK = UncompiledWork(1_000_000)
 """A million keys take a fraction of a second, and compiling takes seconds."""
 
@@ -296,18 +324,34 @@ def _count_differing(sorted_grades: FloatArray, queries: Queries) -> FloatArray:
     return sizes * (sizes - 1.0) / 2.0 - same
 
 
-def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
+def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray, depth: int) -> SortedRanking:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
     if WORK.is_small(keys.size):
         return sort_uncompiled(keys, base, starts)
     order = np.empty(keys.shape, dtype=np.uint32)
     tied = np.empty(keys.shape, dtype=np.bool_)
-    run_cells(sort_items, starts, len(keys), keys, base, order, tied)
+    run_cells(sort_cells, starts, len(keys), keys, base, depth, order, tied)
     return SortedRanking(order, tied)
 
 
+def sort_cells(
+    first: int,
+    last: int,
+    starts: IntArray,
+    keys: FloatArray,
+    base: ItemOrder,
+    depth: int,
+    order: ItemOrder,
+    tied: BoolArray,
+) -> None:
+    """Call ``sort_items`` with room to work in."""
+    longest = int(np.diff(starts).max(initial=0))
+    room = np.empty((4, longest + max(NETWORK, N_GRADES)), dtype=np.uint64)
+    sort_items(first, last, starts, keys, base, depth, room, order, tied)
+
+
 def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
-    """Return what ``sort_items`` finds, several times slower and at once."""
+    """Return what ``sort_items`` finds in all positions, several times slower and at once."""
     sizes = np.diff(starts)
     query = np.broadcast_to(np.repeat(np.arange(len(sizes)), sizes), keys.shape)
     of_base = keys[:, base]

@@ -29,10 +29,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
+from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import inner_products
 from rankwise.measures.rankings import (
+    EVERY_POSITION,
     Judgements,
     Rankings,
     TieRule,
@@ -181,6 +183,9 @@ def hint(value: Any, names: Iterable[str]) -> str:
 ROWS_AT_ONCE = 1 << 22
 """Rows of score vectors that are measured at a time, which bounds the memory for orders."""
 
+ROWS_IN_CACHE = 1 << 18
+"""Rows whose order a thread writes and reads again while it is in the cache."""
+
 _FILL: dict[str, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
@@ -198,11 +203,14 @@ class MeasurePlan:
         The weight of each query in the overall value.
     values : callable
         Gives the values of rankings, shape (n_vectors, n_queries), finite everywhere.
+    depth : int
+        Number of positions, and what is tied with the last of them, that the values depend on.
     """
 
     defined: BoolArray
     weight: FloatArray
     values: Callable[[Rankings], FloatArray]
+    depth: int = EVERY_POSITION
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -331,7 +339,7 @@ class Measure(ABC):
             Number of scores to rank at a time, at least one vector; bounds the memory.
         """
         judgements = Judgements.of(y, queries, sample_weight)
-        return self._rate_many(judgements, self.prepare(judgements), scores, rows_at_once)
+        return self.rate_many(judgements, self.prepare(judgements), scores, rows_at_once)
 
     def overall(
         self,
@@ -361,18 +369,23 @@ class Measure(ABC):
         """
         judgements = Judgements.of(y, queries, sample_weight)
         plan = self.prepare(judgements)
-        values = self._rate_many(judgements, plan, scores, rows_at_once)
+        values = self.rate_many(judgements, plan, scores, rows_at_once)
         return weighted_mean(values, plan.weight)
 
-    def _rate_many(
-        self, judgements: Judgements, plan: MeasurePlan, scores: ArrayLike, rows_at_once: int
+    def rate_many(
+        self,
+        judgements: Judgements,
+        plan: MeasurePlan,
+        scores: ArrayLike,
+        rows_at_once: int = ROWS_AT_ONCE,
     ) -> FloatArray:
+        """Return the values for many score vectors, shape (n_vectors, n_queries), by a plan."""
         matrix = many_vectors(scores, len(judgements.y))
         out = np.empty((len(matrix), judgements.queries.n_queries))
-        step = max(1, rows_at_once // len(judgements.y))
+        step = max(1, min(rows_at_once, ROWS_IN_CACHE * n_threads()) // len(judgements.y))
         for first in range(0, len(matrix), step):
             part = slice(first, first + step)
-            out[part] = self.rate(plan, Rankings.of_checked(judgements, matrix[part]))
+            out[part] = self.rate(plan, Rankings.of_checked(judgements, matrix[part], plan.depth))
         return out
 
 
@@ -436,7 +449,8 @@ class InnerProductMeasure(Measure):
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find gains, discounts and norms, and which queries have a norm."""
         form = self.form(judgements)
-        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), partial(self._rate, form))
+        rate = partial(self._rate, form)
+        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), rate, len(form.discounts))
 
     def _rate(self, form: InnerProduct, rankings: Rankings) -> FloatArray:
         cumulative = cumulate(form.discounts, rankings.judgements.longest)

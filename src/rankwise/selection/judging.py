@@ -59,14 +59,17 @@ def judge_scores(
     some = queries if every else queries.take(rows)
     good = held_out.error <= TRUSTED
     scores = held_out.scores if good.all() else held_out.scores[good]
-    per_output = [
-        measure.values_many(y[rows], scores[:, :, k] if every else scores[:, rows, k], some)
-        for k, y in enumerate(Y.T)
-    ]
+    per_output, weights = [], []
+    for k, y in enumerate(Y.T):
+        judgements = Judgements.of(y[rows], some)
+        plan = measure.prepare(judgements)
+        of_output = scores[:, :, k] if every else scores[:, rows, k]
+        per_output.append(measure.rate_many(judgements, plan, of_output))
+        weights.append(plan.weight)
     per_query = np.full((len(grid), some.n_queries), np.nan)
     per_query[good] = _mean_of_known(np.stack(per_output))
-    weight = measure.prepare(Judgements.of(Y[rows, 0], some, None)).weight
-    return path_of_queries(per_query, weight, held_out.error, measure, grid, parameter, simplest)
+    error = held_out.error
+    return path_of_queries(per_query, weights[0], error, measure, grid, parameter, simplest)
 
 
 def path_of_queries(

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+import rankwise.rankers.rls.leave_query_out as leave_query_out_module
 import reference
 from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import ExplicitSpace, KernelSpace, smallest_space
 from rankwise.features.maps import Identity
-from rankwise.rankers.rls._kernels import weighted_blocks
+from rankwise.rankers.rls._kernels import refit_without_each, weighted_blocks
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.selection.holdouts import Folds
 
@@ -195,6 +196,37 @@ def test_rows_that_are_not_kept_give_the_same_scores(form):
     formed = leave_query_out(space, graph, folds, ALPHAS, form=form, n_stored=0)
     np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_constant", [0, 2])
+def test_sums_of_folds_that_are_not_kept_give_the_same_scores(n_constant, monkeypatch):
+    p = problem(seed=4, sizes=SIZES, grades=3, n_features=5)
+    p.X[:, :n_constant] = 3.0
+    folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
+    kept = held_out(p, Linear(), folds, form="refit")
+    monkeypatch.setattr(leave_query_out_module, "KEPT_SUMS", 0)
+    monkeypatch.setattr(leave_query_out_module, "CHUNK_BYTES", 1)
+    formed_twice = held_out(p, Linear(), folds, form="refit")
+    np.testing.assert_allclose(formed_twice.scores, kept.scores, rtol=1e-12, atol=1e-12)
+    assert_same(p, kept.scores, refitted(p, Linear(), folds))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 14])
+def test_weights_without_each_fold_solve_its_equations(n):
+    rng = np.random.default_rng(n)
+    H, C = rng.normal(size=(3, 20, n)), rng.normal(size=(3, 20, 2))
+    H[0, :, n // 2] = 0.0
+    grams, rhs = H.transpose(0, 2, 1) @ H, C.transpose(0, 2, 1) @ H
+    behind, behind_rhs = (np.cumsum(a[::-1], axis=0)[::-1] - a for a in (grams, rhs))
+    expected = reference.weights_without_each(grams, rhs, ALPHAS)
+    room = np.zeros((3, max(n, 3))), np.full((n, n), np.nan), np.empty((n, 3))
+    W, worst = np.empty((3, 2, n, 3)), np.empty((3, 3))
+    refit_without_each(
+        grams, rhs, np.ascontiguousarray(behind), np.ascontiguousarray(behind_rhs),
+        ALPHAS, *room, W, worst,
+    )  # fmt: skip
+    np.testing.assert_allclose(W, expected, rtol=1e-9, atol=1e-12)
+    assert (worst > 0).all()
 
 
 @pytest.mark.parametrize("n_rows", [1, 3, 100])

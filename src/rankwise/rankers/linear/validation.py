@@ -186,7 +186,7 @@ def rate_by_measure(
         values = np.empty(len(scores))
 
         def task(_: int, first: int, last: int) -> None:
-            rankings = Rankings.of(judgements, scores[first:last])
+            rankings = Rankings.of(judgements, scores[first:last], plan.depth)
             values[first:last] = weighted_mean(measure.rate(plan, rankings), plan.weight)
 
         run_parts(task, even_parts(SORTING * len(judgements.y) * np.arange(len(scores) + 1)))

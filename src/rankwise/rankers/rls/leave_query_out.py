@@ -12,16 +12,15 @@ from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.compile import in_threads, n_threads, serial_blas
+from rankwise.core.compile import in_threads, n_threads, run_parts, serial_blas
 from rankwise.core.devices import Device, DeviceArray, memory_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.function_space import FunctionSpace
-from rankwise.graph.laplacian import Root
+from rankwise.graph.laplacian import Picker, Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.rls._kernels import (
-    shifted_solutions,
+    refit_without_each,
     solve_each,
-    tridiagonalise,
     weighted_blocks,
 )
 from rankwise.selection.holdouts import Folds, HeldOut
@@ -48,11 +47,20 @@ STORED = 1 << 23
 VECTOR = 8
 """Grids are filled up to a multiple of this, the doubles of a vector register."""
 
+TURNED_BYTES = 1 << 20
+"""Turned coordinates that are formed together, so that they stay in cache."""
+
 TURNED = 1 << 10
 """Rows that are multiplied with eigenvectors at a time, so that no second copy of all is made."""
 
+N_CHUNKS = 16
+"""Folds are cut into so many chunks at least: what is formed of a small one stays in cache."""
+
 CHUNK_BYTES = 1 << 24
-"""Memory for the Gram matrices of one chunk of folds."""
+"""Memory for the Gram matrices and the weights of one chunk of folds."""
+
+KEPT_SUMS = 1 << 22
+"""Entries of the sums over each fold that are kept, so as not to form them twice: 32 MB."""
 
 COMPILED_COST = 8.0
 """What an operation of the compiled refits is taken to cost, in operations of BLAS."""
@@ -189,18 +197,25 @@ class _FoldedProblem:
         return self.root.solve(as_columns(self.graph.rhs))[self.order]
 
     @cached_property
-    def _pick(self) -> Callable[[IntArray], FloatArray]:
+    def _pick(self) -> Picker:
         return self.root.picker(self.Z)
 
     def rows(self, where: slice) -> FloatArray:
         """Return some rows of H, the features in coordinates; few are kept, many are not."""
         if len(self.order) * self.Z.shape[1] > self.n_stored:
-            return self._pick(self.order[where])
+            return self.rows_once(where)
         return self._stored[where]
+
+    def rows_once(self, where: slice) -> FloatArray:
+        """Return some rows of H, of which none are kept."""
+        coordinates = self.order[where]
+        out = np.empty((len(coordinates), self.Z.shape[1]))
+        self._pick(coordinates, out, np.arange(len(out)))
+        return out
 
     @cached_property
     def _stored(self) -> FloatArray:
-        return self._pick(self.order)
+        return self.rows_once(slice(None))
 
     def varied(self, squares: FloatArray) -> BoolArray:
         """Return which features vary inside queries; the others are zero up to rounding in H.
@@ -226,43 +241,28 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
 
     docs/theory/holdouts.rst, eqs. hold-prefix and hold-tridiagonal.
     """
-    Z, C, starts = problem.Z, problem.targets, problem.starts
-    n, n_outputs = Z.shape[1], C.shape[1]
-    size = max(1, min(CHUNK_BYTES // (16 * max(1, n * n)), -(-folds.n_folds // (4 * n_threads()))))
-    chunks = [slice(a, min(a + size, folds.n_folds)) for a in range(0, folds.n_folds, size)]
-    bounds = [slice(starts[c.start], starts[c.stop]) for c in chunks]
-    bounds.append(slice(starts[-1], len(problem.order)))  # what no fold holds out
-    parts, rhs = np.empty((len(bounds), n, n)), np.empty((len(bounds), n, n_outputs))
-
-    def total(number: int) -> None:
-        H = problem.rows(bounds[number])
-        parts[number], rhs[number] = H.T @ H, H.T @ C[bounds[number]]
-
-    with serial_blas():
-        in_threads(total, len(bounds))
+    Z, n_outputs = problem.Z, problem.targets.shape[1]
+    chunks = _Chunks.of(problem, folds.n_folds, len(alphas))
+    parts, rhs = chunks.totals()
     varied = problem.varied(np.einsum("kii->i", parts))
     parts[-1] += problem.elsewhere.gram
-    rhs[-1] += problem.elsewhere.moment
-    G, b = parts.sum(axis=0), rhs.sum(axis=0)
+    rhs[-1] += problem.elsewhere.moment.T
+    G, b = parts.sum(axis=0), rhs.sum(axis=0).T
     if not varied.any():
         return _all_zero(problem, folds, alphas)
     if not varied.all():
-        parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, varied]
-        n = parts.shape[1]
+        parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, :, varied]
     rows, item_starts = folds.items
     grid = _filled_up(alphas)
     out = np.empty((n_outputs, len(alphas), len(rows)))
     pivot = np.ones((folds.n_folds, len(grid)))
 
     def refit(number: int) -> None:
-        c = chunks[number]
+        c = chunks.folds[number]
         items = slice(item_starts[c.start], item_starts[c.stop])
         _refit_chunk(
-            _columns(problem.rows(bounds[number]), varied),
-            C[bounds[number]],
-            starts[c.start : c.stop + 1] - starts[c.start],
-            _sum_of_others(parts, number),
-            _sum_of_others(rhs, number),
+            chunks.sums(number, varied),
+            _FoldSums(_sum_of_others(parts, number), _sum_of_others(rhs, number)),
             _columns(_rows_of(Z, rows, items), varied),
             item_starts[c.start : c.stop + 1] - item_starts[c.start],
             grid,
@@ -271,18 +271,97 @@ def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> H
         )
 
     with serial_blas():
-        in_threads(refit, len(chunks))
+        in_threads(refit, len(chunks.folds))
     scores = out.transpose(1, 2, 0)
     error = _error(pivot.min(axis=0)[: len(alphas)])
     return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _FoldSums:
+    """Gram matrices H'H and right-hand sides C'H, stacked fold by fold, or of one part."""
+
+    grams: FloatArray
+    rhs: FloatArray
+
+    @classmethod
+    def of(cls, H: FloatArray, C: FloatArray, starts: IntArray) -> Self:
+        """Sum over the rows of each fold."""
+        n_folds, n = len(starts) - 1, H.shape[1]
+        grams, rhs = np.empty((n_folds, n, n)), np.empty((n_folds, C.shape[1], n))
+        for q, (first, last) in enumerate(pairwise(starts.tolist())):
+            _product(H[first:last].T, H[first:last], grams[q])
+            _product(C[first:last].T, H[first:last], rhs[q])
+        return cls(grams, rhs)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Chunks:
+    """Folds that are left out one after the other, in chunks that threads share.
+
+    The sums of the folds are needed twice: first added up, then one by one. Few are kept.
+    """
+
+    problem: _FoldedProblem
+    folds: list[slice]
+    kept: dict[int, _FoldSums] | None
+
+    @classmethod
+    def of(cls, problem: _FoldedProblem, n_folds: int, n_alphas: int) -> Self:
+        """Cut the folds into chunks."""
+        n, n_outputs = problem.Z.shape[1], problem.targets.shape[1]
+        n_chunks = max(N_CHUNKS, 4 * n_threads())
+        n_bytes = 8 * max(1, n * (2 * n + n_outputs * n_alphas))
+        size = max(1, min(CHUNK_BYTES // n_bytes, -(-n_folds // n_chunks)))
+        chunks = [slice(a, min(a + size, n_folds)) for a in range(0, n_folds, size)]
+        keeps = 0 < n_folds * n * (n + n_outputs) <= KEPT_SUMS
+        return cls(problem, chunks, {} if keeps else None)
+
+    def totals(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over each chunk, and last over what no fold holds out."""
+        problem = self.problem
+        n, n_outputs = problem.Z.shape[1], problem.targets.shape[1]
+        n_parts = len(self.folds) + 1
+        grams, rhs = np.empty((n_parts, n, n)), np.empty((n_parts, n_outputs, n))
+
+        def total(number: int) -> None:
+            if self.kept is not None and number < len(self.folds):
+                H = problem.rows_once(self._rows(number))
+                sums = self.kept[number] = self._sums(number, H)
+                grams[number], rhs[number] = sums.grams.sum(axis=0), sums.rhs.sum(axis=0)
+                return
+            where = self._rows(number)
+            H = problem.rows(where)
+            grams[number], rhs[number] = H.T @ H, problem.targets[where].T @ H
+
+        with serial_blas():
+            in_threads(total, n_parts)
+        return grams, rhs
+
+    def sums(self, number: int, varied: BoolArray) -> _FoldSums:
+        """Return the sums over each fold of a chunk, for the features that vary, to write into."""
+        if self.kept is not None and varied.all():
+            return self.kept.pop(number)
+        return self._sums(number, _columns(self.problem.rows(self._rows(number)), varied))
+
+    def _sums(self, number: int, H: FloatArray) -> _FoldSums:
+        chunk, starts = self.folds[number], self.problem.starts
+        starts = starts[chunk.start : chunk.stop + 1] - starts[chunk.start]
+        return _FoldSums.of(H, self.problem.targets[self._rows(number)], starts)
+
+    def _rows(self, number: int) -> slice:
+        """Return the coordinates of a chunk, or behind the last those of no fold."""
+        starts = self.problem.starts
+        if number == len(self.folds):
+            return slice(starts[-1], len(self.problem.order))
+        return slice(starts[self.folds[number].start], starts[self.folds[number].stop])
+
+
 def _refit_chunk(
-    H: FloatArray,
-    C: FloatArray,
-    starts: IntArray,
-    outside: FloatArray,
-    outside_rhs: FloatArray,
+    sums: _FoldSums,
+    outside: _FoldSums,
     Z: FloatArray,
     item_starts: IntArray,
     alphas: FloatArray,
@@ -294,23 +373,19 @@ def _refit_chunk(
     What remains without fold q is the sum of the folds before it, those behind it and the folds
     outside the chunk.
     """
-    n_folds, n, n_outputs, n_alphas = len(starts) - 1, H.shape[1], C.shape[1], len(alphas)
-    rows = [slice(a, b) for a, b in pairwise(starts.tolist())]
-    G, h = np.empty((n_folds, n, n)), np.empty((n_folds, n, n_outputs))
-    for q in range(n_folds):
-        _product(H[rows[q]].T, H[rows[q]], G[q])
-        _product(H[rows[q]].T, C[rows[q]], h[q])
-    rest, rest_rhs = _sums_of_others(G, outside), _sums_of_others(h, outside_rhs)
-    V, tau, y = np.empty((n, n)), np.zeros(n), np.empty((n, 1))
-    room, pivots = np.empty(max(n, n_alphas)), np.empty((n, n_alphas))
-    W = np.empty((n, n_alphas))
+    n_folds, n_outputs, n = sums.rhs.shape
+    n_alphas = len(alphas)
+    behind, behind_rhs = (
+        _sums_behind(sums.grams, outside.grams),
+        _sums_behind(sums.rhs, outside.rhs),
+    )
+    room = np.zeros((3, max(n, n_alphas))), np.empty((n, n)), np.empty((n, n_alphas))
+    W = np.empty((n_folds, n_outputs, n, n_alphas))
+    refit_without_each(sums.grams, sums.rhs, behind, behind_rhs, alphas, *room, W, pivot)
     for q, (first, last) in enumerate(pairwise(item_starts.tolist())):
-        tridiagonalise(rest[q], V, tau, room)
         scores = np.empty((last - first, n_alphas))
         for k in range(n_outputs):
-            y[:, 0] = rest_rhs[q, :, k]
-            shifted_solutions(rest[q], V, tau, y, alphas, pivots, room, W, pivot[q])
-            _product(Z[first:last], W, scores)
+            _product(Z[first:last], W[q, k], scores)
             out[k, :, first:last] = scores.T[: out.shape[1]]
 
 
@@ -327,15 +402,12 @@ def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
     )
 
 
-def _sums_of_others(parts: FloatArray, outside: FloatArray) -> FloatArray:
-    """Return for each part the sum of all others; the parts become their running sums."""
+def _sums_behind(parts: FloatArray, outside: FloatArray) -> FloatArray:
+    """Return for each part the sum of all behind it and of what is outside."""
     sums = np.empty_like(parts)
     sums[-1] = outside
     for q in range(len(parts) - 2, -1, -1):
         np.add(sums[q + 1], parts[q + 1], out=sums[q])
-    for q in range(1, len(parts)):
-        np.add(parts[q - 1], parts[q], out=parts[q])
-        np.add(parts[q - 1], sums[q], out=sums[q])
     return sums
 
 
@@ -395,7 +467,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
         return _all_zero(problem, folds, alphas)
     Z = _columns(problem.Z, varied)
     spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
-    turned_rows, turned = _turn(Z, spectrum.vectors, problem)
+    turned = _TurnedRows.of(Z, spectrum.vectors, problem)
     n_outputs = C.shape[1]
     inverse = 1.0 / (spectrum.values[:, None] + grid)
     inverse_columns = np.repeat(inverse, n_outputs, axis=1)
@@ -405,14 +477,18 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     out = np.empty((len(rows), n_alphas * n_outputs))
     pivots = np.ones((folds.n_folds, n_alphas))
 
-    def update(q: int) -> None:
-        Hq = turned[starts[q] : starts[q + 1]]
+    def update(_: int, first: int, last: int) -> None:
+        H = turned.coordinates(slice(starts[first], starts[last]))
+        for q in range(first, last):
+            leave_out(q, H[starts[q] - starts[first] : starts[q + 1] - starts[first]])
+
+    def leave_out(q: int, Hq: FloatArray) -> None:
         where = slice(item_starts[q], item_starts[q + 1])
         N = np.eye(len(Hq)) - _weighted_blocks(Hq, inverse)
         residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
         r, pivot = _solve_blocks(N, _by_alpha(residual, n_alphas))
         held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
-        out[where] = turned_rows[rows[where]] @ held_out
+        out[where] = turned.items(rows[where]) @ held_out
         lost = pivot < SAFE_PIVOT
         if lost.any():
             again, pivot[lost] = _refit(problem, q, grid[lost], varied)
@@ -421,7 +497,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
         pivots[q] = pivot
 
     with serial_blas():
-        in_threads(update, folds.n_folds)
+        run_parts(update, _cut(starts, TURNED_BYTES // (8 * Z.shape[1])))
     error = _error(np.minimum(spectrum.rcond(grid), pivots.min(axis=0, initial=1.0)))
 
     def solve(alpha: float) -> FloatArray:
@@ -542,26 +618,51 @@ class _FeaturesThere:
         return scores, pivots
 
 
-def _turn(
-    Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem
-) -> tuple[FloatArray, FloatArray]:
-    """Return ``Z @ vectors`` and ``H @ vectors`` for one product of that size.
+@final
+@dataclass(frozen=True, eq=False)
+class _TurnedRows:
+    """The features of the items times eigenvectors, and those of some coordinates as needed.
 
-    The first row of each component is subtracted before, and what becomes of it added after, so
-    that an offset costs no digits of H.
+    The first row of each component is subtracted before the product, and what becomes of it is
+    added to the items alone, so that an offset costs no digits of the coordinates.
     """
-    first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
-    turned_rows = np.empty((len(Z), vectors.shape[1]))
-    blocks = [slice(start, start + TURNED) for start in range(0, len(Z), TURNED)]
-    for rows in blocks:
-        np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned_rows[rows])
-    turned, order = problem.root.to_coordinates(turned_rows), problem.order
-    if not np.array_equal(order, np.arange(len(turned))):
-        turned = turned[order]
-    offset = Z[first] @ vectors
-    for rows in blocks:
-        turned_rows[rows] += offset[of_item[rows]]
-    return turned_rows, turned
+
+    problem: _FoldedProblem
+    rows: FloatArray
+    offset: FloatArray
+    of_item: IntArray
+
+    @classmethod
+    def of(cls, Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem) -> Self:
+        """Multiply the features with the eigenvectors, some rows at a time."""
+        first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
+        turned = np.empty((len(Z), vectors.shape[1]))
+        for start in range(0, len(Z), TURNED):
+            rows = slice(start, start + TURNED)
+            np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned[rows])
+        return cls(problem, turned, Z[first] @ vectors, of_item)
+
+    def items(self, which: IntArray) -> FloatArray:
+        """Return the turned features of some items."""
+        items: FloatArray = self.rows[which] + self.offset[self.of_item[which]]
+        return items
+
+    def coordinates(self, where: slice) -> FloatArray:
+        """Return those of the coordinates of some folds."""
+        which = self.problem.order[where]
+        out = np.empty((len(which), self.rows.shape[1]))
+        self._pick(which, out, np.arange(len(which)))
+        return out
+
+    @cached_property
+    def _pick(self) -> Picker:
+        return self.problem.root.picker(self.rows)
+
+
+def _cut(starts: IntArray, n_rows: int) -> IntArray:
+    """Return where to cut folds so that the coordinates of each part are about so many."""
+    cuts = np.searchsorted(starts, np.arange(0, starts[-1] + 1, max(1, n_rows)))
+    return np.unique(np.append(cuts, len(starts) - 1))
 
 
 def _by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:

@@ -679,7 +679,7 @@ def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:
     sign = 1.0 if measure.greater_is_better else -1.0
 
     def rate(scores: FloatArray) -> tuple[float, float]:
-        values = measure.rate(plan, Rankings.of(judgements, scores[None]))[0]
+        values = measure.rate(plan, Rankings.of(judgements, scores[None], plan.depth))[0]
         weight = np.where(np.isnan(values), 0.0, plan.weight)
         return sign * float(np.nan_to_num(values) @ weight), float(weight.sum())
 
