@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, triu
 from scipy.special import expit, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
@@ -26,11 +26,12 @@ from rankwise.rankers.arena.newton import (
     ScoreModel,
     ScoreSpread,
     fitted_scores,
+    most_probable_scores,
 )
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
 from rankwise.rankers.judges import JudgeReport
-from rankwise.rankers.leaderboard import Effect, Leaderboard, check_level
+from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread, check_level
 
 
 @final
@@ -68,28 +69,23 @@ class ChosenModel(ScoreModel):
         norm = top + np.log(total)
         return logit - norm[table.choice], table.sign * f[table.chosen] - norm
 
-    def value(self, f: FloatArray, parameters: FloatArray) -> float:  # noqa: ARG002
-        """Return the log-likelihood."""
-        return float(self.table.weight @ self._log_shares(f)[1])
-
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return its derivatives: the curvature of a choice is diag(p) - p p'."""
         table, n_items = self.table, self.n_items
-        p, weight = np.exp(self._log_shares(f)[0]), table.weight[table.choice]
+        log_shares, log_chosen = self._log_shares(f)
+        p, weight = np.exp(log_shares), table.weight[table.choice]
         pull = table.weight * table.sign
         slope = sum_by(table.chosen, pull, n_items)
         slope -= sum_by(table.item, pull[table.choice] * p, n_items)
         shape = (table.n_choices, n_items)
         P = csr_array((np.sqrt(weight) * p, (table.choice, table.item)), shape=shape)
-        off = csr_array(P.T @ P)
-        own = off.diagonal()
-        off.setdiag(0.0)
-        off.eliminate_zeros()
-        diagonal = sum_by(table.item, weight * p, n_items) - own
-        none = np.zeros((n_items, 0))
-        return LocalExpansion(slope, diagonal, off, parameters, none, np.zeros((0, 0)))
+        crossed = csr_array(P.T @ P)
+        diagonal = sum_by(table.item, weight * p, n_items) - crossed.diagonal()
+        upper, none = csr_array(triu(crossed, 1)), np.zeros((n_items, 0))
+        value = float(table.weight @ log_chosen)
+        return LocalExpansion(value, slope, diagonal, upper, parameters, none, np.zeros((0, 0)))
 
-    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:  # noqa: ARG002
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:  # noqa: ARG002
         """Return a column for every entry, or for every judge."""
         table, n_items = self.table, self.n_items
         p = np.exp(self._log_shares(f)[0])
@@ -98,18 +94,18 @@ class ChosenModel(ScoreModel):
             rows = np.concatenate([table.chosen, table.item])
             values = np.concatenate([pull, -pull[table.choice] * p])
             columns = np.concatenate([table.judge, table.judge[table.choice]])
-            return csr_array((values, (rows, columns)), shape=(n_items, table.n_judges))
+            return csc_array((values, (rows, columns)), shape=(n_items, table.n_judges))
         n_entries = len(p)
         root = np.sqrt(table.weight[table.choice] * p)
         entry = np.arange(n_entries)
         here = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
         P = csr_array((p, (table.item, table.choice)), shape=(n_items, table.n_choices))
         whole = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
-        return csr_array(here - P @ whole)
+        return csc_array(here - P @ whole)
 
 
 N_DRAWS, N_DRAWS_MANY = 2000, 200
-"""Draws from which ranks are counted: for few items, and for many."""
+"""Draws from which ranks are counted: for few items, and for several hundred."""
 
 AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
 """How often leads are averaged over, and the mean variance of a lead that does not ask for it."""
@@ -196,11 +192,9 @@ def leaderboard(
             "`judges` and `clustered` need to know who judged: the comparisons have no judges. "
             "Name the column of the judges."
         )
-    ends = np.append(table.first, table.second)
-    answers = sum_by(ends, np.tile(table.weight, 2), table.n_items)
     with few_threads(table.n_items):
         fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
-        return _board(table.names, fit, answers, level, rng, clustered=clustered)
+        return _board(table.names, fit, level, rng, clustered=clustered)
 
 
 @final
@@ -210,6 +204,7 @@ class _ArenaFit:
 
     model: ScoreModel
     mode: Mode
+    answers: FloatArray
     width: float = 0.0
     effect_names: tuple[str, ...] = ()
     judges: JudgeReport | None = None
@@ -227,16 +222,17 @@ def _fitted(
     table = table.with_order() if first else table
     names = table.covariate_names
     cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
+    answers = cells.degrees(cells.total)
     if judges:
         assert table.judge is not None
         model, mode, habits = fitted_judges(cells, deviation, rng)
         report = judge_report(table.judge.names, cells, model, mode, habits)
         width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
-        return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names, report)
+        return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
     model = PairedModel(cells)
-    mode = fitted_scores(model, deviation, rng)
+    mode = fitted_scores(model, deviation, rng, is_exact=False)
     width = float(mode.parameters[0]) if model.learns_width else 0.0
-    return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names)
+    return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
 
 
 def _averaged(
@@ -254,8 +250,8 @@ def _averaged(
             break
         start = replace(mode, parameters=found.effects(mode.parameters))
         found = found.averaged(mode.parameters, variance)
-        mode = fitted_scores(found, deviation, rng, start)
-    return found, mode
+        mode = fitted_scores(found, deviation, rng, start, is_exact=False)
+    return found, most_probable_scores(found, mode.deviation, mode)
 
 
 def _chosen_board(
@@ -267,15 +263,14 @@ def _chosen_board(
     clustered: bool,
 ) -> Leaderboard:
     model = ChosenModel(table)
-    fit = _ArenaFit(model, fitted_scores(model, deviation, rng))
     answers = sum_by(table.item, table.weight[table.choice], table.n_items)
-    return _board(table.names, fit, answers, level, rng, clustered=clustered)
+    fit = _ArenaFit(model, fitted_scores(model, deviation, rng), answers)
+    return _board(table.names, fit, level, rng, clustered=clustered)
 
 
 def _board(
     names: NDArray[Any],
     fit: _ArenaFit,
-    answers: FloatArray,
     level: float,
     rng: np.random.Generator,
     *,
@@ -284,14 +279,17 @@ def _board(
     fit.mode.ending.warn()
     f = fit.mode.f - fit.mode.f.mean()
     spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
-    n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY
-    draws = spread.draws(f, n_draws, rng)
+    if spread.covariance is None:
+        ranks = RankSpread.of_independent(f, spread.std, level, rng)
+    else:
+        n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
+        ranks = RankSpread.of_draws(spread.draws(n_draws, rng) + f, level)
     return Leaderboard.of(
         names,
         f,
         spread.std,
-        draws,
-        answers,
+        ranks,
+        fit.answers,
         level,
         width=fit.width,
         covariance=spread.covariance,
