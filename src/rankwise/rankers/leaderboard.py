@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_count
@@ -27,7 +27,7 @@ LeaderboardFormat: TypeAlias = Literal["text", "markdown", "csv", "json", "html"
 ELO_UNIT, ELO_CENTRE = 400.0 / log(10.0), 1000.0
 """What a logit is worth on the scale of Elo, and the mean there."""
 
-N_THRESHOLD_DRAWS, N_BEST_GRID = 32, 64
+N_THRESHOLD_DRAWS, N_BEST_GRID = 16, 40
 """Draws of all scores that thresholds of ranks come from, and points to be the best at."""
 
 MAX_MATRIX = 2000
@@ -102,34 +102,39 @@ class RankSpread:
         threshold lies at a quantile of the difference, the item itself is above it with the
         probability of the quantile, and takes up so much of a rank.
         """
-        draws = score + std * rng.standard_normal((N_THRESHOLD_DRAWS, len(score)))
+        order = np.argsort(score)
+        score, std = score[order], std[order]
+        draws = rng.standard_normal((N_THRESHOLD_DRAWS, len(score)), dtype=np.float32)
+        draws *= std.astype(np.float32)
+        draws += score.astype(np.float32)
         draws.sort(axis=1)
-        threshold = np.sort(draws.mean(axis=0))
-        variance = draws.var(axis=0, ddof=1)
-        tail = 0.5 * (1.0 - level)
-        place = np.arange(len(score), 0, -1) - 0.5  # how many are above each threshold
-        found = []
-        for share, sign in ((tail, 1.0), (1.0 - tail, -1.0)):
-            reach, at = -sign * float(ndtri(tail)), score
-            for _ in range(3):
-                at = score + reach * np.sqrt(std**2 + np.interp(at, threshold, variance))
-            others = np.interp(at, threshold, place, len(score), 0.0) - share
-            found.append(np.clip(np.ceil(others + 0.5), 1, len(score)).astype(np.intp))
-        return cls(found[0], found[1], _best_of_independent(score, std))
+        threshold, variance = draws.mean(axis=0), draws.var(axis=0)
+        above, tail = np.arange(len(score), 0, -1) - 0.5, 0.5 * (1.0 - level)
+        low, high, best = np.empty((3, len(score)))
+        for ranks, share, reach in ((low, tail, -ndtri(tail)), (high, 1.0 - tail, ndtri(tail))):
+            at = score + reach * std
+            at = score + reach * np.sqrt(std**2 + np.interp(at, threshold, variance))
+            others = np.interp(at, threshold, above, len(score), 0.0) - share
+            ranks[order] = np.clip(np.ceil(others + 0.5), 1, len(score))
+        top = draws[:, -1]
+        best[order] = _best_of_independent(score, std, float(top.mean()), float(top.std()))
+        return cls(low.astype(np.intp), high.astype(np.intp), best)
 
 
-def _best_of_independent(score: FloatArray, std: FloatArray) -> FloatArray:
+def _best_of_independent(
+    score: FloatArray, std: FloatArray, largest: float, spread: float
+) -> FloatArray:
     """Return the probability of each item to have the largest of independent scores.
 
     All are below x with the product F(x) of the probabilities of each; item j is the best there
-    with the density (log Phi_j)'(x) F(x).
+    with the density (log Phi_j)'(x) F(x). The largest score and its standard deviation are known
+    roughly.
     """
-    least, most = np.max(score - 4.0 * std), np.max(score + 5.0 * std)
-    some = np.flatnonzero(score + 5.0 * std >= least)
-    x = np.linspace(least, most, N_BEST_GRID)[:, None]
-    log_below = log_ndtr((x - score[some]) / std[some])
+    x = largest + spread * np.linspace(-4.0, 7.0, N_BEST_GRID)[:, None]
+    some = np.flatnonzero(score + 3.5 * std >= largest - 2.0 * spread)
+    log_below = np.log(ndtr(np.maximum((x - score[some]) / std[some], -30.0)))
     below = np.exp(log_below.sum(axis=1))
-    share = 0.5 * (below[1:] + below[:-1]) @ np.diff(log_below, axis=0)
+    share = (below[1:] + below[:-1]) @ np.diff(log_below, axis=0)
     best = np.zeros(len(score))
     best[some] = share / share.sum()
     return best

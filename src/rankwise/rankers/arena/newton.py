@@ -29,13 +29,13 @@ FIRST_TOL, NEAR_TOL, NEAR = 1e-2, 1e-3, 1.0
 NEWTON_RULE = StoppingRule(tol=1e-6, max_iter=100)
 """The tolerance is a bound on the Newton decrement, in units of the log-likelihood."""
 
-LOOSE_GAIN = 1e-3
-"""Newton decrement for each item at which scores are good enough to learn the deviation from."""
+EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
+"""Newton decrements for each item below which the deviation is learnt, and is learnt well."""
 
 USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
 """What is usual for the standard deviation of scores, and how many items this counts like."""
 
-N_SIGNS, DRAW_TOL = 4, 1e-2
+N_SIGNS, DRAW_TOL = 1, 1e-2
 """Random signs from which a trace is estimated, and the tolerance of solutions for draws."""
 
 DRAW_BLOCK = 2**16
@@ -44,7 +44,7 @@ DRAW_BLOCK = 2**16
 DRAW_JITTER = 1e-9
 """What is added to variances before draws, as a share of them."""
 
-DEVIATION_TOL, MAX_DEVIATION_STEPS = 0.05, 12
+DEVIATION_TOL, ROUGH_TOL, MAX_DEVIATION_STEPS = 0.1, 0.3, 30
 """When the search for the standard deviation ends: the change of its logarithm, and the steps."""
 
 PARAMETER_DEVIATION = 5.0
@@ -224,6 +224,9 @@ class Mode:
     point : LocalExpansion
         Of the log-likelihood, there or a last small step before.
     ending : Ending
+    excess : float or None
+        By how much the trace of the inverse precision is above that of the inverse of its diagonal,
+        as a share of the latter; where it was estimated.
     """
 
     f: FloatArray
@@ -231,6 +234,7 @@ class Mode:
     deviation: float
     point: LocalExpansion
     ending: Ending
+    excess: float | None = None
 
     @classmethod
     def begin(cls, model: ScoreModel, deviation: float, start: Self | None = None) -> Self:
@@ -277,19 +281,27 @@ class Mode:
 
     def newton_step(self, tol: float) -> "_ScoreStep":
         """Solve for the step that leads to the mode of the expansion."""
+        return self.probed_step(tol, np.zeros((len(self.f), 0)), None)[0]
+
+    def probed_step(
+        self, tol: float, probes: FloatArray, start: FloatArray | None
+    ) -> "tuple[_ScoreStep, FloatArray]":
+        """Solve for the step and for further right-hand sides, whose solutions start nearby."""
         point, theta = self.point, self.parameters
         g = point.slope - self.f / self.deviation**2
         h = point.by_parameters - theta / PARAMETER_DEVIATION**2
+        B, n_own = np.column_stack([g, point.mixed, probes]), 1 + len(theta)
+        if start is not None:
+            start = np.column_stack([np.zeros((len(g), n_own)), start])
+        solved = self.precision.solve(B, tol, start)
+        x, X, rest = solved[:, 0], solved[:, 1:n_own], solved[:, n_own:]
         if len(theta) == 0:
-            d_f = self.precision.solve(g[:, None], tol)[:, 0]
-            return _ScoreStep(d_f, theta, float(g @ d_f))
-        solved = self.precision.solve(np.column_stack([g, point.mixed]), tol)
-        x, X = solved[:, 0], solved[:, 1:]
+            return _ScoreStep(x, theta, float(g @ x)), rest
         own = point.curvature + np.eye(len(theta)) / PARAMETER_DEVIATION**2
         schur = own - point.mixed.T @ X
         d_theta = np.asarray(np.linalg.solve(schur, h - point.mixed.T @ x), dtype=np.float64)
         d_f = x - X @ d_theta
-        return _ScoreStep(d_f, d_theta, float(g @ d_f + h @ d_theta))
+        return _ScoreStep(d_f, d_theta, float(g @ d_f + h @ d_theta)), rest
 
     def moved(self, model: ScoreModel, step: "_ScoreStep") -> Self:
         """Halve the step until the log posterior rises enough (Armijo's rule)."""
@@ -327,10 +339,10 @@ def most_probable_scores(
     start : Mode, optional
     rule : StoppingRule
     """
-    return _searched(model, Mode.begin(model, deviation, start), rule)
+    return searched(model, Mode.begin(model, deviation, start), rule)
 
 
-def _searched(model: ScoreModel, place: Mode, rule: StoppingRule) -> Mode:
+def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
     """Take Newton steps until one gains less than the tolerance, and that one as well."""
     step, n_iter = place.newton_step(FIRST_TOL), 1
     while step.gain >= rule.tol and n_iter < rule.max_iter:
@@ -348,20 +360,28 @@ def fitted_scores(
     deviation: float | None,
     rng: np.random.Generator,
     start: Mode | None = None,
-    *,
-    is_exact: bool = True,
 ) -> Mode:
     """Maximise, with the deviation of the scores that makes the answers most probable.
 
     The deviation is the fixed point of ``deviation^2 = sum of f^2 / n_determined``, where items
-    count as far as the answers and not the prior determine them (MacKay, 1992). The scores need not
-    be exact on the way there, nor at the end when a further search follows.
+    count as far as the answers and not the prior determine them (MacKay, 1992).
     """
+    return searched(model, roughly_fitted(model, deviation, rng, start))
+
+
+def roughly_fitted(
+    model: ScoreModel,
+    deviation: float | None,
+    rng: np.random.Generator,
+    start: Mode | None = None,
+    tol: float = DEVIATION_TOL,
+) -> Mode:
+    """Learn the deviation, with scores as good as this needs: a further search follows."""
     usual = USUAL_DEVIATION if start is None else start.deviation
-    place = _near(model, Mode.begin(model, deviation or usual, start))
-    if deviation is None:
-        place = _with_deviation(model, place, rng)
-    return _searched(model, place, NEWTON_RULE) if is_exact else place
+    place = Mode.begin(model, deviation or usual, start)
+    if deviation is not None:
+        return _near(model, place)
+    return _learnt(model, place, rng, tol, np.inf if start is None else 0.0)
 
 
 def _near(model: ScoreModel, place: Mode) -> Mode:
@@ -374,65 +394,62 @@ def _near(model: ScoreModel, place: Mode) -> Mode:
     return place
 
 
-def _with_deviation(model: ScoreModel, place: Mode, rng: np.random.Generator) -> Mode:
-    """Learn the deviation along with the scores."""
-    probe = TraceProbe.of(len(place.f), rng)
+def _learnt(
+    model: ScoreModel, place: Mode, rng: np.random.Generator, tol: float, gain: float
+) -> Mode:
+    """Take Newton steps for the scores and, once these gain little, for the deviation.
+
+    The trace of the covariance comes from random signs where the precision is not factorised.
+    """
+    n_items, solution = len(place.f), None
+    signs = random_signs(n_items, 0 if place.precision.is_dense else N_SIGNS, rng)
     for _ in range(MAX_DEVIATION_STEPS):
-        probe = probe.solved(place.precision)
-        new = _better_deviation(place, probe.trace(place.precision))
-        settled = abs(np.log(new / place.deviation)) < DEVIATION_TOL
-        place = replace(place, deviation=new)
-        if settled:
+        if gain >= EARLY_GAIN * n_items:
+            step = place.newton_step(FIRST_TOL)
+            place, gain = place.moved(model, step), step.gain
+            continue
+        step, solution = place.probed_step(FIRST_TOL, signs, solution)
+        H, place, gain = place.precision, place.moved(model, step), step.gain
+        trace = float(H.covariance.trace()) if H.is_dense else _trace(H, signs, solution)
+        change = _deviation_step(place, trace)
+        place = replace(
+            place,
+            deviation=place.deviation * float(np.exp(change)),
+            excess=trace / float(np.sum(1.0 / H.diagonal)) - 1.0,
+        )
+        if gain < LOOSE_GAIN * n_items and abs(change) < tol:
             break
-        place = _near(model, place)
     return place
 
 
-def _better_deviation(mode: Mode, trace: float) -> float:
-    determined = max(len(mode.f) - trace / mode.deviation**2, 0.0)
-    squares = float(mode.f @ mode.f) + DEVIATION_WEIGHT * USUAL_DEVIATION**2
-    return float(np.sqrt(squares / (determined + DEVIATION_WEIGHT)))
+def _trace(H: Precision, signs: FloatArray, solution: FloatArray) -> float:
+    """Return the trace of the inverse by random signs and H^-1 signs."""
+    own = 1.0 / H.diagonal
+    return float(np.sum(own) + np.mean(signs * (solution - signs * own[:, None])) * len(own))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TraceProbe:
-    """Hold random signs, from which the trace of an inverse is estimated where it is not known.
+def _deviation_step(mode: Mode, trace: float) -> float:
+    """Return the change of the logarithm of the deviation.
 
-    Parameters
-    ----------
-    signs : (n_items, n_signs)
-    solution : (n_items, n_signs) or None
-        For the last matrix, from where that for the next one is found.
+    The fixed point is iterated with the slope of its error: where a share of the items is
+    determined by the answers, this is minus that share.
     """
+    determined = max(len(mode.f) - trace / mode.deviation**2, 0.0) + DEVIATION_WEIGHT
+    squares = float(mode.f @ mode.f) + DEVIATION_WEIGHT * USUAL_DEVIATION**2
+    change = 0.5 * np.log(squares / determined) - np.log(mode.deviation)
+    share = determined / (len(mode.f) + DEVIATION_WEIGHT)
+    return float(np.clip(change / max(share, 0.2), -1.0, 1.0))
 
-    signs: FloatArray
-    solution: FloatArray | None = None
 
-    @classmethod
-    def of(cls, n_items: int, rng: np.random.Generator) -> Self:
-        """Draw the signs."""
-        return cls(random_signs(n_items, N_SIGNS, rng))
-
-    def solved(self, H: Precision) -> Self:
-        """Solve with the matrix, unless its inverse is known."""
-        if H.is_dense:
-            return self
-        return replace(self, solution=H.solve(self.signs, DRAW_TOL, self.solution))
-
-    def trace(self, H: Precision) -> float:
-        """Return the trace of the inverse: exactly, or by the signs."""
-        if self.solution is None:
-            return float(H.covariance.trace())
-        rest = self.solution - self.signs / H.diagonal[:, None]
-        return float(np.sum(1.0 / H.diagonal) + np.sum(self.signs * rest) / self.signs.shape[1])
+SIGNS = 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) - 1.0
+"""Eight signs for every byte."""
 
 
 def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> FloatArray:
     """Return 1 and -1 at random."""
     n_signs = n_rows * n_columns
-    bits = np.unpackbits(np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8), count=n_signs)
-    return (2.0 * bits - 1.0).reshape(n_rows, n_columns)
+    some = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
+    return SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns)
 
 
 @final
@@ -474,8 +491,9 @@ class ScoreSpread:
         root = model.noise_root(mode.f, mode.parameters, clustered=clustered)
         n_draws = n_probes * (4 if clustered else 1)
         noise = random_signs(len(mode.f), n_draws, rng) / mode.deviation
-        for first in range(0, root.shape[1], DRAW_BLOCK):
-            block = root[:, first : first + DRAW_BLOCK]
+        n_columns = root.shape[1]
+        for first in range(0, n_columns, DRAW_BLOCK):
+            block = root if n_columns <= DRAW_BLOCK else root[:, first : first + DRAW_BLOCK]
             noise += block @ random_signs(block.shape[1], n_draws, rng)
         draws = H.solve(noise, DRAW_TOL)
         if clustered:
@@ -485,6 +503,23 @@ class ScoreSpread:
         given_others -= draws.mean(axis=0)
         variance = 1.0 / H.diagonal + np.square(given_others).mean(axis=1)
         return cls(np.sqrt(variance), None)
+
+    @classmethod
+    def roughly(cls, mode: Mode, rng: np.random.Generator) -> Self:
+        """Compute variances without draws for many items, right in their mean.
+
+        To the second order in upper + upper', the variance of item i is 1 / H_ii and the sum of
+        H_ij^2 / (H_ii^2 H_jj) over others j. What is missing is shared out like the second order.
+        """
+        H, own = mode.precision, 1.0 / mode.precision.diagonal
+        excess = mode.excess
+        if excess is None:
+            signs = random_signs(len(own), N_SIGNS, rng)
+            trace = _trace(H, signs, H.solve(signs, DRAW_TOL))
+            excess = trace / float(own.sum()) - 1.0
+        second = replace(H, upper=H.upper.power(2)).off_product(own) * own**2
+        rest = max(excess * own.sum() / second.sum(), 1.0) * second
+        return cls(np.sqrt(own + rest), None)
 
     @classmethod
     def _exact(cls, model: ScoreModel, mode: Mode, *, clustered: bool) -> Self:

@@ -172,10 +172,9 @@ class Answers:
         won, lost, tied = cells.won, cells.lost, cells.tied
         with np.errstate(all="ignore"):
             if not cells.has_ties:  # Bradley and Terry: no width, and q = 1 - p
-                p, q, none = 1.0 / (1.0 + np.exp(-s)), 1.0 / (1.0 + np.exp(s)), np.zeros(1)
-                value = won * np.log(p) + lost * np.log(q)
-                slope, curvature = won - cells.total * p, cells.total * p * q
-                return cls(value, slope, curvature, none, none, none)
+                total, p, none = cells.total, 1.0 / (1.0 + np.exp(-s)), np.zeros(1)
+                value = total * np.log(p) - lost * s
+                return cls(value, won - total * p, total * p * (1.0 - p), none, none, none)
             p, q = 1.0 / (1.0 + np.exp(width - s)), 1.0 / (1.0 + np.exp(width + s))
             up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
             double = 2.0 * np.asarray(width)
@@ -263,8 +262,9 @@ class PairedModel(ScoreModel):
         width: FloatArray | float = 0.0 if self.width is None else self.width
         if self.learns_width:
             width = float(parameters[0])
-        k = self._flatness
-        return k * self._factor * self.leads(f, parameters), k * width
+        k, leads = self._flatness, self.leads(f, parameters)
+        leads = leads if self.reliability is None else self.reliability * leads
+        return (leads, width) if self.variance is None else (k * leads, k * width)
 
     def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
         """Return the derivatives of the log-likelihood of all cells."""
@@ -274,7 +274,16 @@ class PairedModel(ScoreModel):
         """Return its derivatives."""
         cells, a = self.cells, self._factor
         found = self.answers(f, parameters)
-        weight, slope = self._flatness * a * a * found.curvature, a * found.slope
+        slope, weight, value = found.slope, found.curvature, found.value
+        if self.reliability is not None:
+            slope, weight = a * slope, a * a * weight
+        if self.variance is not None:
+            weight, value = self._flatness * weight, value / self._flatness
+        total = float(value.sum()) if self._is_inside(parameters) else -np.inf
+        of_scores = cells.scatter(slope), cells.degrees(weight), cells.weighted(weight)
+        if len(parameters) == 0:
+            none = np.zeros((cells.n_items, 0))
+            return LocalExpansion(total, *of_scores, parameters, none, np.zeros((0, 0)))
         x = cells.covariates
         gradient, curvature = x.T @ slope, x.T @ (weight[:, None] * x)
         mixed = [cells.scatter(weight * column) for column in x.T]
@@ -284,17 +293,7 @@ class PairedModel(ScoreModel):
             top = np.append(found.width_curvature.sum(), across)
             curvature = np.block([[top[:1, None], top[None, 1:]], [across[:, None], curvature]])
             mixed.insert(0, cells.scatter(a * found.mixed))
-        columns = np.stack(mixed, 1) if mixed else np.zeros((cells.n_items, 0))
-        value = float(np.sum(found.value / self._flatness))
-        return LocalExpansion(
-            value if self._is_inside(parameters) else -np.inf,
-            cells.scatter(slope),
-            cells.degrees(weight),
-            cells.weighted(weight),
-            gradient,
-            columns,
-            curvature,
-        )
+        return LocalExpansion(total, *of_scores, gradient, np.stack(mixed, 1), curvature)
 
     def _is_inside(self, parameters: FloatArray) -> bool:
         """Whether the width is above 0."""

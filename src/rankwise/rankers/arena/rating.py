@@ -21,12 +21,14 @@ from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.rankers.arena.judges import fitted_judges, judge_report
 from rankwise.rankers.arena.newton import (
+    ROUGH_TOL,
     LocalExpansion,
     Mode,
     ScoreModel,
     ScoreSpread,
     fitted_scores,
-    most_probable_scores,
+    roughly_fitted,
+    searched,
 )
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
@@ -230,7 +232,7 @@ def _fitted(
         width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
         return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
     model = PairedModel(cells)
-    mode = fitted_scores(model, deviation, rng, is_exact=False)
+    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
     width = float(mode.parameters[0]) if model.learns_width else 0.0
     return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
 
@@ -242,16 +244,19 @@ def _averaged(
 
     With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
     """
-    cells, found = model.cells, model
-    for _ in range(AVERAGE_ROUNDS if mode.precision.is_dense else 1):
-        spread = ScoreSpread.of(found, mode, rng, clustered=False)
+    cells, found, is_dense = model.cells, model, mode.precision.is_dense
+    for _ in range(AVERAGE_ROUNDS if is_dense else 1):
+        if is_dense:
+            spread = ScoreSpread.of(found, mode, rng, clustered=False)
+        else:
+            spread = ScoreSpread.roughly(mode, rng)
         variance = spread.lead_variance(cells.first, cells.second)
         if variance.mean() < SMALL_VARIANCE:
             break
         start = replace(mode, parameters=found.effects(mode.parameters))
         found = found.averaged(mode.parameters, variance)
-        mode = fitted_scores(found, deviation, rng, start, is_exact=False)
-    return found, most_probable_scores(found, mode.deviation, mode)
+        mode = roughly_fitted(found, deviation, rng, start)
+    return found, searched(found, mode)
 
 
 def _chosen_board(
