@@ -12,7 +12,7 @@ from scipy.sparse.linalg import splu
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
-from rankwise.solve.iteration import Ending, StoppingRule
+from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 MAX_DENSE = 600
 """Items up to which the precision is factorised as a dense matrix."""
@@ -23,11 +23,11 @@ N_PROBES = 16
 MAX_CG, CG_TOL = 2000, 1e-4
 """Iterations after which conjugate gradients give way to a sparse factor, and their tolerance."""
 
-FIRST_TOL, NEAR_TOL, NEAR = 1e-2, 1e-3, 1.0
+FIRST_TOL, NEAR_TOL, NEAR = 1e-2, 1e-3, 10.0
 """Tolerances of the conjugate gradients of Newton steps: far away, and once one gains little."""
 
-NEWTON_RULE = StoppingRule(tol=1e-6, max_iter=100)
-"""The tolerance is a bound on the Newton decrement, in units of the log-likelihood."""
+NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
+"""The tolerance is a bound on the Newton decrement for each item, in units of the log-likelihood."""
 
 EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
 """Newton decrements for each item below which the deviation is learnt, and is learnt well."""
@@ -344,13 +344,13 @@ def most_probable_scores(
 
 def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
     """Take Newton steps until one gains less than the tolerance, and that one as well."""
-    step, n_iter = place.newton_step(FIRST_TOL), 1
-    while step.gain >= rule.tol and n_iter < rule.max_iter:
+    n_items, step, n_iter = len(place.f), place.newton_step(NEAR_TOL), 1
+    while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
         place = place.moved(model, step)
-        step = place.newton_step(FIRST_TOL if step.gain > NEAR else NEAR_TOL)
-        n_iter += 1
-    reached = step.gain < rule.tol
-    ending = rule.end("converged" if reached else "max_iter", n_iter, step.gain, "Check the weights.")
+        step, n_iter = place.newton_step(FIRST_TOL if step.gain > NEAR else NEAR_TOL), n_iter + 1
+    gain = step.gain / n_items
+    reason: Reason = "converged" if gain < rule.tol else "max_iter"
+    ending = rule.end(reason, n_iter, gain, "Check the weights.")
     f, parameters = place.f + step.f, place.parameters + step.parameters
     return replace(place, f=f, parameters=parameters, ending=ending)
 
@@ -410,7 +410,7 @@ def _learnt(
             continue
         step, solution = place.probed_step(FIRST_TOL, signs, solution)
         H, place, gain = place.precision, place.moved(model, step), step.gain
-        trace = float(H.covariance.trace()) if H.is_dense else _trace(H, signs, solution)
+        trace = float(H.covariance.trace()) if H.is_dense else trace_by_signs(H, signs, solution)
         change = _deviation_step(place, trace)
         place = replace(
             place,
@@ -422,7 +422,7 @@ def _learnt(
     return place
 
 
-def _trace(H: Precision, signs: FloatArray, solution: FloatArray) -> float:
+def trace_by_signs(H: Precision, signs: FloatArray, solution: FloatArray) -> float:
     """Return the trace of the inverse by random signs and H^-1 signs."""
     own = 1.0 / H.diagonal
     return float(np.sum(own) + np.mean(signs * (solution - signs * own[:, None])) * len(own))
@@ -515,7 +515,7 @@ class ScoreSpread:
         excess = mode.excess
         if excess is None:
             signs = random_signs(len(own), N_SIGNS, rng)
-            trace = _trace(H, signs, H.solve(signs, DRAW_TOL))
+            trace = trace_by_signs(H, signs, H.solve(signs, DRAW_TOL))
             excess = trace / float(own.sum()) - 1.0
         second = replace(H, upper=H.upper.power(2)).off_product(own) * own**2
         rest = max(excess * own.sum() / second.sum(), 1.0) * second

@@ -233,6 +233,7 @@ def _fitted(
         return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
     model = PairedModel(cells)
     mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
+    mode = searched(model, mode) if model.learns_width else mode
     width = float(mode.parameters[0]) if model.learns_width else 0.0
     return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
 
