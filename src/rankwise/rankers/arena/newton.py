@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import pi
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -40,6 +41,9 @@ N_SIGNS, DRAW_TOL = 1, 1e-2
 
 DRAW_BLOCK = 2**16
 """Columns of the noise that are drawn at once."""
+
+FORM_BLOCK = 4096
+"""Rows whose variances are computed at once."""
 
 DRAW_JITTER = 1e-9
 """What is added to variances before draws, as a share of them."""
@@ -203,12 +207,33 @@ class ScoreModel(ABC):
         """Return the log-likelihood and its derivatives."""
 
     @abstractmethod
+    def lead_variance(self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread") -> FloatArray:
+        """Return the variance of the lead that every answer is about."""
+
+    @abstractmethod
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
+        """Return the model whose log-likelihood is averaged over leads of this variance.
+
+        E log sigma(s) is about log sigma(k s) / k with k = (1 + pi variance / 8)^(-1/2). The
+        maximum is then the mean of a Gaussian close to the posterior, and not its mode.
+        """
+
+    @abstractmethod
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the parameters of the averaged model."""
+
+    @abstractmethod
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return S with S S' the variance of the slope.
 
         Either what the model says it is (the curvature), or what the judges say: the sum of the
         squared slopes of every judge.
         """
+
+
+def flatness(variance: FloatArray) -> FloatArray:
+    """Return k, for which log sigma(k s) / k is log sigma averaged over leads of this variance."""
+    return np.asarray(1.0 / np.sqrt(1.0 + pi / 8.0 * variance))
 
 
 @final
@@ -542,6 +567,13 @@ class ScoreSpread:
         if self.covariance is None:
             return variance
         return np.maximum(variance - 2.0 * self.covariance[first, second], 0.0)
+
+    def quadratic_forms(self, P: csr_array) -> FloatArray:
+        """Return the variance of each row of P times the scores."""
+        if self.covariance is None:
+            return np.asarray(P.power(2) @ np.square(self.std))
+        blocks = (P[first : first + FORM_BLOCK] for first in range(0, P.shape[0], FORM_BLOCK))
+        return np.concatenate([block.multiply(block @ self.covariance).sum(axis=1) for block in blocks])
 
     def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw deviations of the scores, (n_draws, n_items), up to a common shift of each draw."""

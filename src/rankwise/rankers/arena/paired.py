@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import pi
 from typing import Self, final
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.sparse import csc_array, csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
-from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel
+from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
 
 KEYS_A_ROW = 4
 """Number of possible keys for each row up to which they are counted without sorting."""
@@ -201,9 +200,7 @@ class PairedModel(ScoreModel):
         Lead within which a judge ties. When left out, and where there are ties, one width is the
         first parameter; the effects of covariates follow.
     variance : (n_cells,) or None
-        Variance of every lead, over which the log-likelihood is averaged: E log sigma(s) is about
-        log sigma(k s) / k with k = (1 + pi variance / 8)^(-1/2). The maximum is then the mean of a
-        Gaussian close to the posterior, and not its mode. It comes with a width.
+        Variance of every lead, over which the log-likelihood is averaged; it comes with a width.
     """
 
     cells: Cells
@@ -211,12 +208,25 @@ class PairedModel(ScoreModel):
     width: FloatArray | None = None
     variance: FloatArray | None = None
 
+    def lead_variance(
+        self,
+        f: FloatArray,  # noqa: ARG002
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the lead of the first item in every cell."""
+        return spread.lead_variance(self.cells.first, self.cells.second)
+
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
         """Average over leads f_first - f_second of this variance, with the width as learnt."""
         width = self.width
         if self.learns_width:
             width = np.full(self.cells.n_cells, parameters[0])
         return replace(self, width=width, variance=self._factor**2 * variance)
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the effects: the width stays."""
+        return self.effects(parameters)
 
     def effects(self, parameters: FloatArray) -> FloatArray:
         """Return the effects of covariates, which follow the width."""
@@ -244,7 +254,7 @@ class PairedModel(ScoreModel):
 
     @cached_property
     def _flatness(self) -> FloatArray | float:
-        return 1.0 if self.variance is None else 1.0 / np.sqrt(1.0 + pi / 8.0 * self.variance)
+        return 1.0 if self.variance is None else flatness(self.variance)
 
     @cached_property
     def _factor(self) -> FloatArray | float:

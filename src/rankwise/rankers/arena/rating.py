@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from rankwise.rankers.arena.newton import (
     Mode,
     ScoreModel,
     ScoreSpread,
-    fitted_scores,
+    flatness,
     roughly_fitted,
     searched,
 )
@@ -44,9 +44,13 @@ class ChosenModel(ScoreModel):
     Parameters
     ----------
     table : ChoiceTable
+    flatness : (n_choices,) or None
+        What scores are multiplied with, and the log-likelihood divided by, once it is averaged over
+        uncertain scores.
     """
 
     table: ChoiceTable
+    flatness: FloatArray | None = None
 
     @property
     def n_items(self) -> int:
@@ -62,30 +66,70 @@ class ChosenModel(ScoreModel):
     def _starts(self) -> IntArray:
         return np.searchsorted(self.table.choice, np.arange(self.table.n_choices))
 
+    @cached_property
+    def _scale(self) -> FloatArray:
+        """What scores are multiplied with in every choice."""
+        return self.table.sign if self.flatness is None else self.table.sign * self.flatness
+
+    @cached_property
+    def _weight(self) -> FloatArray:
+        """What the curvature of every choice is multiplied with."""
+        return self.table.weight if self.flatness is None else self.table.weight * self.flatness
+
     def _log_shares(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log of each entry's probability, and of the choice made."""
         table = self.table
-        logit = table.sign[table.choice] * f[table.item]
+        logit = self._scale[table.choice] * f[table.item]
         top = np.maximum.reduceat(logit, self._starts)
         total = np.add.reduceat(np.exp(logit - top[table.choice]), self._starts)
         norm = top + np.log(total)
-        return logit - norm[table.choice], table.sign * f[table.chosen] - norm
+        return logit - norm[table.choice], self._scale * f[table.chosen] - norm
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return its derivatives: the curvature of a choice is diag(p) - p p'."""
         table, n_items = self.table, self.n_items
         log_shares, log_chosen = self._log_shares(f)
-        p, weight = np.exp(log_shares), table.weight[table.choice]
+        p, weight = np.exp(log_shares), self._weight[table.choice]
         pull = table.weight * table.sign
         slope = sum_by(table.chosen, pull, n_items)
         slope -= sum_by(table.item, pull[table.choice] * p, n_items)
-        shape = (table.n_choices, n_items)
-        P = csr_array((np.sqrt(weight) * p, (table.choice, table.item)), shape=shape)
+        P = self._shares(np.sqrt(weight) * p)
         crossed = csr_array(P.T @ P)
         diagonal = sum_by(table.item, weight * p, n_items) - crossed.diagonal()
         upper, none = csr_array(triu(crossed, 1)), np.zeros((n_items, 0))
+        log_chosen = log_chosen if self.flatness is None else log_chosen / self.flatness
         value = float(table.weight @ log_chosen)
         return LocalExpansion(value, slope, diagonal, upper, parameters, none, np.zeros((0, 0)))
+
+    def _shares(self, values: FloatArray) -> csr_array:
+        """Return values of entries as a matrix of choices and items."""
+        table = self.table
+        ends = np.append(self._starts, len(table.item))
+        return csr_array((values, table.item, ends), shape=(table.n_choices, self.n_items))
+
+    def lead_variance(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the leads of every choice, as the choice weighs them.
+
+        It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): that of the lead for two items.
+        """
+        p = np.exp(self._log_shares(f)[0])
+        own = np.add.reduceat(p * np.square(spread.std)[self.table.item], self._starts)
+        within = spread.quadratic_forms(self._shares(p))
+        weight = np.add.reduceat(p * (1.0 - p), self._starts)
+        return np.maximum(2.0 * (own - within) / np.maximum(weight, 1e-300), 0.0)
+
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:  # noqa: ARG002
+        """Make every choice flatter."""
+        return replace(self, flatness=flatness(variance))
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the parameters: there are none."""
+        return parameters
 
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:  # noqa: ARG002
         """Return a column for every entry, or for every judge."""
@@ -98,12 +142,11 @@ class ChosenModel(ScoreModel):
             columns = np.concatenate([table.judge, table.judge[table.choice]])
             return csc_array((values, (rows, columns)), shape=(n_items, table.n_judges))
         n_entries = len(p)
-        root = np.sqrt(table.weight[table.choice] * p)
+        root = np.sqrt(self._weight[table.choice] * p)
         entry = np.arange(n_entries)
         here = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
-        P = csr_array((p, (table.item, table.choice)), shape=(n_items, table.n_choices))
         whole = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
-        return csc_array(here - P @ whole)
+        return csc_array(here - self._shares(p).T @ whole)
 
 
 N_DRAWS, N_DRAWS_MANY = 2000, 200
@@ -111,6 +154,8 @@ N_DRAWS, N_DRAWS_MANY = 2000, 200
 
 AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
 """How often leads are averaged over, and the mean variance of a lead that does not ask for it."""
+
+AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, before anything is known about an answer."""
@@ -239,22 +284,22 @@ def _fitted(
 
 
 def _averaged(
-    model: PairedModel, mode: Mode, deviation: float | None, rng: np.random.Generator
-) -> tuple[PairedModel, Mode]:
+    model: AnyModel, mode: Mode, deviation: float | None, rng: np.random.Generator
+) -> tuple[AnyModel, Mode]:
     """Move from the mode to the mean, where leads are uncertain; the width stays.
 
     With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
     """
-    cells, found, is_dense = model.cells, model, mode.precision.is_dense
+    found, is_dense = model, mode.precision.is_dense
     for _ in range(AVERAGE_ROUNDS if is_dense else 1):
         if is_dense:
             spread = ScoreSpread.of(found, mode, rng, clustered=False)
         else:
             spread = ScoreSpread.roughly(mode, rng)
-        variance = spread.lead_variance(cells.first, cells.second)
+        variance = found.lead_variance(*mode.start, spread)
         if variance.mean() < SMALL_VARIANCE:
             break
-        start = replace(mode, parameters=found.effects(mode.parameters))
+        start = replace(mode, parameters=found.kept(mode.parameters))
         found = found.averaged(mode.parameters, variance)
         mode = roughly_fitted(found, deviation, rng, start)
     return found, searched(found, mode)
@@ -270,7 +315,8 @@ def _chosen_board(
 ) -> Leaderboard:
     model = ChosenModel(table)
     answers = sum_by(table.item, table.weight[table.choice], table.n_items)
-    fit = _ArenaFit(model, fitted_scores(model, deviation, rng), answers)
+    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
+    fit = _ArenaFit(*_averaged(model, mode, deviation, rng), answers)
     return _board(table.names, fit, level, rng, clustered=clustered)
 
 
