@@ -217,13 +217,15 @@ class Leaderboard:
         ranks: RankSpread,
         answers: FloatArray,
         level: float,
+        *,
+        widening: float = 1.0,
         **context: Any,
     ) -> Self:
-        """Sort items by their scores."""
+        """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
         check_level(level)
         order = np.argsort(-score, kind="stable")
         place = np.arange(1, len(order) + 1)  # an interval holds the rank shown
-        reach = float(ndtri(0.5 + 0.5 * level)) * std[order]
+        reach = widening * float(ndtri(0.5 + 0.5 * level)) * std[order]
         centred = score[order] - score.mean()
         covariance = context.pop("covariance", None)
         if covariance is not None:

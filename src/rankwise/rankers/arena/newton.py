@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
+from scipy.special import ndtri, stdtrit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
@@ -41,6 +42,9 @@ N_SIGNS, DRAW_TOL = 1, 1e-2
 
 DRAW_BLOCK = 2**16
 """Columns of the noise that are drawn at once."""
+
+MOST_SHARE, MOST_FREE = 0.9, 1e4
+"""Largest share of a judge that counts, and degrees of freedom beyond which they do not."""
 
 FORM_BLOCK = 4096
 """Rows whose variances are computed at once."""
@@ -209,6 +213,15 @@ class ScoreModel(ABC):
     @abstractmethod
     def lead_variance(self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread") -> FloatArray:
         """Return the variance of the lead that every answer is about."""
+
+    @abstractmethod
+    def judge_information(
+        self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much of what is known every judge has told, and in how many contrasts.
+
+        The former is the trace of the judge's part of the precision times the covariance.
+        """
 
     @abstractmethod
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
@@ -477,6 +490,33 @@ def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Float
     return SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns)
 
 
+def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return H^-1 (root z + z' / deviation) for random signs z and z'."""
+    noise = random_signs(len(mode.f), n_draws, rng) / mode.deviation
+    n_columns = root.shape[1]
+    for first in range(0, n_columns, DRAW_BLOCK):
+        block = root if n_columns <= DRAW_BLOCK else root[:, first : first + DRAW_BLOCK]
+        noise += block @ random_signs(block.shape[1], n_draws, rng)
+    return mode.precision.solve(noise, DRAW_TOL)
+
+
+def judged_root(
+    model: ScoreModel, mode: Mode, spread: "ScoreSpread"
+) -> tuple[csc_array, float]:
+    """Return the squared slopes of judges as S S', and the degrees of freedom of their sum.
+
+    Scores are drawn towards what a judge says, which makes slopes at the scores found smaller than
+    at the true ones: by (1 - h)^(1/2) on average, where h is the share that the judge has in what
+    is known about each contrast (Bell and McCaffrey, 2002).
+    """
+    root = model.noise_root(mode.f, mode.parameters, clustered=True)
+    told, n_contrasts = model.judge_information(*mode.start, spread)
+    n_seen = np.diff(root.indptr)
+    share = told / np.maximum(np.minimum(n_contrasts, n_seen - 1), 1)
+    root.data *= np.repeat(1.0 / np.sqrt(1.0 - np.minimum(share, MOST_SHARE)), n_seen)
+    return root, max(float(told.sum() ** 2 / np.square(told).sum()) - 1.0, 1.0)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class ScoreSpread:
@@ -489,10 +529,13 @@ class ScoreSpread:
     std : (n_items,)
     covariance : (n_items, n_items) or None
         For few items.
+    n_free : float
+        Degrees of freedom of the variances, where they are estimated from judges.
     """
 
     std: FloatArray
     covariance: FloatArray | None
+    n_free: float = np.inf
 
     @classmethod
     def of(
@@ -510,20 +553,16 @@ class ScoreSpread:
         that given the others, which is known, and that of its mean given the others, which draws
         estimate.
         """
-        H = mode.precision
-        if H.is_dense:
-            return cls._exact(model, mode, clustered=clustered)
-        root = model.noise_root(mode.f, mode.parameters, clustered=clustered)
-        n_draws = n_probes * (4 if clustered else 1)
-        noise = random_signs(len(mode.f), n_draws, rng) / mode.deviation
-        n_columns = root.shape[1]
-        for first in range(0, n_columns, DRAW_BLOCK):
-            block = root if n_columns <= DRAW_BLOCK else root[:, first : first + DRAW_BLOCK]
-            noise += block @ random_signs(block.shape[1], n_draws, rng)
-        draws = H.solve(noise, DRAW_TOL)
+        if mode.precision.is_dense:
+            plain = cls._exact(mode)
+            return plain._of_judges(model, mode) if clustered else plain
         if clustered:
+            root, n_free = judged_root(model, mode, cls.roughly(mode, rng))
+            draws = _drawn(mode, root, 4 * n_probes, rng)
             draws -= draws.mean(axis=0)
-            return cls(np.sqrt(np.square(draws).mean(axis=1)), None)
+            return cls(np.sqrt(np.square(draws).mean(axis=1)), None, n_free)
+        H, root = mode.precision, model.noise_root(mode.f, mode.parameters, clustered=False)
+        draws = _drawn(mode, root, n_probes, rng)
         given_others = H.off_product(draws) / H.diagonal[:, None]
         given_others -= draws.mean(axis=0)
         variance = 1.0 / H.diagonal + np.square(given_others).mean(axis=1)
@@ -547,18 +586,32 @@ class ScoreSpread:
         return cls(np.sqrt(own + rest), None)
 
     @classmethod
-    def _exact(cls, model: ScoreModel, mode: Mode, *, clustered: bool) -> Self:
+    def _exact(cls, mode: Mode) -> Self:
         cov = mode.precision.covariance
-        if clustered:
-            root = model.noise_root(mode.f, mode.parameters, clustered=True)
-            spread = root.T @ cov
-            cov = spread.T @ spread + cov @ cov / mode.deviation**2
-        elif len(mode.parameters):
+        if len(mode.parameters):
             X = cov @ mode.point.mixed
             cov = cov + X @ np.linalg.solve(mode.parameter_precision, X.T)
+        return cls._centred(cov)
+
+    def _of_judges(self, model: ScoreModel, mode: Mode) -> Self:
+        """Return the spread over judges, given that over answers."""
+        cov = mode.precision.covariance
+        root, n_free = judged_root(model, mode, self)
+        spread = root.T @ cov
+        return self._centred(spread.T @ spread + cov @ cov / mode.deviation**2, n_free)
+
+    @classmethod
+    def _centred(cls, cov: FloatArray, n_free: float = np.inf) -> Self:
         cov = cov - cov.mean(axis=0)
         cov = cov - cov.mean(axis=1)[:, None]
-        return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov)
+        return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
+
+    def widening(self, level: float) -> float:
+        """Return how much wider an interval of few degrees of freedom is than a Gaussian one."""
+        if self.n_free > MOST_FREE:
+            return 1.0
+        upper = 0.5 + 0.5 * level
+        return float(stdtrit(self.n_free, upper) / ndtri(upper))
 
     def lead_variance(self, first: IntArray, second: IntArray) -> FloatArray:
         """Return the variance of the difference of two scores, pair by pair."""

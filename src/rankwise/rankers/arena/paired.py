@@ -217,6 +217,16 @@ class PairedModel(ScoreModel):
         """Return the variance of the lead of the first item in every cell."""
         return spread.lead_variance(self.cells.first, self.cells.second)
 
+    def judge_information(
+        self, f: FloatArray, parameters: FloatArray, spread: ScoreSpread
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the curvatures of a judge's cells times the variances of their leads."""
+        cells, variance = self.cells, self.lead_variance(f, parameters, spread)
+        assert cells.judge is not None
+        weight = self._flatness * self._factor**2 * self.answers(f, parameters).curvature
+        told = sum_by(cells.judge, weight * variance, cells.n_judges)
+        return told, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
+
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
         """Average over leads f_first - f_second of this variance, with the width as learnt."""
         width = self.width

@@ -118,10 +118,25 @@ class ChosenModel(ScoreModel):
         It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): that of the lead for two items.
         """
         p = np.exp(self._log_shares(f)[0])
-        own = np.add.reduceat(p * np.square(spread.std)[self.table.item], self._starts)
-        within = spread.quadratic_forms(self._shares(p))
         weight = np.add.reduceat(p * (1.0 - p), self._starts)
-        return np.maximum(2.0 * (own - within) / np.maximum(weight, 1e-300), 0.0)
+        return 2.0 * self._traces(p, spread) / np.maximum(weight, 1e-300)
+
+    def _traces(self, p: FloatArray, spread: ScoreSpread) -> FloatArray:
+        """Return trace((diag(p) - p p') covariance) of every choice."""
+        own = np.add.reduceat(p * np.square(spread.std)[self.table.item], self._starts)
+        return np.maximum(own - spread.quadratic_forms(self._shares(p)), 0.0)
+
+    def judge_information(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the traces of a judge's choices; one among m items has m - 1 contrasts."""
+        table, p = self.table, np.exp(self._log_shares(f)[0])
+        told = sum_by(table.judge, self._weight * self._traces(p, spread), table.n_judges)
+        sizes = np.diff(np.append(self._starts, len(table.item)))
+        return told, sum_by(table.judge, sizes - 1.0, table.n_judges)
 
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:  # noqa: ARG002
         """Make every choice flatter."""
@@ -331,11 +346,12 @@ def _board(
     fit.mode.ending.warn()
     f = fit.mode.f - fit.mode.f.mean()
     spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
+    widening = spread.widening(level)
     if spread.covariance is None:
-        ranks = RankSpread.of_independent(f, spread.std, level, rng)
+        ranks = RankSpread.of_independent(f, widening * spread.std, level, rng)
     else:
         n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
-        ranks = RankSpread.of_draws(spread.draws(n_draws, rng) + f, level)
+        ranks = RankSpread.of_draws(f + widening * spread.draws(n_draws, rng), level)
     return Leaderboard.of(
         names,
         f,
@@ -343,6 +359,7 @@ def _board(
         ranks,
         fit.answers,
         level,
+        widening=widening,
         width=fit.width,
         covariance=spread.covariance,
         effects=_effects(fit, level),
