@@ -29,7 +29,7 @@ FIRST_TOL, NEAR_TOL, NEAR = 1e-2, 1e-3, 10.0
 """Tolerances of the conjugate gradients of Newton steps: far away, and once one gains little."""
 
 NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
-"""The tolerance is a bound on the Newton decrement for each item, in units of the log-likelihood."""
+"""The tolerance bounds the Newton decrement of each item, in units of the log-likelihood."""
 
 EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
 """Newton decrements for each item below which the deviation is learnt, and is learnt well."""
@@ -211,7 +211,9 @@ class ScoreModel(ABC):
         """Return the log-likelihood and its derivatives."""
 
     @abstractmethod
-    def lead_variance(self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread") -> FloatArray:
+    def lead_variance(
+        self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
+    ) -> FloatArray:
         """Return the variance of the lead that every answer is about."""
 
     @abstractmethod
@@ -487,7 +489,8 @@ def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Float
     """Return 1 and -1 at random."""
     n_signs = n_rows * n_columns
     some = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
-    return SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns)
+    signs: FloatArray = SIGNS.take(some, axis=0).ravel()[:n_signs]
+    return signs.reshape(n_rows, n_columns)
 
 
 def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) -> FloatArray:
@@ -500,9 +503,7 @@ def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) 
     return mode.precision.solve(noise, DRAW_TOL)
 
 
-def judged_root(
-    model: ScoreModel, mode: Mode, spread: "ScoreSpread"
-) -> tuple[csc_array, float]:
+def judged_root(model: ScoreModel, mode: Mode, spread: "ScoreSpread") -> tuple[csc_array, float]:
     """Return the squared slopes of judges as S S', and the degrees of freedom of their sum.
 
     Scores are drawn towards what a judge says, which makes slopes at the scores found smaller than
@@ -626,7 +627,9 @@ class ScoreSpread:
         if self.covariance is None:
             return np.asarray(P.power(2) @ np.square(self.std))
         blocks = (P[first : first + FORM_BLOCK] for first in range(0, P.shape[0], FORM_BLOCK))
-        return np.concatenate([block.multiply(block @ self.covariance).sum(axis=1) for block in blocks])
+        return np.concatenate(
+            [block.multiply(block @ self.covariance).sum(axis=1) for block in blocks]
+        )
 
     def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw deviations of the scores, (n_draws, n_items), up to a common shift of each draw."""
