@@ -25,7 +25,7 @@ N_PROBES = 16
 MAX_CG, CG_TOL = 2000, 1e-4
 """Iterations after which conjugate gradients give way to a sparse factor, and their tolerance."""
 
-FIRST_TOL, NEAR_TOL, NEAR = 1e-2, 1e-3, 10.0
+FIRST_TOL, NEAR_TOL, NEAR = 3e-2, 1e-3, 10.0
 """Tolerances of the conjugate gradients of Newton steps: far away, and once one gains little."""
 
 NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
@@ -37,7 +37,7 @@ EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
 USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
 """What is usual for the standard deviation of scores, and how many items this counts like."""
 
-N_SIGNS, DRAW_TOL = 1, 1e-2
+N_SIGNS, DRAW_TOL = 1, 3e-2
 """Random signs from which a trace is estimated, and the tolerance of solutions for draws."""
 
 DRAW_BLOCK = 2**16
@@ -481,7 +481,8 @@ def _deviation_step(mode: Mode, trace: float) -> float:
     return float(np.clip(change / max(share, 0.2), -1.0, 1.0))
 
 
-SIGNS = 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) - 1.0
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+SIGNS = np.where(_BITS, 1.0, -1.0)
 """Eight signs for every byte."""
 
 
@@ -489,8 +490,7 @@ def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Float
     """Return 1 and -1 at random."""
     n_signs = n_rows * n_columns
     some = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
-    signs: FloatArray = SIGNS.take(some, axis=0).ravel()[:n_signs]
-    return signs.reshape(n_rows, n_columns)
+    return np.asarray(SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns))
 
 
 def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) -> FloatArray:

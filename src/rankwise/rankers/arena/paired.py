@@ -53,7 +53,7 @@ class Cells:
         n_judges = 0 if labels is None else labels.n_names
         if labels is not None:
             code, n_codes = code * n_judges + labels.index, n_codes * n_judges
-        answer = np.where(swap, -table.outcome, table.outcome) + 1
+        answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
         if covariates.shape[1] == 0:
             code, lost, tied, won = _counted(code, n_codes, answer, table.weight)
             pair, judge = (code, None) if labels is None else np.divmod(code, n_judges)
