@@ -12,7 +12,7 @@ from rankwise import ChoiceTable, ComparisonTable, Leaderboard, PreferenceGP, le
 
 FIRST_YEAR, TEST_YEAR = "2016", "2022"
 ELO_STEPS = (10.0, 20.0, 30.0, 40.0, 60.0)
-N_WORLDS, N_COVERED = 6, 60
+N_WORLDS, N_COVERED = 6, 200
 
 
 def section() -> str:
@@ -187,6 +187,18 @@ def _coverage() -> str:
         ("8 items, 60 rankings", 8, lambda s: _rankings(s, "choices")),
         ("8 items, 60 rankings broken into pairs", 8, lambda s: _rankings(s, "pairs")),
         ("the same, `clustered=True`", 8, lambda s: _rankings(s, "clustered")),
+        ("12 items, best and worst of 60 sets of 4", 12, lambda s: _best_worst(s, 12, 60, 60)),
+        ("30 items, best and worst of 60 sets of 4", 30, lambda s: _best_worst(s, 30, 60, 60)),
+        (
+            "the same, `clustered=True`",
+            30,
+            lambda s: (*_best_worst(s, 30, 60, 60)[:2], {"clustered": True}),
+        ),
+        (
+            "12 items, best and worst of 200 sets of 4 by 20 judges, `clustered=True`",
+            12,
+            lambda s: (*_best_worst(s, 12, 200, 20)[:2], {"clustered": True}),
+        ),
     ]:
         n_worlds = N_COVERED if n_items < 1000 else min(10, N_COVERED)
         found = [_covered(*draw(seed), seed) for seed in range(n_worlds)]
@@ -218,6 +230,18 @@ def _rankings(seed, kind):
     first, second, judge = zip(*ends, strict=True)
     table = ComparisonTable.of(first, second, judge=judge)
     return f, table, {"clustered": kind == "clustered"}
+
+
+def _best_worst(seed, n_items, n_sets, n_judges):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=n_items)
+    sets = [rng.permutation(n_items)[:4] for _ in range(n_sets)]
+    best = [s[np.argmax(f[s] + rng.gumbel(size=4))] for s in sets]
+    others = [s[s != top] for s, top in zip(sets, best, strict=True)]
+    worst = [s[np.argmax(rng.gumbel(size=3) - f[s])] for s in others]
+    judge = np.arange(n_sets) % n_judges
+    sets = [s.tolist() for s in sets]
+    return f, ChoiceTable.from_best_worst(sets, map(int, best), map(int, worst), judge=judge), {}
 
 
 def _covered(f, data, options, seed):

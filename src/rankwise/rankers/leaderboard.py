@@ -27,6 +27,9 @@ LeaderboardFormat: TypeAlias = Literal["text", "markdown", "csv", "json", "html"
 ELO_UNIT, ELO_CENTRE = 400.0 / log(10.0), 1000.0
 """What a logit is worth on the scale of Elo, and the mean there."""
 
+N_THRESHOLD_DRAWS, N_BEST_GRID = 16, 40
+"""Draws of all scores that thresholds of ranks come from, and points to be the best at."""
+
 MAX_MATRIX = 2000
 """Items up to which all pairs are compared at once."""
 
@@ -58,6 +61,83 @@ class Effect:
     def scaled(self, unit: float) -> Self:
         """Return the same in another unit."""
         return replace(self, value=unit * self.value, low=unit * self.low, high=unit * self.high)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RankSpread:
+    """Hold what is known about the rank of every item.
+
+    Parameters
+    ----------
+    low, high : (n_items,)
+        The interval of each rank.
+    best : (n_items,)
+        Probability of being the best.
+    """
+
+    low: IntArray
+    high: IntArray
+    best: FloatArray
+
+    @classmethod
+    def of_draws(cls, draws: FloatArray, level: float) -> Self:
+        """Count ranks over draws of the scores, (n_draws, n_items)."""
+        ranks = np.sort(_ranks(draws).T, axis=1)
+        tail, n_draws = 0.5 * (1.0 - level), len(draws)
+        low, high = (
+            ranks[:, min(max(int(np.ceil(share * n_draws)) - 1, 0), n_draws - 1)].astype(np.intp)
+            for share in (tail, 1.0 - tail)
+        )
+        return cls(low, high, np.mean(ranks == 1, axis=1))
+
+    @classmethod
+    def of_independent(
+        cls, score: FloatArray, std: FloatArray, level: float, rng: np.random.Generator
+    ) -> Self:
+        """Return the ranks of many scores that are independent of each other. O(n log n).
+
+        An item is among the best r if its score is above the r-th largest of all others, which is
+        nearly Gaussian: its mean and variance come from a few draws of all scores. Where that
+        threshold lies at a quantile of the difference, the item itself is above it with the
+        probability of the quantile, and takes up so much of a rank.
+        """
+        order = np.argsort(score)
+        score, std = score[order], std[order]
+        draws = rng.standard_normal((N_THRESHOLD_DRAWS, len(score)), dtype=np.float32)
+        draws *= std.astype(np.float32)
+        draws += score.astype(np.float32)
+        draws.sort(axis=1)
+        threshold, variance = draws.mean(axis=0), draws.var(axis=0)
+        above, tail = np.arange(len(score), 0, -1) - 0.5, 0.5 * (1.0 - level)
+        low, high, best = np.empty((3, len(score)))
+        for ranks, share, reach in ((low, tail, -ndtri(tail)), (high, 1.0 - tail, ndtri(tail))):
+            at = score + reach * std
+            at = score + reach * np.sqrt(std**2 + np.interp(at, threshold, variance))
+            others = np.interp(at, threshold, above, len(score), 0.0) - share
+            ranks[order] = np.clip(np.ceil(others + 0.5), 1, len(score))
+        top = draws[:, -1]
+        best[order] = _best_of_independent(score, std, float(top.mean()), float(top.std()))
+        return cls(low.astype(np.intp), high.astype(np.intp), best)
+
+
+def _best_of_independent(
+    score: FloatArray, std: FloatArray, largest: float, spread: float
+) -> FloatArray:
+    """Return the probability of each item to have the largest of independent scores.
+
+    All are below x with the product F(x) of the probabilities of each; item j is the best there
+    with the density (log Phi_j)'(x) F(x). The largest score and its standard deviation are known
+    roughly.
+    """
+    x = largest + spread * np.linspace(-4.0, 7.0, N_BEST_GRID)[:, None]
+    some = np.flatnonzero(score + 3.5 * std >= largest - 2.0 * spread)
+    log_below = np.log(ndtr(np.maximum((x - score[some]) / std[some], -30.0)))
+    below = np.exp(log_below.sum(axis=1))
+    share = (below[1:] + below[:-1]) @ np.diff(log_below, axis=0)
+    best = np.zeros(len(score))
+    best[some] = share / share.sum()
+    return best
 
 
 @storable
@@ -134,19 +214,18 @@ class Leaderboard:
         names: NDArray[Any],
         score: FloatArray,
         std: FloatArray,
-        draws: FloatArray,
+        ranks: RankSpread,
         answers: FloatArray,
         level: float,
+        *,
+        widening: float = 1.0,
         **context: Any,
     ) -> Self:
-        """Sort items and count ranks over draws of the scores, (n_draws, n_items)."""
+        """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
         check_share("level", level)
         order = np.argsort(-score, kind="stable")
-        ranks = _ranks(draws[:, order])
-        tail = 0.5 * (1.0 - level)
-        low, high = (_quantile(ranks, share) for share in (tail, 1.0 - tail))
         place = np.arange(1, len(order) + 1)  # an interval holds the rank shown
-        reach = float(-ndtri(tail)) * std[order]
+        reach = widening * float(ndtri(0.5 + 0.5 * level)) * std[order]
         centred = score[order] - score.mean()
         covariance = context.pop("covariance", None)
         if covariance is not None:
@@ -157,9 +236,9 @@ class Leaderboard:
             std[order],
             centred - reach,
             centred + reach,
-            np.minimum(low, place),
-            np.maximum(high, place),
-            (ranks == 1).mean(axis=0),
+            np.minimum(ranks.low[order], place),
+            np.maximum(ranks.high[order], place),
+            ranks.best[order],
             answers[order],
             level,
             covariance=covariance,
@@ -398,12 +477,6 @@ def _ranks(draws: FloatArray) -> NDArray[np.int32]:
     ranks = np.empty(draws.shape, dtype=np.int32)
     np.put_along_axis(ranks, order, np.arange(1, draws.shape[1] + 1, dtype=np.int32)[None], axis=1)
     return ranks
-
-
-def _quantile(ranks: NDArray[np.int32], share: float) -> IntArray:
-    """Return the smallest rank that the given share of draws does not exceed."""
-    place = min(max(int(np.ceil(share * len(ranks))) - 1, 0), len(ranks) - 1)
-    return np.partition(ranks, place, axis=0)[place].astype(np.intp)
 
 
 def _win_probability(mean: FloatArray, variance: FloatArray, link: Link) -> FloatArray:

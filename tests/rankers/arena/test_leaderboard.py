@@ -19,6 +19,7 @@ from rankwise.rankers.arena.newton import (
 )
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.arena.rating import ChosenModel
+from rankwise.rankers.leaderboard import RankSpread
 
 
 def world(n_items=8, n_rows=150, width=0.4, seed=0, spread=1.0, **columns):
@@ -73,14 +74,16 @@ def models():
     variance = np.random.default_rng(4).uniform(0.0, 3.0, cells.n_cells)
     rankings = [np.random.default_rng(k).permutation(8)[: 3 + k % 4].tolist() for k in range(20)]
     sets = [np.random.default_rng(k).permutation(8)[:4].tolist() for k in range(15)]
+    best_worst = ChosenModel(
+        ChoiceTable.from_best_worst(sets, [s[0] for s in sets], [s[2] for s in sets])
+    )
     return {
         "covariates": paired(table),
         "judges": habits.model(cells),
         "averaged": habits.model(cells).averaged(np.zeros(0), variance),
         "rankings": ChosenModel(ChoiceTable.from_rankings(rankings)),
-        "best-worst": ChosenModel(
-            ChoiceTable.from_best_worst(sets, [s[0] for s in sets], [s[2] for s in sets])
-        ),
+        "best-worst": best_worst,
+        "averaged choices": best_worst.averaged(np.zeros(0), variance[:30]),
     }
 
 
@@ -97,16 +100,53 @@ def test_derivatives_equal_finite_differences(name):
         return np.append(at.slope, at.by_parameters)
 
     steps = h * np.eye(len(z))
-    values = [(model.value(*np.split(z + e, [n])) - model.value(*np.split(z - e, [n]))) / (2 * h)
-              for e in steps]  # fmt: skip
+    ahead, behind = ([model.expand(*np.split(z + sign * e, [n])).value for e in steps]
+                     for sign in (1, -1))  # fmt: skip
+    values = np.subtract(ahead, behind) / (2 * h)
     np.testing.assert_allclose(gradient(z), values, rtol=1e-5, atol=1e-6)
     H = -np.array([(gradient(z + e) - gradient(z - e)) / (2 * h) for e in steps])
-    dense = np.diag(point.diagonal) - point.off.toarray()
+    upper = point.upper.toarray()
+    np.testing.assert_array_equal(upper, np.triu(upper, 1))
+    dense = np.diag(point.diagonal) - upper - upper.T
     np.testing.assert_allclose(dense, H[:n, :n], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(point.mixed, H[:n, n:], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(point.curvature, H[n:, n:], rtol=1e-5, atol=1e-6)
     root = model.noise_root(f, theta, clustered=False)
     np.testing.assert_allclose((root @ root.T).toarray(), dense, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_rows", [60, 4000])
+@pytest.mark.parametrize("case", ["plain", "weights", "judges", "covariates", "everything"])
+def test_cells_count_what_a_dictionary_counts(case, n_rows):
+    rng, everything = np.random.default_rng(n_rows), case == "everything"
+    columns = {}
+    if case == "weights" or everything:
+        columns["weight"] = rng.uniform(0.5, 2.0, n_rows)
+    if case == "judges" or everything:
+        columns["judge"] = rng.integers(3, size=n_rows)
+    if case == "covariates" or everything:
+        columns["covariates"] = {
+            "x": rng.integers(-1, 2, n_rows),
+            "y": rng.integers(2, size=n_rows),
+        }
+    _, table = world(9, n_rows, **columns)
+    counts = {}
+    for row in range(n_rows):
+        swap = -1 if table.first[row] > table.second[row] else 1
+        judge = 0 if table.judge is None else table.judge.index[row]
+        pair = sorted([table.first[row], table.second[row]])
+        key = *pair, judge, *(swap * table.covariates[row] + 0.0)
+        cell = counts.setdefault(key, {1: 0.0, -1: 0.0, 0: 0.0})
+        cell[swap * table.outcome[row]] += table.weight[row]
+    cells = Cells.of(table, table.covariates, by_judge="judge" in columns)
+    judge = np.zeros(cells.n_cells) if cells.judge is None else cells.judge
+    keys = zip(cells.first, cells.second, judge, *(cells.covariates.T + 0.0), strict=True)
+    found = dict(zip(keys, zip(cells.won, cells.lost, cells.tied, strict=True), strict=True))
+    assert found.keys() == counts.keys()
+    for key, (won, lost, tied) in found.items():
+        expected = counts[key]
+        np.testing.assert_allclose([won, lost, tied], [expected[1], expected[-1], expected[0]])
+    assert (np.diff(cells.first) >= 0).all()
 
 
 def test_choices_have_the_naive_likelihood():
@@ -117,7 +157,7 @@ def test_choices_have_the_naive_likelihood():
     choices = [([0, 1, 2], 0, 1), ([2, 3, 4, 5], 5, 1), ([1, 5, 6], 1, 1)]
     choices += [([1, 2], 2, -1), ([2, 3, 4], 3, -1), ([5, 6], 6, -1)]
     expected = reference.choice_log_likelihood(f, choices)
-    assert model.value(f, model.start) == pytest.approx(expected)
+    assert model.expand(f, model.start).value == pytest.approx(expected)
 
 
 def test_rankings_of_two_are_comparisons():
@@ -127,6 +167,59 @@ def test_rankings_of_two_are_comparisons():
     other = most_probable_scores(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
     np.testing.assert_allclose(one.f, other.f, atol=1e-6)
     np.testing.assert_allclose(one.precision.covariance, other.precision.covariance, atol=1e-6)
+
+
+def test_leaderboards_of_rankings_of_two_are_those_of_comparisons():
+    _, table = world(width=0.0, n_rows=40)
+    one = leaderboard(table, random_state=0)
+    other = leaderboard(ChoiceTable.from_rankings(table.pairs.tolist()), random_state=0)
+    assert one.names.tolist() == other.names.tolist()
+    np.testing.assert_allclose(one.score, other.score, atol=1e-6)
+    np.testing.assert_allclose(one.std, other.std, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_items", "n_rows"), [(8, 60), (40, 80), (800, 3000)])
+def test_the_deviation_learnt_is_nearly_the_fixed_point(n_items, n_rows):
+    _, table = world(n_items, n_rows)
+    mode = fitted_scores(paired(table), None, np.random.default_rng(0))
+    trace = np.linalg.inv(mode.precision @ np.eye(n_items)).trace()
+    determined = n_items - trace / mode.deviation**2
+    expected = np.sqrt((mode.f @ mode.f + 2.0) / (determined + 2.0))
+    assert mode.deviation == pytest.approx(expected, rel=0.03)
+
+
+def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
+    _, table = world(n_items=6, n_rows=25, width=0.0, judge=np.arange(25))
+    model = paired(table, by_judge=True)
+    mode = most_probable_scores(model, 1.0)
+    spread = ScoreSpread.of(model, mode, np.random.default_rng(0), clustered=False)
+    root, n_free = newton.judged_root(model, mode, spread)
+    plain = model.noise_root(mode.f, mode.parameters, clustered=True).toarray()
+    weight = model.answers(mode.f, mode.parameters).curvature
+    shares = []
+    for k, (i, j) in enumerate(zip(model.cells.first, model.cells.second, strict=True)):
+        contrast = np.zeros(6)
+        contrast[[i, j]] = 1.0, -1.0
+        share = weight[k] * contrast @ mode.precision.covariance @ contrast
+        column = model.cells.judge[k]
+        shares.append(share)
+        np.testing.assert_allclose(
+            root.toarray()[:, column], plain[:, column] / np.sqrt(1.0 - share)
+        )
+    assert n_free == pytest.approx(np.sum(shares) ** 2 / np.sum(np.square(shares)) - 1.0)
+    board = leaderboard(table, clustered=True, level=0.8, random_state=0)
+    reach = (board.high - board.score) / board.std
+    assert (reach > 1.3).all()  # Student's quantile, above the Gaussian one of 1.28
+
+
+def test_conjugate_gradients_start_nearby():
+    _, table = world(n_items=newton.MAX_DENSE + 50, n_rows=4000)
+    H = most_probable_scores(paired(table), 1.0).precision
+    B = np.random.default_rng(0).normal(size=(len(H.diagonal), 3))
+    X = H.solve(B, 1e-10)
+    np.testing.assert_allclose(H @ X, B, atol=1e-7)
+    np.testing.assert_array_equal(H.solve(B, 1e-8, X), X)
+    np.testing.assert_allclose(H.solve(B, 1e-10, X + 0.1), X, atol=1e-7)
 
 
 def test_conjugate_gradients_find_what_a_factor_finds():
@@ -141,9 +234,12 @@ def test_conjugate_gradients_find_what_a_factor_finds():
         paired(table), mode, np.random.default_rng(0), clustered=False, n_probes=400
     )
     np.testing.assert_allclose(drawn.std, np.sqrt(centred(exact).diagonal()), rtol=0.02)
-    rng = np.random.default_rng(0)
-    trace = np.mean([H.trace_of_inverse(rng) for _ in range(50)])
+    signs = newton.random_signs(len(mode.f), 50, np.random.default_rng(0))
+    assert abs(signs.mean()) < 0.05
+    trace = newton.trace_by_signs(H, signs, H.solve(signs))
     assert trace == pytest.approx(exact.trace(), rel=0.02)
+    rough = ScoreSpread.roughly(mode, np.random.default_rng(0))
+    np.testing.assert_allclose(rough.std, np.sqrt(centred(exact).diagonal()), rtol=0.02)
 
 
 def centred(cov):
@@ -165,7 +261,7 @@ def test_a_long_chain_is_solved_by_a_sparse_factor():
 def test_a_singular_precision_is_refused():
     from scipy.sparse import csr_array
 
-    H = Precision(np.ones(2), csr_array([[0.0, 2.0], [2.0, 0.0]]))
+    H = Precision(np.ones(2), csr_array([[0.0, 2.0], [0.0, 0.0]]))
     with pytest.raises(newton.NumericalError, match="must be positive definite"):
         H.solve(np.ones((2, 1)))
 
@@ -182,6 +278,45 @@ def test_intervals_hold_the_truth_as_often_as_they_say(n_items, n_rows):
         ranked.append(np.mean((board.rank_low <= rank) & (rank <= board.rank_high)))
     assert 0.86 < np.mean(held) < 0.94
     assert np.mean(ranked) > 0.86
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("kind", ["rankings", "best-worst"])
+def test_intervals_from_choices_hold_the_truth_as_often_as_they_say(kind, clustered):
+    held = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(size=30)
+        sets = [rng.permutation(30)[:4] for _ in range(60)]
+        orders = [s[np.argsort(-(f[s] + rng.gumbel(size=4)))].tolist() for s in sets]
+        table = ChoiceTable.from_rankings(orders)
+        if kind == "best-worst":
+            others = [np.array(order[1:]) for order in orders]
+            worst = [int(s[np.argmax(rng.gumbel(size=3) - f[s])]) for s in others]
+            table = ChoiceTable.from_best_worst(orders, [order[0] for order in orders], worst)
+        board = leaderboard(table, clustered=clustered, random_state=0)
+        truth = (f - f.mean())[board.names]
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+    assert 0.87 < np.mean(held) < 0.93
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.3, 0.8), (0.02, 0.1), (0.01, 2.0)])
+def test_ranks_of_many_independent_scores_are_those_of_many_draws(least, most):
+    rng = np.random.default_rng(0)
+    score, std = rng.normal(size=700), rng.uniform(least, most, 700)
+    expected = RankSpread.of_draws(score + std * rng.standard_normal((4000, 700)), 0.9)
+    few = RankSpread.of_draws(score + std * rng.standard_normal((200, 700)), 0.9)
+    found = RankSpread.of_independent(score, std, 0.9, rng)
+    for name in ("low", "high"):
+        error, usual = (
+            np.sqrt(np.mean(np.square(getattr(one, name) - getattr(expected, name))))
+            for one in (found, few)
+        )
+        assert error < 0.6 * usual
+        bias = np.mean(getattr(found, name) - getattr(expected, name))
+        assert abs(bias) < 3.0
+    np.testing.assert_allclose(found.best, expected.best, atol=0.03)
+    assert found.best.sum() == pytest.approx(1.0)
 
 
 def test_sparse_data_make_sense():
@@ -294,8 +429,8 @@ def test_habits_of_judges_predict_their_answers():
         rng = np.random.default_rng(0)
         _, mode, habits = fitted_judges(cells, None, rng)
         plain = fitted_scores(PairedModel(cells), None, rng)
-        with_habits = habits.model(later).value(mode.f, mode.parameters)
-        gain.append(with_habits - PairedModel(later).value(*plain.start))
+        with_habits = habits.model(later).expand(mode.f, mode.parameters).value
+        gain.append(with_habits - PairedModel(later).expand(*plain.start).value)
     assert min(gain) > 0.0
 
 

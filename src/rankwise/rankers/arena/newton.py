@@ -1,18 +1,20 @@
 """The most probable scores of items without features, by Newton's method on a sparse precision."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import pi
 from typing import NamedTuple, Self, final
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
+from scipy.special import ndtri, stdtrit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
-from rankwise.solve.iteration import Ending, StoppingRule
+from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 MAX_DENSE = 600
 """Items up to which the precision is factorised as a dense matrix."""
@@ -23,13 +25,34 @@ N_PROBES = 16
 MAX_CG, CG_TOL = 2000, 1e-4
 """Iterations after which conjugate gradients give way to a sparse factor, and their tolerance."""
 
-NEWTON_RULE = StoppingRule(tol=1e-8, max_iter=100)
-"""The tolerance is a bound on the Newton decrement, in units of the log-likelihood."""
+FIRST_TOL, NEAR_TOL, NEAR = 3e-2, 1e-3, 10.0
+"""Tolerances of the conjugate gradients of Newton steps: far away, and once one gains little."""
+
+NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
+"""The tolerance bounds the Newton decrement of each item, in units of the log-likelihood."""
+
+EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
+"""Newton decrements for each item below which the deviation is learnt, and is learnt well."""
 
 USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
 """What is usual for the standard deviation of scores, and how many items this counts like."""
 
-DEVIATION_TOL, MAX_DEVIATION_STEPS = 0.05, 12
+N_SIGNS, DRAW_TOL = 1, 3e-2
+"""Random signs from which a trace is estimated, and the tolerance of solutions for draws."""
+
+DRAW_BLOCK = 2**16
+"""Columns of the noise that are drawn at once."""
+
+MOST_SHARE, MOST_FREE = 0.9, 1e4
+"""Largest share of a judge that counts, and degrees of freedom beyond which they do not."""
+
+FORM_BLOCK = 4096
+"""Rows whose variances are computed at once."""
+
+DRAW_JITTER = 1e-9
+"""What is added to variances before draws, as a share of them."""
+
+DEVIATION_TOL, ROUGH_TOL, MAX_DEVIATION_STEPS = 0.1, 0.3, 30
 """When the search for the standard deviation ends: the change of its logarithm, and the steps."""
 
 PARAMETER_DEVIATION = 5.0
@@ -39,32 +62,45 @@ PARAMETER_DEVIATION = 5.0
 @final
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """Hold a sparse positive definite matrix diag(diagonal) - off, and solve with it.
+    """Hold a sparse positive definite matrix diag(diagonal) - upper - upper', and solve with it.
 
     Parameters
     ----------
     diagonal : (n_items,)
-    off : (n_items, n_items)
-        Symmetric, its own diagonal empty; entries may repeat.
+    upper : (n_items, n_items)
+        Entries above the diagonal; they may repeat.
     """
 
     diagonal: FloatArray
-    off: csr_array
+    upper: csr_array
 
     @property
     def is_dense(self) -> bool:
         """Whether it is small enough for a dense factor."""
         return len(self.diagonal) <= MAX_DENSE
 
+    @cached_property
+    def _lower(self) -> csc_array:
+        return self.upper.T
+
+    def off_product(self, B: FloatArray) -> FloatArray:
+        """Return (upper + upper') B."""
+        found: FloatArray = self.upper @ B
+        found += self._lower @ B
+        return found
+
     def __matmul__(self, B: FloatArray) -> FloatArray:
-        return self.diagonal.reshape(-1, *[1] * (B.ndim - 1)) * B - self.off @ B
+        found = self.diagonal.reshape(-1, *[1] * (B.ndim - 1)) * B
+        found -= self.upper @ B
+        found -= self._lower @ B
+        return found
 
     @cached_property
     def factor(self) -> FloatArray:
         """The lower Cholesky factor."""
-        H = -self.off.toarray()
+        H = -self.upper.toarray()
         H[np.diag_indices(len(H))] += self.diagonal
-        C, info = lapack.dpotrf(H, lower=1, clean=1, overwrite_a=1)
+        C, info = lapack.dpotrf(H.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             raise NumericalError(
                 "The precision of the scores must be positive definite in double precision; it is "
@@ -78,26 +114,20 @@ class Precision:
         inverse, _ = lapack.dpotri(self.factor, lower=1)
         return np.tril(inverse) + np.tril(inverse, -1).T
 
-    def solve(self, B: FloatArray, tol: float = CG_TOL) -> FloatArray:
-        """Return the solution for all columns of B, (n_items, n)."""
+    def solve(
+        self, B: FloatArray, tol: float = CG_TOL, start: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the solution for all columns of B, (n_items, n), from a start nearby."""
         if self.is_dense:
             return np.asarray(lapack.dpotrs(self.factor, B, lower=1)[0])
-        found = conjugate_gradients(self, B, tol)
+        found = conjugate_gradients(self, B, tol, start)
         return found.X if found.converged else self._sparse_solve(B)
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:
         """Factorise the sparse matrix: for long chains, where its factor stays sparse."""
         n_items = len(self.diagonal)
-        diagonal = csr_array((self.diagonal, (np.arange(n_items),) * 2), shape=self.off.shape)
-        return np.asarray(splu((diagonal - self.off).tocsc()).solve(B))
-
-    def trace_of_inverse(self, rng: np.random.Generator) -> float:
-        """Return the trace of the inverse: exactly, or by a few random signs."""
-        if self.is_dense:
-            return float(self.covariance.trace())
-        signs = rng.choice([-1.0, 1.0], size=(len(self.diagonal), 4))
-        rest = self.solve(signs, 1e-2) - signs / self.diagonal[:, None]
-        return float(np.sum(1.0 / self.diagonal) + np.sum(signs * rest) / signs.shape[1])
+        diagonal = csr_array((self.diagonal, (np.arange(n_items),) * 2), shape=self.upper.shape)
+        return np.asarray(splu((diagonal - self.upper - self._lower).tocsc()).solve(B))
 
 
 class ScoresFound(NamedTuple):
@@ -107,22 +137,27 @@ class ScoresFound(NamedTuple):
     converged: bool
 
 
-def conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> ScoresFound:
+def conjugate_gradients(
+    H: Precision, B: FloatArray, tol: float, start: FloatArray | None = None
+) -> ScoresFound:
     """Solve for all columns together, preconditioned by the diagonal."""
-    scale = 1.0 / H.diagonal[:, None]
-    X = np.zeros_like(B)
-    R, Z = B.copy(), scale * B
-    P, rho = Z.copy(), np.einsum("ij,ij->j", B, Z)
-    goal = tol**2 * np.maximum(rho, 1e-300)
+    scale, ones = 1.0 / H.diagonal[:, None], np.ones(len(B))
+    X = np.zeros_like(B) if start is None else start.copy()
+    R = B.copy() if start is None else B - H @ start
+    Z = scale * R
+    P, rho = Z.copy(), ones @ (R * Z)
+    given = rho if start is None else ones @ (B * B * scale)
+    goal = tol**2 * np.maximum(given, 1e-300)
     for _ in range(min(MAX_CG, 10 * len(B))):
         if (rho <= goal).all():
             return ScoresFound(X, converged=True)
         Q = H @ P
-        step = rho / np.maximum(np.einsum("ij,ij->j", P, Q), 1e-300)
+        step = rho / np.maximum(ones @ (P * Q), 1e-300)
         X += step * P
-        R -= step * Q
-        Z = scale * R
-        new = np.einsum("ij,ij->j", R, Z)
+        Q *= step
+        R -= Q
+        np.multiply(scale, R, out=Z)
+        new = ones @ (R * Z)
         P *= new / np.maximum(rho, 1e-300)
         P += Z
         rho = new
@@ -132,14 +167,16 @@ def conjugate_gradients(H: Precision, B: FloatArray, tol: float) -> ScoresFound:
 @final
 @dataclass(frozen=True, eq=False)
 class LocalExpansion:
-    """Hold the derivatives of the log-likelihood at a point, to the second order.
+    """Hold the log-likelihood at a point, and its derivatives to the second order.
 
     Parameters
     ----------
+    value : float
+        Minus infinity outside of its domain.
     slope : (n_items,)
         Derivative in the scores.
-    diagonal, off
-        Minus the second derivative in the scores: diag(diagonal) - off.
+    diagonal, upper
+        Minus the second derivative in the scores: diag(diagonal) - upper - upper'.
     by_parameters : (n_parameters,)
         Derivative in the other parameters.
     mixed : (n_items, n_parameters)
@@ -147,9 +184,10 @@ class LocalExpansion:
         Minus the mixed and the second derivatives.
     """
 
+    value: float
     slope: FloatArray
     diagonal: FloatArray
-    off: csr_array
+    upper: csr_array
     by_parameters: FloatArray
     mixed: FloatArray
     curvature: FloatArray
@@ -169,20 +207,48 @@ class ScoreModel(ABC):
         """Where the other parameters start."""
 
     @abstractmethod
-    def value(self, f: FloatArray, parameters: FloatArray) -> float:
-        """Return the log-likelihood, minus infinity outside its domain."""
-
-    @abstractmethod
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
-        """Return its derivatives."""
+        """Return the log-likelihood and its derivatives."""
 
     @abstractmethod
-    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:
+    def lead_variance(
+        self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
+    ) -> FloatArray:
+        """Return the variance of the lead that every answer is about."""
+
+    @abstractmethod
+    def judge_information(
+        self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much of what is known every judge has told, and in how many contrasts.
+
+        The former is the trace of the judge's part of the precision times the covariance.
+        """
+
+    @abstractmethod
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
+        """Return the model whose log-likelihood is averaged over leads of this variance.
+
+        E log sigma(s) is about log sigma(k s) / k with k = (1 + pi variance / 8)^(-1/2). The
+        maximum is then the mean of a Gaussian close to the posterior, and not its mode.
+        """
+
+    @abstractmethod
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the parameters of the averaged model."""
+
+    @abstractmethod
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return S with S S' the variance of the slope.
 
         Either what the model says it is (the curvature), or what the judges say: the sum of the
         squared slopes of every judge.
         """
+
+
+def flatness(variance: FloatArray) -> FloatArray:
+    """Return k, for which log sigma(k s) / k is log sigma averaged over leads of this variance."""
+    return np.asarray(1.0 / np.sqrt(1.0 + pi / 8.0 * variance))
 
 
 @final
@@ -195,25 +261,51 @@ class Mode:
     f : (n_items,)
     parameters : (n_parameters,)
     deviation : float
-    precision : Precision
-    mixed : (n_items, n_parameters)
-    parameter_precision : (n_parameters, n_parameters)
-        Precision of the parameters once the scores are integrated out.
-    value : float
-        The log-likelihood.
-    n_iter : int
+    point : LocalExpansion
+        Of the log-likelihood, there or a last small step before.
     ending : Ending
+    excess : float or None
+        By how much the trace of the inverse precision is above that of the inverse of its diagonal,
+        as a share of the latter; where it was estimated.
     """
 
     f: FloatArray
     parameters: FloatArray
     deviation: float
-    precision: Precision
-    mixed: FloatArray
-    parameter_precision: FloatArray
-    value: float
-    n_iter: int
+    point: LocalExpansion
     ending: Ending
+    excess: float | None = None
+
+    @classmethod
+    def begin(cls, model: ScoreModel, deviation: float, start: Self | None = None) -> Self:
+        """Return a place to search from, where nothing has been searched yet."""
+        f, theta = (np.zeros(model.n_items), model.start) if start is None else start.start
+        unsearched = NEWTON_RULE.end("max_iter", 0, np.inf, "Search for the mode.")
+        return cls(f, theta, deviation, model.expand(f, theta), unsearched)
+
+    @property
+    def value(self) -> float:
+        """The log-likelihood."""
+        return self.point.value
+
+    @cached_property
+    def precision(self) -> Precision:
+        """Minus the second derivative of the log posterior in the scores."""
+        return Precision(self.point.diagonal + self.deviation**-2.0, self.point.upper)
+
+    @property
+    def posterior_value(self) -> float:
+        """Log-likelihood and log prior, minus infinity where they have no finite value."""
+        prior = float(self.f @ self.f) / self.deviation**2
+        prior += float(self.parameters @ self.parameters) / PARAMETER_DEVIATION**2
+        value = self.value - 0.5 * prior
+        return value if np.isfinite(value) else -np.inf
+
+    @cached_property
+    def parameter_precision(self) -> FloatArray:
+        """Precision of the parameters once the scores are integrated out."""
+        mixed, own = self.point.mixed, np.eye(len(self.parameters)) / PARAMETER_DEVIATION**2
+        return self.point.curvature + own - mixed.T @ self.precision.solve(mixed)
 
     @cached_property
     def parameter_deviations(self) -> FloatArray:
@@ -227,41 +319,54 @@ class Mode:
         """Where a search nearby starts."""
         return self.f, self.parameters
 
+    def newton_step(self, tol: float) -> "_ScoreStep":
+        """Solve for the step that leads to the mode of the expansion."""
+        return self.probed_step(tol, np.zeros((len(self.f), 0)), None)[0]
 
-@final
-@dataclass(frozen=True, eq=False)
-class _ScoreStep:
-    """A Newton step from a point, and what is left to gain."""
+    def probed_step(
+        self, tol: float, probes: FloatArray, start: FloatArray | None
+    ) -> "tuple[_ScoreStep, FloatArray]":
+        """Solve for the step and for further right-hand sides, whose solutions start nearby."""
+        point, theta = self.point, self.parameters
+        g = point.slope - self.f / self.deviation**2
+        h = point.by_parameters - theta / PARAMETER_DEVIATION**2
+        B, n_own = np.column_stack([g, point.mixed, probes]), 1 + len(theta)
+        if start is not None:
+            start = np.column_stack([np.zeros((len(g), n_own)), start])
+        solved = self.precision.solve(B, tol, start)
+        x, X, rest = solved[:, 0], solved[:, 1:n_own], solved[:, n_own:]
+        if len(theta) == 0:
+            return _ScoreStep(x, theta, float(g @ x)), rest
+        own = point.curvature + np.eye(len(theta)) / PARAMETER_DEVIATION**2
+        schur = own - point.mixed.T @ X
+        d_theta = np.asarray(np.linalg.solve(schur, h - point.mixed.T @ x), dtype=np.float64)
+        d_f = x - X @ d_theta
+        return _ScoreStep(d_f, d_theta, float(g @ d_f + h @ d_theta)), rest
+
+    def moved(self, model: ScoreModel, step: "_ScoreStep") -> Self:
+        """Halve the step until the log posterior rises enough (Armijo's rule)."""
+        share, value = 1.0, self.posterior_value
+        while True:
+            f, theta = self.f + share * step.f, self.parameters + share * step.parameters
+            there = replace(self, f=f, parameters=theta, point=model.expand(f, theta))
+            enough = value + 1e-4 * share * step.gain - 1e-12 * (1.0 + abs(value))
+            if there.posterior_value >= enough or share < 1e-10:
+                return there
+            share *= 0.5
+
+
+class _ScoreStep(NamedTuple):
+    """A Newton step from a place, and what is left to gain: the Newton decrement."""
 
     f: FloatArray
     parameters: FloatArray
-    decrement: float
-    precision: Precision
-    mixed: FloatArray
-    schur: FloatArray
-
-    @classmethod
-    def at(cls, model: ScoreModel, f: FloatArray, theta: FloatArray, deviation: float) -> Self:
-        """Solve for the step."""
-        point = model.expand(f, theta)
-        precision = Precision(point.diagonal + deviation**-2.0, point.off)
-        g = point.slope - f / deviation**2
-        solved = precision.solve(np.column_stack([g, point.mixed]))
-        x, X = solved[:, 0], solved[:, 1:]
-        h = point.by_parameters - theta / PARAMETER_DEVIATION**2
-        own = point.curvature + np.eye(len(theta)) / PARAMETER_DEVIATION**2
-        schur = own - point.mixed.T @ X
-        d_theta = np.zeros(0)
-        if len(theta):
-            d_theta = np.asarray(np.linalg.solve(schur, h - point.mixed.T @ x), dtype=np.float64)
-        d_f = x - X @ d_theta
-        return cls(d_f, d_theta, float(g @ d_f + h @ d_theta), precision, point.mixed, schur)
+    gain: float
 
 
 def most_probable_scores(
     model: ScoreModel,
     deviation: float,
-    start: tuple[FloatArray, FloatArray] | None = None,
+    start: Mode | None = None,
     rule: StoppingRule = NEWTON_RULE,
 ) -> Mode:
     """Maximise log-likelihood and prior by Newton's method with halved steps where needed.
@@ -271,51 +376,23 @@ def most_probable_scores(
     model : ScoreModel
     deviation : float
         Standard deviation of the prior of the scores.
-    start : (f, parameters), optional
+    start : Mode, optional
     rule : StoppingRule
     """
-    f, theta = (np.zeros(model.n_items), model.start) if start is None else start
-    value = _posterior_value(model, f, theta, deviation)
-    step, n_iter = _ScoreStep.at(model, f, theta, deviation), 1
-    while step.decrement >= rule.tol and n_iter < rule.max_iter:
-        f, theta, value = _line_search(model, f, theta, deviation, value, step)
-        step, n_iter = _ScoreStep.at(model, f, theta, deviation), n_iter + 1
-    reached = step.decrement < rule.tol
-    ending = rule.end(
-        "converged" if reached else "max_iter", n_iter, step.decrement, "Check the weights."
-    )
-    log_likelihood = model.value(f, theta)
-    return Mode(
-        f, theta, deviation, step.precision, step.mixed, step.schur, log_likelihood, n_iter, ending
-    )
+    return searched(model, Mode.begin(model, deviation, start), rule)
 
 
-def _line_search(
-    model: ScoreModel,
-    f: FloatArray,
-    theta: FloatArray,
-    deviation: float,
-    value: float,
-    step: _ScoreStep,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Halve the step until the log posterior rises enough (Armijo's rule)."""
-    share = 1.0
-    while True:
-        trial = f + share * step.f, theta + share * step.parameters
-        new = _posterior_value(model, *trial, deviation)
-        enough = value + 1e-4 * share * step.decrement - 1e-12 * (1.0 + abs(value))
-        if new >= enough or share < 1e-10:
-            return *trial, new
-        share *= 0.5
-
-
-def _posterior_value(
-    model: ScoreModel, f: FloatArray, theta: FloatArray, deviation: float
-) -> float:
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        value = model.value(f, theta)
-    value -= 0.5 * float(f @ f) / deviation**2 + 0.5 * float(theta @ theta) / PARAMETER_DEVIATION**2
-    return value if np.isfinite(value) else -np.inf
+def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
+    """Take Newton steps until one gains less than the tolerance, and that one as well."""
+    n_items, step, n_iter = len(place.f), place.newton_step(NEAR_TOL), 1
+    while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
+        place = place.moved(model, step)
+        step, n_iter = place.newton_step(FIRST_TOL if step.gain > NEAR else NEAR_TOL), n_iter + 1
+    gain = step.gain / n_items
+    reason: Reason = "converged" if gain < rule.tol else "max_iter"
+    ending = rule.end(reason, n_iter, gain, "Check the weights.")
+    f, parameters = place.f + step.f, place.parameters + step.parameters
+    return replace(place, f=f, parameters=parameters, ending=ending)
 
 
 def fitted_scores(
@@ -329,32 +406,122 @@ def fitted_scores(
     The deviation is the fixed point of ``deviation^2 = sum of f^2 / n_determined``, where items
     count as far as the answers and not the prior determine them (MacKay, 1992).
     """
+    return searched(model, roughly_fitted(model, deviation, rng, start))
+
+
+def roughly_fitted(
+    model: ScoreModel,
+    deviation: float | None,
+    rng: np.random.Generator,
+    start: Mode | None = None,
+    tol: float = DEVIATION_TOL,
+) -> Mode:
+    """Learn the deviation, with scores as good as this needs: a further search follows."""
+    usual = USUAL_DEVIATION if start is None else start.deviation
+    place = Mode.begin(model, deviation or usual, start)
     if deviation is not None:
-        return most_probable_scores(model, deviation, None if start is None else start.start)
-    if start is None:
-        mode = most_probable_scores(model, USUAL_DEVIATION)
-    else:
-        mode = most_probable_scores(model, start.deviation, start.start)
-    for _ in range(MAX_DEVIATION_STEPS):
-        new = _better_deviation(mode, rng)
-        settled = abs(np.log(new / mode.deviation)) < DEVIATION_TOL
-        mode = most_probable_scores(model, new, mode.start)
-        if settled:
+        return _near(model, place)
+    return _learnt(model, place, rng, tol, np.inf if start is None else 0.0)
+
+
+def _near(model: ScoreModel, place: Mode) -> Mode:
+    """Take Newton steps until one gains little for each item, and that one as well."""
+    for _ in range(NEWTON_RULE.max_iter):
+        step = place.newton_step(FIRST_TOL)
+        place = place.moved(model, step)
+        if step.gain < LOOSE_GAIN * len(place.f):
             break
-    return mode
+    return place
 
 
-def _better_deviation(mode: Mode, rng: np.random.Generator) -> float:
-    undetermined = mode.precision.trace_of_inverse(rng) / mode.deviation**2
-    determined = max(len(mode.f) - undetermined, 0.0)
+def _learnt(
+    model: ScoreModel, place: Mode, rng: np.random.Generator, tol: float, gain: float
+) -> Mode:
+    """Take Newton steps for the scores and, once these gain little, for the deviation.
+
+    The trace of the covariance comes from random signs where the precision is not factorised.
+    """
+    n_items, solution = len(place.f), None
+    signs = random_signs(n_items, 0 if place.precision.is_dense else N_SIGNS, rng)
+    for _ in range(MAX_DEVIATION_STEPS):
+        if gain >= EARLY_GAIN * n_items:
+            step = place.newton_step(FIRST_TOL)
+            place, gain = place.moved(model, step), step.gain
+            continue
+        step, solution = place.probed_step(FIRST_TOL, signs, solution)
+        H, place, gain = place.precision, place.moved(model, step), step.gain
+        trace = float(H.covariance.trace()) if H.is_dense else trace_by_signs(H, signs, solution)
+        change = _deviation_step(place, trace)
+        place = replace(
+            place,
+            deviation=place.deviation * float(np.exp(change)),
+            excess=trace / float(np.sum(1.0 / H.diagonal)) - 1.0,
+        )
+        if gain < LOOSE_GAIN * n_items and abs(change) < tol:
+            break
+    return place
+
+
+def trace_by_signs(H: Precision, signs: FloatArray, solution: FloatArray) -> float:
+    """Return the trace of the inverse by random signs and H^-1 signs."""
+    own = 1.0 / H.diagonal
+    return float(np.sum(own) + np.mean(signs * (solution - signs * own[:, None])) * len(own))
+
+
+def _deviation_step(mode: Mode, trace: float) -> float:
+    """Return the change of the logarithm of the deviation.
+
+    The fixed point is iterated with the slope of its error: where a share of the items is
+    determined by the answers, this is minus that share.
+    """
+    determined = max(len(mode.f) - trace / mode.deviation**2, 0.0) + DEVIATION_WEIGHT
     squares = float(mode.f @ mode.f) + DEVIATION_WEIGHT * USUAL_DEVIATION**2
-    return float(np.sqrt(squares / (determined + DEVIATION_WEIGHT)))
+    change = 0.5 * np.log(squares / determined) - np.log(mode.deviation)
+    share = determined / (len(mode.f) + DEVIATION_WEIGHT)
+    return float(np.clip(change / max(share, 0.2), -1.0, 1.0))
+
+
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+SIGNS = np.where(_BITS, 1.0, -1.0)
+"""Eight signs for every byte."""
+
+
+def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> FloatArray:
+    """Return 1 and -1 at random."""
+    n_signs = n_rows * n_columns
+    some = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
+    return np.asarray(SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns))
+
+
+def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return H^-1 (root z + z' / deviation) for random signs z and z'."""
+    noise = random_signs(len(mode.f), n_draws, rng) / mode.deviation
+    n_columns = root.shape[1]
+    for first in range(0, n_columns, DRAW_BLOCK):
+        block = root if n_columns <= DRAW_BLOCK else root[:, first : first + DRAW_BLOCK]
+        noise += block @ random_signs(block.shape[1], n_draws, rng)
+    return mode.precision.solve(noise, DRAW_TOL)
+
+
+def judged_root(model: ScoreModel, mode: Mode, spread: "ScoreSpread") -> tuple[csc_array, float]:
+    """Return the squared slopes of judges as S S', and the degrees of freedom of their sum.
+
+    Scores are drawn towards what a judge says, which makes slopes at the scores found smaller than
+    at the true ones: by (1 - h)^(1/2) on average, where h is the share that the judge has in what
+    is known about each contrast (Bell and McCaffrey, 2002).
+    """
+    root = model.noise_root(mode.f, mode.parameters, clustered=True)
+    told, n_contrasts = model.judge_information(*mode.start, spread)
+    n_seen = np.diff(root.indptr)
+    share = told / np.maximum(np.minimum(n_contrasts, n_seen - 1), 1)
+    root.data *= np.repeat(1.0 / np.sqrt(1.0 - np.minimum(share, MOST_SHARE)), n_seen)
+    return root, max(float(told.sum() ** 2 / np.square(told).sum()) - 1.0, 1.0)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ScoreSpread:
-    """Say how uncertain scores are: standard deviations, and joint draws.
+    """Say how uncertain scores are.
 
     A common shift of all scores cannot be learnt from comparisons and is taken out.
 
@@ -363,10 +530,13 @@ class ScoreSpread:
     std : (n_items,)
     covariance : (n_items, n_items) or None
         For few items.
+    n_free : float
+        Degrees of freedom of the variances, where they are estimated from judges.
     """
 
     std: FloatArray
     covariance: FloatArray | None
+    n_free: float = np.inf
 
     @classmethod
     def of(
@@ -380,48 +550,93 @@ class ScoreSpread:
     ) -> Self:
         """Compute it: exactly for few items, and otherwise from draws.
 
-        A draw is H^-1 (S z + z' / deviation), and the variance of an item is that given the others,
-        which is known, and that of its mean given the others, which draws estimate.
+        A draw is H^-1 (S z + z' / deviation) for random signs z, and the variance of an item is
+        that given the others, which is known, and that of its mean given the others, which draws
+        estimate.
         """
-        H, root = mode.precision, model.noise_root(mode.f, mode.parameters, clustered=clustered)
-        if H.is_dense:
-            return cls._exact(mode, root, clustered=clustered)
-        n_draws = n_probes * (4 if clustered else 1)
-        z = rng.standard_normal((root.shape[1], n_draws))
-        own = rng.standard_normal((len(mode.f), n_draws)) / mode.deviation
-        draws = H.solve(root @ z + own, 1e-2)
+        if mode.precision.is_dense:
+            plain = cls._exact(mode)
+            return plain._of_judges(model, mode) if clustered else plain
         if clustered:
+            root, n_free = judged_root(model, mode, cls.roughly(mode, rng))
+            draws = _drawn(mode, root, 4 * n_probes, rng)
             draws -= draws.mean(axis=0)
-            return cls(np.sqrt(np.square(draws).mean(axis=1)), None)
-        given_others = (H.off @ draws) / H.diagonal[:, None]
+            return cls(np.sqrt(np.square(draws).mean(axis=1)), None, n_free)
+        H, root = mode.precision, model.noise_root(mode.f, mode.parameters, clustered=False)
+        draws = _drawn(mode, root, n_probes, rng)
+        given_others = H.off_product(draws) / H.diagonal[:, None]
         given_others -= draws.mean(axis=0)
         variance = 1.0 / H.diagonal + np.square(given_others).mean(axis=1)
         return cls(np.sqrt(variance), None)
 
     @classmethod
-    def _exact(cls, mode: Mode, root: csr_array, *, clustered: bool) -> Self:
+    def roughly(cls, mode: Mode, rng: np.random.Generator) -> Self:
+        """Compute variances without draws for many items, right in their mean.
+
+        To the second order in upper + upper', the variance of item i is 1 / H_ii and the sum of
+        H_ij^2 / (H_ii^2 H_jj) over others j. What is missing is shared out like the second order.
+        """
+        H, own = mode.precision, 1.0 / mode.precision.diagonal
+        excess = mode.excess
+        if excess is None:
+            signs = random_signs(len(own), N_SIGNS, rng)
+            trace = trace_by_signs(H, signs, H.solve(signs, DRAW_TOL))
+            excess = trace / float(own.sum()) - 1.0
+        second = replace(H, upper=H.upper.power(2)).off_product(own) * own**2
+        rest = max(excess * own.sum() / second.sum(), 1.0) * second
+        return cls(np.sqrt(own + rest), None)
+
+    @classmethod
+    def _exact(cls, mode: Mode) -> Self:
         cov = mode.precision.covariance
-        if clustered:
-            spread = root.T @ cov
-            cov = spread.T @ spread + cov @ cov / mode.deviation**2
-        elif len(mode.parameters):
-            X = cov @ mode.mixed
+        if len(mode.parameters):
+            X = cov @ mode.point.mixed
             cov = cov + X @ np.linalg.solve(mode.parameter_precision, X.T)
+        return cls._centred(cov)
+
+    def _of_judges(self, model: ScoreModel, mode: Mode) -> Self:
+        """Return the spread over judges, given that over answers."""
+        cov = mode.precision.covariance
+        root, n_free = judged_root(model, mode, self)
+        spread = root.T @ cov
+        return self._centred(spread.T @ spread + cov @ cov / mode.deviation**2, n_free)
+
+    @classmethod
+    def _centred(cls, cov: FloatArray, n_free: float = np.inf) -> Self:
         cov = cov - cov.mean(axis=0)
         cov = cov - cov.mean(axis=1)[:, None]
-        return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov)
+        return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
+
+    def widening(self, level: float) -> float:
+        """Return how much wider an interval of few degrees of freedom is than a Gaussian one."""
+        if self.n_free > MOST_FREE:
+            return 1.0
+        upper = 0.5 + 0.5 * level
+        return float(stdtrit(self.n_free, upper) / ndtri(upper))
 
     def lead_variance(self, first: IntArray, second: IntArray) -> FloatArray:
         """Return the variance of the difference of two scores, pair by pair."""
-        variance = self.std[first] ** 2 + self.std[second] ** 2
+        variance = np.square(self.std)
+        variance = variance[first] + variance[second]
         if self.covariance is None:
             return variance
         return np.maximum(variance - 2.0 * self.covariance[first, second], 0.0)
 
-    def draws(self, mean: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
-        """Draw scores, (n_draws, n_items): jointly, or for many items each by itself."""
-        z = rng.standard_normal((n_draws, len(mean)))
+    def quadratic_forms(self, P: csr_array) -> FloatArray:
+        """Return the variance of each row of P times the scores."""
         if self.covariance is None:
-            return mean + self.std * z
-        values, vectors = np.linalg.eigh(self.covariance)
-        return mean + z @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            return np.asarray(P.power(2) @ np.square(self.std))
+        blocks = (P[first : first + FORM_BLOCK] for first in range(0, P.shape[0], FORM_BLOCK))
+        return np.concatenate(
+            [block.multiply(block @ self.covariance).sum(axis=1) for block in blocks]
+        )
+
+    def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Draw deviations of the scores, (n_draws, n_items), up to a common shift of each draw."""
+        assert self.covariance is not None
+        variance = np.square(self.std)
+        shifted = self.covariance + variance.mean()
+        shifted[np.diag_indices(len(shifted))] += DRAW_JITTER * (variance + variance.mean())
+        factor, info = lapack.dpotrf(shifted, lower=1, clean=1)
+        assert info == 0
+        return rng.standard_normal((n_draws, len(variance))) @ factor.T

@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import pi
 from typing import Self, final
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import expit, log_expit
+from scipy.sparse import csc_array, csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
-from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel
+from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
 
-MAX_CODES = 4_000_000
-"""Number of possible cells up to which they are counted without sorting."""
+KEYS_A_ROW = 4
+"""Number of possible keys for each row up to which they are counted without sorting."""
 
 
 @final
@@ -48,35 +46,25 @@ class Cells:
     @classmethod
     def of(cls, table: ComparisonTable, covariates: FloatArray, *, by_judge: bool = False) -> Self:
         """Aggregate a table. Linear in its rows for few items, one sort otherwise."""
-        swap = table.first > table.second
-        low = np.where(swap, table.second, table.first)
-        high = np.where(swap, table.first, table.second)
-        outcome = np.where(swap, -table.outcome, table.outcome)
-        code, n_codes = low * table.n_items + high, table.n_items**2
-        judge, n_judges = None, 0
-        if by_judge and table.judge is not None:
-            judge, n_judges = table.judge.index, table.judge.n_names
-            code, n_codes = code * n_judges + judge, n_codes * n_judges
+        n_items, swap = table.n_items, table.first > table.second
+        low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
+        code, n_codes = low * n_items + high, n_items**2
+        labels = table.judge if by_judge else None
+        n_judges = 0 if labels is None else labels.n_names
+        if labels is not None:
+            code, n_codes = code * n_judges + labels.index, n_codes * n_judges
+        answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
+        if covariates.shape[1] == 0:
+            code, lost, tied, won = _counted(code, n_codes, answer, table.weight)
+            pair, judge = (code, None) if labels is None else np.divmod(code, n_judges)
+            first, second = np.divmod(pair, n_items)
+            none = np.zeros((len(code), 0))
+            return cls(n_items, first, second, won, lost, tied, none, judge, n_judges)
         signed = np.where(swap[:, None], -covariates, covariates)
-        for column in signed.T:
-            values, place = np.unique(column, return_inverse=True)
-            code, n_codes = _numbered(code, n_codes)
-            code, n_codes = code * len(values) + place, n_codes * len(values)
-        cell, at = _cells(code, n_codes)
-        won, lost, tied = (
-            sum_by(cell, table.weight * (outcome == one), len(at)) for one in (1, -1, 0)
-        )
-        return cls(
-            table.n_items,
-            low[at],
-            high[at],
-            won,
-            lost,
-            tied,
-            signed[at],
-            None if judge is None else judge[at],
-            n_judges,
-        )
+        row, cell = _different(code, signed)
+        _, lost, tied, won = _counted(cell, len(row), answer, table.weight)
+        judge = None if labels is None else labels.index[row]
+        return cls(n_items, low[row], high[row], won, lost, tied, signed[row], judge, n_judges)
 
     @property
     def n_cells(self) -> int:
@@ -89,21 +77,22 @@ class Cells:
         return bool(self.tied.any())
 
     @cached_property
-    def adjacency(self) -> tuple[csr_array, IntArray]:
-        """The symmetric matrix of items, and for each of its entries the cell it comes from."""
-        rows = np.concatenate([self.first, self.second])
-        columns = np.concatenate([self.second, self.first])
-        order = np.argsort(rows, kind="stable")
-        starts = np.append(0, np.cumsum(np.bincount(rows, minlength=self.n_items)))
-        matrix = csr_array(
-            (np.ones(len(rows)), columns[order], starts), shape=(self.n_items, self.n_items)
-        )
-        return matrix, order % self.n_cells
+    def total(self) -> FloatArray:
+        """Number of answers of each cell."""
+        return self.won + self.lost + self.tied
+
+    @cached_property
+    def _pattern(self) -> csr_array:
+        """Where the items of cells meet: cells are in the order of their first items."""
+        index = np.int32 if max(self.n_items, self.n_cells) < 2**31 else np.int64
+        starts = np.append(0, np.cumsum(np.bincount(self.first, minlength=self.n_items)))
+        parts = np.ones(self.n_cells), self.second.astype(index), starts.astype(index)
+        return csr_array(parts, shape=(self.n_items, self.n_items))
 
     def weighted(self, weight: FloatArray) -> csr_array:
-        """Return the symmetric matrix with the sums of weights of cells as its entries."""
-        pattern, cell = self.adjacency
-        return csr_array((weight[cell], pattern.indices, pattern.indptr), shape=pattern.shape)
+        """Return the upper half of the symmetric matrix with weights of cells as its entries."""
+        pattern = self._pattern
+        return csr_array((weight, pattern.indices, pattern.indptr), shape=pattern.shape)
 
     def scatter(self, values: FloatArray) -> FloatArray:
         """Add values to first items and subtract them from second ones."""
@@ -115,31 +104,47 @@ class Cells:
         return sum_by(self.first, weight, self.n_items) + sum_by(self.second, weight, self.n_items)
 
 
-def _numbered(code: IntArray, n_codes: int) -> tuple[IntArray, int]:
-    """Make codes small again before more is multiplied onto them."""
-    if n_codes < 2**40:
-        return code, n_codes
-    values, place = np.unique(code, return_inverse=True)
-    return place, len(values)
+def _different(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return a row of every different code with its columns, in their order, and that of rows."""
+    row = np.zeros(0, dtype=np.intp)
+    for column in columns.T:
+        _, place = np.unique(column, return_inverse=True)
+        _, code = np.unique(code, return_inverse=True)
+        _, row, code = np.unique(
+            code * (int(place.max()) + 1) + place, return_index=True, return_inverse=True
+        )
+    return row, code
 
 
-def _cells(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
-    """Return the cell of every row, and a row of every cell."""
-    if n_codes > MAX_CODES:
-        _, at, cell = np.unique(code, return_index=True, return_inverse=True)
-        return cell, at
-    row = np.full(n_codes, -1, dtype=np.intp)
-    row[code] = np.arange(len(code))
-    present = np.flatnonzero(row >= 0)
-    place = np.empty(n_codes, dtype=np.intp)
-    place[present] = np.arange(len(present))
-    return place[code], row[present]
+def _counted(
+    code: IntArray, n_codes: int, answer: IntArray, weight: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return different codes in their order, and the weight of the answers 0, 1 and 2 of each."""
+    key, n_keys = 3 * code + answer, 3 * n_codes
+    if n_keys <= KEYS_A_ROW * len(key):
+        total = sum_by(key, weight, n_keys).reshape(-1, 3)
+        codes = np.flatnonzero(total.any(axis=1))
+        return codes, *np.ascontiguousarray(total[codes].T)
+    if (weight == weight[0]).all():
+        key = np.sort(key)
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        sums = weight[0] * np.diff(np.append(starts, len(key)))
+    else:
+        order = np.argsort(key)
+        key = key[order]
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        sums = np.add.reduceat(weight[order], starts)
+    of_keys, which = np.divmod(key[starts], 3)
+    is_new = np.append(True, of_keys[1:] != of_keys[:-1])
+    total = np.zeros((3, int(is_new.sum())))
+    total[which, np.cumsum(is_new) - 1] = sums
+    return of_keys[is_new], *total
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Hold the derivatives of the log-likelihood of all cells in the lead s and the width.
+    """Hold the log-likelihood of all cells, and its derivatives in the lead s and the width.
 
     The first item wins with probability p = sigma(s - width), the second with
     q = sigma(-s - width), and the rest are ties (Rao and Kupper, 1967); a width of 0 is the model
@@ -147,12 +152,13 @@ class Answers:
 
     Parameters
     ----------
-    slope, curvature : (n_cells,)
-        Derivative in s, and minus the second derivative.
+    value, slope, curvature : (n_cells,)
+        The log-likelihood, its derivative in s, and minus the second derivative.
     by_width, width_curvature, mixed : (n_cells,)
         Derivative in the width, minus the second derivative, and minus the mixed one.
     """
 
+    value: FloatArray
     slope: FloatArray
     curvature: FloatArray
     by_width: FloatArray
@@ -161,30 +167,23 @@ class Answers:
 
     @classmethod
     def at(cls, cells: Cells, s: FloatArray, width: FloatArray | float) -> Self:
-        """Evaluate all cells."""
+        """Evaluate all cells. Where a lead is beyond 700, the value is not finite."""
         won, lost, tied = cells.won, cells.lost, cells.tied
-        if not cells.has_ties:  # Bradley and Terry: no width, and q = 1 - p
-            p, none = expit(s), np.zeros(1)
-            slope, total = won - (won + lost) * p, won + lost
-            return cls(slope, total * p * (1.0 - p), none, none, none)
-        p, q = expit(s - width), expit(-s - width)
-        up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
-        double = 2.0 * np.asarray(width)
-        by_width = -won * (1.0 - p) - lost * (1.0 - q) + tied * (p + q + 2.0 / np.expm1(double))
-        width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
-        slope = won * (1.0 - p) - lost * (1.0 - q) + tied * (q - p)
-        return cls(slope, up + down, by_width, width_curvature, down - up)
-
-
-def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> FloatArray:
-    """Return the log-likelihood of every cell at leads s."""
-    if not cells.has_ties:
-        log_q = log_expit(-s)
-        return cells.won * (log_q + s) + cells.lost * log_q
-    log_p, log_q = log_expit(s - width), log_expit(-s - width)
-    double = 2.0 * np.asarray(width)
-    of_ties = log_p + log_q + double + np.log(-np.expm1(-double))
-    return cells.won * log_p + cells.lost * log_q + cells.tied * of_ties
+        with np.errstate(all="ignore"):
+            if not cells.has_ties:  # Bradley and Terry: no width, and q = 1 - p
+                total, p, none = cells.total, 1.0 / (1.0 + np.exp(-s)), np.zeros(1)
+                value = total * np.log(p) - lost * s
+                return cls(value, won - total * p, total * p * (1.0 - p), none, none, none)
+            p, q = 1.0 / (1.0 + np.exp(width - s)), 1.0 / (1.0 + np.exp(width + s))
+            up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
+            double = 2.0 * np.asarray(width)
+            by_width = tied * (p + q + 2.0 / np.expm1(double))
+            by_width -= won * (1.0 - p) + lost * (1.0 - q)
+            width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
+            slope = won * (1.0 - p) - lost * (1.0 - q) + tied * (q - p)
+            value = (won + tied) * np.log(p) + (lost + tied) * np.log(q)
+            value += tied * (double + np.log(-np.expm1(-double)))
+            return cls(value, slope, up + down, by_width, width_curvature, down - up)
 
 
 @final
@@ -201,9 +200,7 @@ class PairedModel(ScoreModel):
         Lead within which a judge ties. When left out, and where there are ties, one width is the
         first parameter; the effects of covariates follow.
     variance : (n_cells,) or None
-        Variance of every lead, over which the log-likelihood is averaged: E log sigma(s) is about
-        log sigma(k s) / k with k = (1 + pi variance / 8)^(-1/2). The maximum is then the mean of a
-        Gaussian close to the posterior, and not its mode. It comes with a width.
+        Variance of every lead, over which the log-likelihood is averaged; it comes with a width.
     """
 
     cells: Cells
@@ -211,12 +208,35 @@ class PairedModel(ScoreModel):
     width: FloatArray | None = None
     variance: FloatArray | None = None
 
+    def lead_variance(
+        self,
+        f: FloatArray,  # noqa: ARG002
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the lead of the first item in every cell."""
+        return spread.lead_variance(self.cells.first, self.cells.second)
+
+    def judge_information(
+        self, f: FloatArray, parameters: FloatArray, spread: ScoreSpread
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the curvatures of a judge's cells times the variances of their leads."""
+        cells, variance = self.cells, self.lead_variance(f, parameters, spread)
+        assert cells.judge is not None
+        weight = self._flatness * self._factor**2 * self.answers(f, parameters).curvature
+        told = sum_by(cells.judge, weight * variance, cells.n_judges)
+        return told, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
+
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
         """Average over leads f_first - f_second of this variance, with the width as learnt."""
         width = self.width
         if self.learns_width:
             width = np.full(self.cells.n_cells, parameters[0])
         return replace(self, width=width, variance=self._factor**2 * variance)
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the effects: the width stays."""
+        return self.effects(parameters)
 
     def effects(self, parameters: FloatArray) -> FloatArray:
         """Return the effects of covariates, which follow the width."""
@@ -238,13 +258,13 @@ class PairedModel(ScoreModel):
         effects = np.zeros(self.cells.covariates.shape[1])
         if not self.learns_width:
             return effects
-        share = self.cells.tied.sum() / (self.cells.won + self.cells.lost + self.cells.tied).sum()
+        share = self.cells.tied.sum() / self.cells.total.sum()
         share = min(max(float(share), 1e-3), 0.9)
         return np.append(np.log((1.0 + share) / (1.0 - share)), effects)
 
     @cached_property
     def _flatness(self) -> FloatArray | float:
-        return 1.0 if self.variance is None else 1.0 / np.sqrt(1.0 + pi / 8.0 * self.variance)
+        return 1.0 if self.variance is None else flatness(self.variance)
 
     @cached_property
     def _factor(self) -> FloatArray | float:
@@ -262,25 +282,28 @@ class PairedModel(ScoreModel):
         width: FloatArray | float = 0.0 if self.width is None else self.width
         if self.learns_width:
             width = float(parameters[0])
-        k = self._flatness
-        return k * self._factor * self.leads(f, parameters), k * width
+        k, leads = self._flatness, self.leads(f, parameters)
+        leads = leads if self.reliability is None else self.reliability * leads
+        return (leads, width) if self.variance is None else (k * leads, k * width)
 
     def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
         """Return the derivatives of the log-likelihood of all cells."""
         return Answers.at(self.cells, *self._leads_and_width(f, parameters))
 
-    def value(self, f: FloatArray, parameters: FloatArray) -> float:
-        """Return the log-likelihood."""
-        if self.learns_width and parameters[0] <= 0.0:
-            return -np.inf
-        found = log_likelihoods(self.cells, *self._leads_and_width(f, parameters))
-        return float(np.sum(found / self._flatness))
-
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return its derivatives."""
         cells, a = self.cells, self._factor
         found = self.answers(f, parameters)
-        weight, slope = self._flatness * a * a * found.curvature, a * found.slope
+        slope, weight, value = found.slope, found.curvature, found.value
+        if self.reliability is not None:
+            slope, weight = a * slope, a * a * weight
+        if self.variance is not None:
+            weight, value = self._flatness * weight, value / self._flatness
+        total = float(value.sum()) if self._is_inside(parameters) else -np.inf
+        of_scores = cells.scatter(slope), cells.degrees(weight), cells.weighted(weight)
+        if len(parameters) == 0:
+            none = np.zeros((cells.n_items, 0))
+            return LocalExpansion(total, *of_scores, parameters, none, np.zeros((0, 0)))
         x = cells.covariates
         gradient, curvature = x.T @ slope, x.T @ (weight[:, None] * x)
         mixed = [cells.scatter(weight * column) for column in x.T]
@@ -290,25 +313,21 @@ class PairedModel(ScoreModel):
             top = np.append(found.width_curvature.sum(), across)
             curvature = np.block([[top[:1, None], top[None, 1:]], [across[:, None], curvature]])
             mixed.insert(0, cells.scatter(a * found.mixed))
-        columns = np.stack(mixed, 1) if mixed else np.zeros((cells.n_items, 0))
-        return LocalExpansion(
-            cells.scatter(slope),
-            cells.degrees(weight),
-            cells.weighted(weight),
-            gradient,
-            columns,
-            curvature,
-        )
+        return LocalExpansion(total, *of_scores, gradient, np.stack(mixed, 1), curvature)
 
-    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:
+    def _is_inside(self, parameters: FloatArray) -> bool:
+        """Whether the width is above 0."""
+        return not self.learns_width or bool(parameters[0] > 0.0)
+
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return a column for every cell, or for every judge."""
         cells, found = self.cells, self.answers(f, parameters)
-        rows = np.concatenate([cells.first, cells.second])
+        rows = np.stack([cells.first, cells.second], 1).ravel()
         if clustered:
             assert cells.judge is not None
-            value, column, n_columns = self._factor * found.slope, cells.judge, cells.n_judges
-        else:
-            value = self._factor * np.sqrt(self._flatness * found.curvature)
-            column, n_columns = np.arange(cells.n_cells), cells.n_cells
-        values = np.concatenate([value, -value])
-        return csr_array((values, (rows, np.tile(column, 2))), shape=(cells.n_items, n_columns))
+            value, shape = self._factor * found.slope, (cells.n_items, cells.n_judges)
+            values, columns = np.stack([value, -value], 1).ravel(), np.repeat(cells.judge, 2)
+            return csc_array((values, (rows, columns)), shape=shape)
+        value = self._factor * np.sqrt(self._flatness * found.curvature)
+        values, starts = np.stack([value, -value], 1).ravel(), np.arange(0, len(rows) + 1, 2)
+        return csc_array((values, rows, starts), shape=(cells.n_items, cells.n_cells))

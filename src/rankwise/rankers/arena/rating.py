@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, triu
 from scipy.special import expit, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
@@ -21,16 +21,19 @@ from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.rankers.arena.judges import fitted_judges, judge_report
 from rankwise.rankers.arena.newton import (
+    ROUGH_TOL,
     LocalExpansion,
     Mode,
     ScoreModel,
     ScoreSpread,
-    fitted_scores,
+    flatness,
+    roughly_fitted,
+    searched,
 )
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
 from rankwise.rankers.judges import JudgeReport
-from rankwise.rankers.leaderboard import Effect, Leaderboard
+from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread
 
 
 @final
@@ -41,9 +44,13 @@ class ChosenModel(ScoreModel):
     Parameters
     ----------
     table : ChoiceTable
+    flatness : (n_choices,) or None
+        What scores are multiplied with, and the log-likelihood divided by, once it is averaged over
+        uncertain scores.
     """
 
     table: ChoiceTable
+    flatness: FloatArray | None = None
 
     @property
     def n_items(self) -> int:
@@ -59,37 +66,87 @@ class ChosenModel(ScoreModel):
     def _starts(self) -> IntArray:
         return np.searchsorted(self.table.choice, np.arange(self.table.n_choices))
 
+    @cached_property
+    def _scale(self) -> FloatArray:
+        """What scores are multiplied with in every choice."""
+        return self.table.sign if self.flatness is None else self.table.sign * self.flatness
+
+    @cached_property
+    def _weight(self) -> FloatArray:
+        """What the curvature of every choice is multiplied with."""
+        return self.table.weight if self.flatness is None else self.table.weight * self.flatness
+
     def _log_shares(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log of each entry's probability, and of the choice made."""
         table = self.table
-        logit = table.sign[table.choice] * f[table.item]
+        logit = self._scale[table.choice] * f[table.item]
         top = np.maximum.reduceat(logit, self._starts)
         total = np.add.reduceat(np.exp(logit - top[table.choice]), self._starts)
         norm = top + np.log(total)
-        return logit - norm[table.choice], table.sign * f[table.chosen] - norm
-
-    def value(self, f: FloatArray, parameters: FloatArray) -> float:  # noqa: ARG002
-        """Return the log-likelihood."""
-        return float(self.table.weight @ self._log_shares(f)[1])
+        return logit - norm[table.choice], self._scale * f[table.chosen] - norm
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return its derivatives: the curvature of a choice is diag(p) - p p'."""
         table, n_items = self.table, self.n_items
-        p, weight = np.exp(self._log_shares(f)[0]), table.weight[table.choice]
+        log_shares, log_chosen = self._log_shares(f)
+        p, weight = np.exp(log_shares), self._weight[table.choice]
         pull = table.weight * table.sign
         slope = sum_by(table.chosen, pull, n_items)
         slope -= sum_by(table.item, pull[table.choice] * p, n_items)
-        shape = (table.n_choices, n_items)
-        P = csr_array((np.sqrt(weight) * p, (table.choice, table.item)), shape=shape)
-        off = csr_array(P.T @ P)
-        own = off.diagonal()
-        off.setdiag(0.0)
-        off.eliminate_zeros()
-        diagonal = sum_by(table.item, weight * p, n_items) - own
-        none = np.zeros((n_items, 0))
-        return LocalExpansion(slope, diagonal, off, parameters, none, np.zeros((0, 0)))
+        P = self._shares(np.sqrt(weight) * p)
+        crossed = csr_array(P.T @ P)
+        diagonal = sum_by(table.item, weight * p, n_items) - crossed.diagonal()
+        upper, none = csr_array(triu(crossed, 1)), np.zeros((n_items, 0))
+        log_chosen = log_chosen if self.flatness is None else log_chosen / self.flatness
+        value = float(table.weight @ log_chosen)
+        return LocalExpansion(value, slope, diagonal, upper, parameters, none, np.zeros((0, 0)))
 
-    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csr_array:  # noqa: ARG002
+    def _shares(self, values: FloatArray) -> csr_array:
+        """Return values of entries as a matrix of choices and items."""
+        table = self.table
+        ends = np.append(self._starts, len(table.item))
+        return csr_array((values, table.item, ends), shape=(table.n_choices, self.n_items))
+
+    def lead_variance(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the leads of every choice, as the choice weighs them.
+
+        It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): that of the lead for two items.
+        """
+        p = np.exp(self._log_shares(f)[0])
+        weight = np.add.reduceat(p * (1.0 - p), self._starts)
+        return 2.0 * self._traces(p, spread) / np.maximum(weight, 1e-300)
+
+    def _traces(self, p: FloatArray, spread: ScoreSpread) -> FloatArray:
+        """Return trace((diag(p) - p p') covariance) of every choice."""
+        own = np.add.reduceat(p * np.square(spread.std)[self.table.item], self._starts)
+        return np.maximum(own - spread.quadratic_forms(self._shares(p)), 0.0)
+
+    def judge_information(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the traces of a judge's choices; one among m items has m - 1 contrasts."""
+        table, p = self.table, np.exp(self._log_shares(f)[0])
+        told = sum_by(table.judge, self._weight * self._traces(p, spread), table.n_judges)
+        sizes = np.diff(np.append(self._starts, len(table.item)))
+        return told, sum_by(table.judge, sizes - 1.0, table.n_judges)
+
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:  # noqa: ARG002
+        """Make every choice flatter."""
+        return replace(self, flatness=flatness(variance))
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the parameters: there are none."""
+        return parameters
+
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:  # noqa: ARG002
         """Return a column for every entry, or for every judge."""
         table, n_items = self.table, self.n_items
         p = np.exp(self._log_shares(f)[0])
@@ -98,21 +155,22 @@ class ChosenModel(ScoreModel):
             rows = np.concatenate([table.chosen, table.item])
             values = np.concatenate([pull, -pull[table.choice] * p])
             columns = np.concatenate([table.judge, table.judge[table.choice]])
-            return csr_array((values, (rows, columns)), shape=(n_items, table.n_judges))
+            return csc_array((values, (rows, columns)), shape=(n_items, table.n_judges))
         n_entries = len(p)
-        root = np.sqrt(table.weight[table.choice] * p)
+        root = np.sqrt(self._weight[table.choice] * p)
         entry = np.arange(n_entries)
         here = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
-        P = csr_array((p, (table.item, table.choice)), shape=(n_items, table.n_choices))
         whole = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
-        return csr_array(here - P @ whole)
+        return csc_array(here - self._shares(p).T @ whole)
 
 
 N_DRAWS, N_DRAWS_MANY = 2000, 200
-"""Draws from which ranks are counted: for few items, and for many."""
+"""Draws from which ranks are counted: for few items, and for several hundred."""
 
 AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
 """How often leads are averaged over, and the mean variance of a lead that does not ask for it."""
+
+AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, before anything is known about an answer."""
@@ -165,9 +223,9 @@ def leaderboard(
 
     Notes
     -----
-    Up to 600 items, intervals come from the exact Gaussian at the mode; beyond, from conjugate
-    gradients with random right-hand sides, and ranks are counted as if scores were independent of
-    each other.
+    Up to 600 items, intervals come from the exact Gaussian at the mean; beyond, from conjugate
+    gradients with random right-hand sides, and ranks are those of scores that are independent of
+    each other. The whole costs one to four times a bare Newton fit with a known deviation.
 
     Examples
     --------
@@ -201,11 +259,9 @@ def leaderboard(
             "`judges` and `clustered` need to know who judged: the comparisons have no judges. "
             "Name the column of the judges."
         )
-    ends = np.append(table.first, table.second)
-    answers = sum_by(ends, np.tile(table.weight, 2), table.n_items)
     with few_threads(table.n_items):
         fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
-        return _board(table.names, fit, answers, level, rng, clustered=clustered)
+        return _board(table.names, fit, level, rng, clustered=clustered)
 
 
 @final
@@ -215,6 +271,7 @@ class _ArenaFit:
 
     model: ScoreModel
     mode: Mode
+    answers: FloatArray
     width: float = 0.0
     effect_names: tuple[str, ...] = ()
     judges: JudgeReport | None = None
@@ -232,35 +289,40 @@ def _fitted(
     table = table.with_order() if first else table
     names = table.covariate_names
     cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
+    answers = cells.degrees(cells.total)
     if judges:
         assert table.judge is not None
         model, mode, habits = fitted_judges(cells, deviation, rng)
         report = judge_report(table.judge.names, cells, model, mode, habits)
         width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
-        return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names, report)
+        return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
     model = PairedModel(cells)
-    mode = fitted_scores(model, deviation, rng)
+    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
+    mode = searched(model, mode) if model.learns_width else mode
     width = float(mode.parameters[0]) if model.learns_width else 0.0
-    return _ArenaFit(*_averaged(model, mode, deviation, rng), width, names)
+    return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
 
 
 def _averaged(
-    model: PairedModel, mode: Mode, deviation: float | None, rng: np.random.Generator
-) -> tuple[PairedModel, Mode]:
+    model: AnyModel, mode: Mode, deviation: float | None, rng: np.random.Generator
+) -> tuple[AnyModel, Mode]:
     """Move from the mode to the mean, where leads are uncertain; the width stays.
 
     With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
     """
-    cells, found = model.cells, model
-    for _ in range(AVERAGE_ROUNDS if mode.precision.is_dense else 1):
-        spread = ScoreSpread.of(found, mode, rng, clustered=False)
-        variance = spread.lead_variance(cells.first, cells.second)
+    found, is_dense = model, mode.precision.is_dense
+    for _ in range(AVERAGE_ROUNDS if is_dense else 1):
+        if is_dense:
+            spread = ScoreSpread.of(found, mode, rng, clustered=False)
+        else:
+            spread = ScoreSpread.roughly(mode, rng)
+        variance = found.lead_variance(*mode.start, spread)
         if variance.mean() < SMALL_VARIANCE:
             break
-        start = replace(mode, parameters=found.effects(mode.parameters))
+        start = replace(mode, parameters=found.kept(mode.parameters))
         found = found.averaged(mode.parameters, variance)
-        mode = fitted_scores(found, deviation, rng, start)
-    return found, mode
+        mode = roughly_fitted(found, deviation, rng, start)
+    return found, searched(found, mode)
 
 
 def _chosen_board(
@@ -272,15 +334,15 @@ def _chosen_board(
     clustered: bool,
 ) -> Leaderboard:
     model = ChosenModel(table)
-    fit = _ArenaFit(model, fitted_scores(model, deviation, rng))
     answers = sum_by(table.item, table.weight[table.choice], table.n_items)
-    return _board(table.names, fit, answers, level, rng, clustered=clustered)
+    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
+    fit = _ArenaFit(*_averaged(model, mode, deviation, rng), answers)
+    return _board(table.names, fit, level, rng, clustered=clustered)
 
 
 def _board(
     names: NDArray[Any],
     fit: _ArenaFit,
-    answers: FloatArray,
     level: float,
     rng: np.random.Generator,
     *,
@@ -289,15 +351,20 @@ def _board(
     fit.mode.ending.warn()
     f = fit.mode.f - fit.mode.f.mean()
     spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
-    n_draws = N_DRAWS if spread.covariance is not None and len(f) <= 200 else N_DRAWS_MANY
-    draws = spread.draws(f, n_draws, rng)
+    widening = spread.widening(level)
+    if spread.covariance is None:
+        ranks = RankSpread.of_independent(f, widening * spread.std, level, rng)
+    else:
+        n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
+        ranks = RankSpread.of_draws(f + widening * spread.draws(n_draws, rng), level)
     return Leaderboard.of(
         names,
         f,
         spread.std,
-        draws,
-        answers,
+        ranks,
+        fit.answers,
         level,
+        widening=widening,
         width=fit.width,
         covariance=spread.covariance,
         effects=_effects(fit, level),

@@ -46,7 +46,7 @@ from rankwise.rankers.gp.questions import (
 )
 from rankwise.rankers.gp.traits import PersonTraits
 from rankwise.rankers.judges import JudgeReport
-from rankwise.rankers.leaderboard import Effect, Leaderboard
+from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
@@ -683,7 +683,7 @@ class ProcessRanker(Ranker, ABC):
             self._labels(X, len(rows)),
             scale * score,
             scale * np.sqrt(np.maximum(covariance.diagonal(), 0.0)),
-            draws,
+            RankSpread.of_draws(draws, level),
             self._answers_of(X, len(rows), None if judge is None else self._person(judge)),
             level,
             width=scale * parameters.get("tie_width", 0.0),
