@@ -4,7 +4,6 @@ Imports numba, and is itself imported when the first kernel is called.
 """
 
 import functools
-import gc
 import os
 import signal
 import sys
@@ -42,6 +41,8 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 from numba.extending import lower_builtin
+
+from rankwise.core.collector import PAUSES, paused_collector
 
 _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
@@ -275,30 +276,15 @@ class DeferredHandlers(event.Listener):
 
 @final
 class PausedCollector(event.Listener):
-    """Keep Python from looking for garbage while a kernel is compiled.
-
-    numba builds hundreds of thousands of small objects that it still needs: looking through them
-    again and again is a fifth of the time of compiling.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth, self._was_enabled = 0, False
+    """Keep Python from looking for garbage while a kernel is compiled."""
 
     def on_start(self, _: Any) -> None:
-        """Pause as the first thread begins to compile."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
+        """Pause as a kernel begins to compile."""
+        PAUSES.begin()
 
     def on_end(self, _: Any) -> None:
-        """Go on as the last thread is done."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._was_enabled:
-                gc.enable()
+        """Go on as it is done."""
+        PAUSES.end()
 
 
 _LOOK_UP = "get_call_type"
@@ -367,6 +353,11 @@ class FingerprintedCache(caching.FunctionCache, ABC):
     """A cache that also notices changes in kernels that a kernel calls, wherever they stand."""
 
     fingerprint = ""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a signature; the first of all loads much of numba."""
+        with paused_collector():
+            return super().load_overload(sig, target_context)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return *super()._index_key(sig, codegen), self.fingerprint

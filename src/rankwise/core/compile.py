@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.collector import paused_collector
 
 
 def n_threads() -> int:
@@ -244,7 +245,7 @@ class CompiledFunction:
 
     def compiled(self) -> Any:
         """Return numba's function; the kernels it calls take their place in its module."""
-        with _LOCK:
+        with _LOCK, paused_collector():
             if self._compiled is None:
                 place, fingerprint = self.py_func.__globals__, sha256(_code(self.py_func.__code__))
                 for name in _names(self.py_func.__code__):
@@ -270,7 +271,7 @@ class CompiledFunction:
 
     def address(self) -> int:
         """Return where the code of a function that stays apart is, compiled now if need be."""
-        with _LOCK:
+        with _LOCK, paused_collector():
             if self._address is None:
                 caches = import_module("rankwise.core.caches")
                 self._address = int(caches.compile_apart(self.compiled(), self.apart))
