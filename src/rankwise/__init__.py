@@ -127,7 +127,7 @@ __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - all of them are 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
-    with paused_collector():
+    with paused_collector(all_stays=True):
         return getattr(import_module(_HOME_OF[name]), name)
 
 

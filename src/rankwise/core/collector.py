@@ -32,15 +32,7 @@ class Pauses:
         with self._lock:
             self._depth -= 1
             if self._depth == 0 and self._was_enabled:
-                _grow_old()
                 gc.enable()
-
-
-def _grow_old() -> None:
-    """Make all young objects old ones: Python would look through them at once otherwise."""
-    if gc.get_freeze_count() == 0:  # what somebody else keeps out of the search stays out of it
-        gc.freeze()
-        gc.unfreeze()
 
 
 PAUSES = Pauses()
@@ -48,10 +40,25 @@ PAUSES = Pauses()
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
-    """Keep Python from looking for garbage meanwhile."""
+def paused_collector(*, all_stays: bool = False) -> Iterator[None]:
+    """Keep Python from looking for garbage meanwhile.
+
+    Parameters
+    ----------
+    all_stays
+        What is made meanwhile is no garbage, such as modules: it need not be looked at afterwards.
+    """
     PAUSES.begin()
     try:
         yield
+        if all_stays:
+            _grow_old()
     finally:
         PAUSES.end()
+
+
+def _grow_old() -> None:
+    """Make all young objects old ones, which Python looks through last."""
+    if gc.get_freeze_count() == 0:  # what somebody else keeps out of the search stays out of it
+        gc.freeze()
+        gc.unfreeze()
