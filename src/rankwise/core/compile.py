@@ -188,7 +188,11 @@ CALLED_BY_KERNELS: dict[str, Any] = {**MAKES_NO_ARRAYS, "no_cpython_wrapper": Tr
 
 
 def njit(
-    *, apart: str | None = None, is_optional: bool = False, **options: Any
+    *,
+    apart: str | None = None,
+    is_optional: bool = False,
+    is_scalar: bool = False,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], "CompiledFunction"]:
     """Compile a function at its first call, with the options of numba's ``njit``.
 
@@ -206,11 +210,14 @@ def njit(
     is_optional
         Not every caller needs it: it is compiled when its ``address`` is asked for, which a call
         adds to the arguments.
+    is_scalar
+        Branches and short loops, for which vector units are of no use: quicker to compile. Only for
+        a kernel that makes no arrays.
     options
         Of numba's ``njit``.
     """
     return lambda function: CompiledFunction(
-        cast(FunctionType, function), options, apart, is_optional
+        cast(FunctionType, function), options, apart, is_optional, is_scalar
     )
 
 
@@ -224,11 +231,12 @@ class CompiledFunction:
         options: dict[str, Any],
         apart: str | None = None,
         is_optional: bool = False,
+        is_scalar: bool = False,
     ) -> None:
         self.py_func = function
         self.options = dict(options)
         self.is_kept = self.options.pop("cache", False)
-        self.apart, self.is_optional = apart, is_optional
+        self.apart, self.is_optional, self.is_scalar = apart, is_optional, is_scalar
         self._compiled: Any = None
         self._callee: Any = None
         self._address: int | None = None
@@ -255,7 +263,11 @@ class CompiledFunction:
                         fingerprint.update(_FINGERPRINTS.get(place[name], "").encode())
                 caches = import_module("rankwise.core.caches")  # and with it numba
                 self._compiled = self._callee = caches.compile_function(
-                    self.py_func, self.options, fingerprint.hexdigest(), is_kept=self.is_kept
+                    self.py_func,
+                    self.options,
+                    fingerprint.hexdigest(),
+                    is_kept=self.is_kept,
+                    is_scalar=self.is_scalar,
                 )
                 if self.apart is not None:
                     self._callee = caches.jump_to(self._compiled, self.apart)

@@ -16,7 +16,7 @@ from rankwise.rankers.dorm.oracles.assignment_kernels import (
 from rankwise.rankers.dorm.planes import KNOWN, ORACLE, Planes, fill_products, find_plane, improve
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def visit(
     targets: OracleTargets,
     K: FloatArray,

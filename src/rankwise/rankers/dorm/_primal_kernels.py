@@ -35,7 +35,7 @@ class QueryRows(NamedTuple):
     column_starts: IntArray  # (n_queries + 1,)
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def visit_dense(
     targets: OracleTargets,
     X: FloatArray,
@@ -81,7 +81,7 @@ def visit_dense(
     return gap
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def visit_sparse(
     targets: OracleTargets,
     rows: QueryRows,

@@ -120,6 +120,7 @@ def fill_combination(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(
         "float64(float64[::1], int64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], "
         "float64[:, ::1], int64, float64, float64[::1], float64[::1], float64[::1], float64, "
@@ -205,6 +206,7 @@ def improve(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart="void(float64, float64[::1], float64[:, ::1], float64[::1], float64[::1], int64)",
 )
 def exchange_weights(
@@ -247,6 +249,7 @@ def exchange_weights(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(
         "int64(int64, int64, float64[::1], float64[::1], float64[::1], float64[:, ::1], "
         "float64[::1], float64[::1], int64, boolean)"
