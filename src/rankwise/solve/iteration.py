@@ -11,8 +11,6 @@ from types import FrameType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
@@ -302,7 +300,12 @@ StepCallback: TypeAlias = Callable[[Step], object]
 
 def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iterator[T]:
     """Yield the items, with a bar on standard error if ``shown``."""
-    yield from track(items, description=label, total=total, disable=not shown)
+    if not shown:
+        yield from items
+        return
+    from rich.progress import track  # noqa: PLC0415 - only a bar needs it
+
+    yield from track(items, description=label, total=total)
 
 
 @contextmanager
@@ -331,6 +334,14 @@ def steps_shown(
     if not progress:
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415 - only a bar needs it
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
