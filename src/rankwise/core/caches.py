@@ -48,6 +48,9 @@ _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
 _WATCHED = threading.Event()
 
+_SCALAR: set[FunctionType] = set()
+"""Kernels of branches and short loops, which vector units would not make faster."""
+
 
 def compile_function(
     function: FunctionType,
@@ -58,8 +61,9 @@ def compile_function(
     is_scalar: bool,
 ) -> Any:
     """Return numba's function, with a cache if wanted, whose entries belong to a fingerprint."""
-    compiler = ScalarCompiler if is_scalar else PlainCompiler
-    plain = {} if options.get("_nrt", True) else {"pipeline_class": compiler}
+    if is_scalar:
+        _SCALAR.add(function)
+    plain = {} if options.get("_nrt", True) else {"pipeline_class": PlainCompiler}
     compiled = numba.njit(**options, **plain, no_cfunc_wrapper=True)(function)
     _compile_constants_as_values(compiled)
     _watch_once()
@@ -79,82 +83,60 @@ def compile_function(
     return compiled
 
 
+@final
 class PlainLibrary(JITCodeLibrary):
     """Compiled code that is optimised once.
 
     numba does so twice before, for the sake of counted references: there are none.
     """
 
-    wanted: ClassVar[dict[str, Any]] = {}
+    is_scalar = False
 
-    @final
     def _optimize_functions(self, ll_module: Any) -> None:
         pass
 
-    @final
     def _optimize_final_module(self) -> None:
-        found = self._codegen._module_pass_manager(**self.wanted)
+        wanted = _WITHOUT_VECTORS if self.is_scalar else {}
+        found = self._codegen._module_pass_manager(**wanted)
         passes, *builder = found if isinstance(found, tuple) else (found,)  # alone before 0.62
         passes.run(self._final_module, *builder)
 
 
-@final
-class ScalarLibrary(PlainLibrary):
-    """Compiled code that uses no vector units."""
-
-    wanted: ClassVar[dict[str, Any]] = {"opt": 2, "loop_vectorize": False, "slp_vectorize": False}
+_WITHOUT_VECTORS = {"opt": 2, "loop_vectorize": False, "slp_vectorize": False}
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+@final
 class PlainLowering(NativeLowering):
     """Translate to LLVM, into a plain library."""
 
     _name = "plain_lowering"
-    library: ClassVar[type[PlainLibrary]] = PlainLibrary
 
-    @final
     def run_pass(self, state: Any) -> bool:
         """Make the library before numba makes one of its own."""
-        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = PlainLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.is_scalar = state.func_id.func in _SCALAR
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
 @final
-class ScalarLowering(PlainLowering):
-    """Translate to LLVM, into a scalar library."""
-
-    _name = "scalar_lowering"
-    library: ClassVar[type[PlainLibrary]] = ScalarLibrary
-
-
 class PlainCompiler(CompilerBase):
     """Compile loops over given arrays, without what numba has for closures and array expressions.
 
     Meant for kernels that make no arrays: a fifth faster than numba's own list of passes.
     """
 
-    lowering: ClassVar[type[PlainLowering]] = PlainLowering
-
-    @final
     def define_pipelines(self) -> list[PassManager]:
         """Return the passes."""
         passes = PassManager("plain")
-        for one in [*_PASSES_BEFORE_LOWERING, self.lowering, NoPythonBackend]:
+        for one in _PLAIN_PASSES:
             passes.add_pass(one, one.__name__)
         passes.finalize()
         return [passes]
 
 
-@final
-class ScalarCompiler(PlainCompiler):
-    """Compile branches and short loops, which vector units would not make faster."""
-
-    lowering: ClassVar[type[PlainLowering]] = ScalarLowering
-
-
-_PASSES_BEFORE_LOWERING = (
+_PLAIN_PASSES = (
     TranslateByteCode,
     FixupArgs,
     IRProcessing,
@@ -164,6 +146,8 @@ _PASSES_BEFORE_LOWERING = (
     NopythonTypeInference,
     PreLowerStripPhis,
     IRLegalization,
+    PlainLowering,
+    NoPythonBackend,
 )
 
 

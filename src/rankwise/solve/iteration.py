@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import FrameType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
@@ -303,9 +304,8 @@ def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iter
     if not shown:
         yield from items
         return
-    from rich.progress import track  # noqa: PLC0415 - only a bar needs it
-
-    yield from track(items, description=label, total=total)
+    rich = import_module("rich.progress")  # only a bar needs it
+    yield from rich.track(items, description=label, total=total)
 
 
 @contextmanager
@@ -334,16 +334,9 @@ def steps_shown(
     if not progress:
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - only a bar needs it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    rich, console = import_module("rich.progress"), import_module("rich.console")
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeElapsedColumn()
+    with rich.Progress(*columns, console=console.Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
 
         def show(step: Step) -> None:

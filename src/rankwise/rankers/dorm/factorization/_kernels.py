@@ -12,7 +12,7 @@ from rankwise.rankers.dorm.oracles.assignment_kernels import (
     START,
     WEIGHT,
 )
-from rankwise.rankers.dorm.planes import (
+from rankwise.rankers.dorm.plane_kernels import (
     COUNTS,
     KNOWN,
     ORACLE,
