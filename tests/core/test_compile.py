@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from problems import problem
 from rankwise import Gaussian, RankRLS
-from rankwise.core.compile import CompiledFunction, njit
+from rankwise.core.compile import MAKES_NO_ARRAYS, CompiledFunction, njit
 
 P = problem(seed=0)
 
@@ -458,3 +458,19 @@ def test_numba_is_as_before_when_a_kernel_is_compiled():
 
     assert repeated(1.5) == 6.0
     assert BaseFunction.get_call_type is before
+
+
+def _add_up(values, out):
+    for i in range(len(values)):
+        out[i] += 2.0 * values[i]
+
+
+@pytest.mark.parametrize("is_scalar", [False, True])
+def test_a_scalar_kernel_uses_no_vector_units(is_scalar):
+    options = {name: value for name, value in MAKES_NO_ARRAYS.items() if name != "cache"}
+    kernel = njit(**options, is_scalar=is_scalar)(_add_up)
+    out = np.ones(9)
+    kernel(np.arange(9.0), out)
+    np.testing.assert_array_equal(out, 1.0 + 2.0 * np.arange(9.0))
+    (text,) = kernel.compiled().inspect_llvm().values()
+    assert (" x double>" in text) != is_scalar

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from rankwise.graph._kernels import centred_rows, group_means
-from rankwise.graph.laplacian import centred_rows_uncompiled, group_means_uncompiled
+from rankwise.graph._kernels import anchored_product, centred_rows, group_means
+from rankwise.graph.laplacian import (
+    anchored_product_uncompiled,
+    centred_rows_uncompiled,
+    group_means_uncompiled,
+)
 
 
 @pytest.fixture(params=[0, 1, 2])
@@ -38,3 +42,21 @@ def test_centred_rows_are_those_of_the_kernel(groups):
 def test_no_rows_and_no_groups_have_no_means():
     none, no_group = np.zeros((0, 3)), np.zeros(0, dtype=np.intp)
     assert group_means_uncompiled(none, no_group, np.zeros(0), np.zeros(0)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_columns", [1, 2, 7])
+def test_anchored_products_are_those_of_the_kernel(n_columns, dtype):
+    rng = np.random.default_rng(n_columns)
+    Z = (1e3 + rng.normal(size=(300, n_columns))).astype(dtype)
+    R = np.where(rng.random((300, 3)) < 0.2, 0.0, rng.normal(size=(300, 3)))
+    anchor = rng.integers(0, 300, size=300)
+    compiled = np.zeros((3, n_columns))
+    anchored_product(Z, R, anchor, compiled)
+    np.testing.assert_array_equal(anchored_product_uncompiled(Z, R, anchor), compiled.T)
+
+
+def test_no_rows_have_an_anchored_product_of_zeros():
+    none, no_anchor = np.zeros((0, 3)), np.zeros(0, dtype=np.intp)
+    product = anchored_product_uncompiled(none, np.zeros((0, 2)), no_anchor)
+    np.testing.assert_array_equal(product, np.zeros((3, 2)))

@@ -4,7 +4,6 @@ Imports numba, and is itself imported when the first kernel is called.
 """
 
 import functools
-import gc
 import os
 import signal
 import sys
@@ -43,15 +42,27 @@ from numba.core.untyped_passes import (
 )
 from numba.extending import lower_builtin
 
+from rankwise.core.collector import PAUSES, paused_collector
+
 _LOCK = threading.Lock()
 _HAS_WARNED = threading.Event()
 _WATCHED = threading.Event()
 
+_SCALAR: set[FunctionType] = set()
+"""Kernels of branches and short loops, which vector units would not make faster."""
+
 
 def compile_function(
-    function: FunctionType, options: dict[str, Any], fingerprint: str, *, is_kept: bool
+    function: FunctionType,
+    options: dict[str, Any],
+    fingerprint: str,
+    *,
+    is_kept: bool,
+    is_scalar: bool,
 ) -> Any:
     """Return numba's function, with a cache if wanted, whose entries belong to a fingerprint."""
+    if is_scalar:
+        _SCALAR.add(function)
     plain = {} if options.get("_nrt", True) else {"pipeline_class": PlainCompiler}
     compiled = numba.njit(**options, **plain, no_cfunc_wrapper=True)(function)
     _compile_constants_as_values(compiled)
@@ -79,13 +90,19 @@ class PlainLibrary(JITCodeLibrary):
     numba does so twice before, for the sake of counted references: there are none.
     """
 
+    is_scalar = False
+
     def _optimize_functions(self, ll_module: Any) -> None:
         pass
 
     def _optimize_final_module(self) -> None:
-        found = self._codegen._module_pass_manager()
+        wanted = _WITHOUT_VECTORS if self.is_scalar else {}
+        found = self._codegen._module_pass_manager(**wanted)
         passes, *builder = found if isinstance(found, tuple) else (found,)  # alone before 0.62
         passes.run(self._final_module, *builder)
+
+
+_WITHOUT_VECTORS = {"opt": 2, "loop_vectorize": False, "slp_vectorize": False}
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -98,6 +115,7 @@ class PlainLowering(NativeLowering):
     def run_pass(self, state: Any) -> bool:
         """Make the library before numba makes one of its own."""
         state.library = PlainLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.is_scalar = state.func_id.func in _SCALAR
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
 
@@ -275,30 +293,15 @@ class DeferredHandlers(event.Listener):
 
 @final
 class PausedCollector(event.Listener):
-    """Keep Python from looking for garbage while a kernel is compiled.
-
-    numba builds hundreds of thousands of small objects that it still needs: looking through them
-    again and again is a fifth of the time of compiling.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth, self._was_enabled = 0, False
+    """Keep Python from looking for garbage while a kernel is compiled."""
 
     def on_start(self, _: Any) -> None:
-        """Pause as the first thread begins to compile."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
+        """Pause as a kernel begins to compile."""
+        PAUSES.begin()
 
     def on_end(self, _: Any) -> None:
-        """Go on as the last thread is done."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._was_enabled:
-                gc.enable()
+        """Go on as it is done."""
+        PAUSES.end()
 
 
 _LOOK_UP = "get_call_type"
@@ -367,6 +370,11 @@ class FingerprintedCache(caching.FunctionCache, ABC):
     """A cache that also notices changes in kernels that a kernel calls, wherever they stand."""
 
     fingerprint = ""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a signature; the first of all loads much of numba."""
+        with paused_collector():
+            return super().load_overload(sig, target_context)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return *super()._index_key(sig, codegen), self.fingerprint

@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.collector import paused_collector
 
 
 def n_threads() -> int:
@@ -187,7 +188,11 @@ CALLED_BY_KERNELS: dict[str, Any] = {**MAKES_NO_ARRAYS, "no_cpython_wrapper": Tr
 
 
 def njit(
-    *, apart: str | None = None, is_optional: bool = False, **options: Any
+    *,
+    apart: str | None = None,
+    is_optional: bool = False,
+    is_scalar: bool = False,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], "CompiledFunction"]:
     """Compile a function at its first call, with the options of numba's ``njit``.
 
@@ -205,11 +210,14 @@ def njit(
     is_optional
         Not every caller needs it: it is compiled when its ``address`` is asked for, which a call
         adds to the arguments.
+    is_scalar
+        Branches and short loops, for which vector units are of no use: quicker to compile. Only for
+        a kernel that makes no arrays.
     options
         Of numba's ``njit``.
     """
     return lambda function: CompiledFunction(
-        cast(FunctionType, function), options, apart, is_optional
+        cast(FunctionType, function), options, apart, is_optional, is_scalar
     )
 
 
@@ -223,11 +231,12 @@ class CompiledFunction:
         options: dict[str, Any],
         apart: str | None = None,
         is_optional: bool = False,
+        is_scalar: bool = False,
     ) -> None:
         self.py_func = function
         self.options = dict(options)
         self.is_kept = self.options.pop("cache", False)
-        self.apart, self.is_optional = apart, is_optional
+        self.apart, self.is_optional, self.is_scalar = apart, is_optional, is_scalar
         self._compiled: Any = None
         self._callee: Any = None
         self._address: int | None = None
@@ -244,7 +253,7 @@ class CompiledFunction:
 
     def compiled(self) -> Any:
         """Return numba's function; the kernels it calls take their place in its module."""
-        with _LOCK:
+        with _LOCK, paused_collector():
             if self._compiled is None:
                 place, fingerprint = self.py_func.__globals__, sha256(_code(self.py_func.__code__))
                 for name in _names(self.py_func.__code__):
@@ -254,7 +263,11 @@ class CompiledFunction:
                         fingerprint.update(_FINGERPRINTS.get(place[name], "").encode())
                 caches = import_module("rankwise.core.caches")  # and with it numba
                 self._compiled = self._callee = caches.compile_function(
-                    self.py_func, self.options, fingerprint.hexdigest(), is_kept=self.is_kept
+                    self.py_func,
+                    self.options,
+                    fingerprint.hexdigest(),
+                    is_kept=self.is_kept,
+                    is_scalar=self.is_scalar,
                 )
                 if self.apart is not None:
                     self._callee = caches.jump_to(self._compiled, self.apart)
@@ -270,7 +283,7 @@ class CompiledFunction:
 
     def address(self) -> int:
         """Return where the code of a function that stays apart is, compiled now if need be."""
-        with _LOCK:
+        with _LOCK, paused_collector():
             if self._address is None:
                 caches = import_module("rankwise.core.caches")
                 self._address = int(caches.compile_apart(self.compiled(), self.apart))

@@ -240,9 +240,21 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
     """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
     if sparse.issparse(Z):
         return Z.T @ R
+    if WORK.is_small(R.shape[1] * Z.size):
+        return anchored_product_uncompiled(Z, R, anchor)
     product = np.zeros((R.shape[1], Z.shape[1]))
     anchored_product(Z, R, anchor, product)
     return np.ascontiguousarray(product.T)
+
+
+def anchored_product_uncompiled(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArray:
+    """Return what ``anchored_product`` adds up, bit by bit, more slowly and at once; transposed."""
+    product = np.zeros((Z.shape[1], R.shape[1]))
+    if len(Z) > 0:
+        away = Z.astype(np.float64) - Z[anchor]
+        for k in range(R.shape[1]):  # one row after the other, as the kernel does
+            product[:, k] += np.add.accumulate(R[:, k, None] * away, axis=0)[-1]
+    return product
 
 
 @final

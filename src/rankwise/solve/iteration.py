@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import FrameType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
@@ -302,7 +301,11 @@ StepCallback: TypeAlias = Callable[[Step], object]
 
 def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iterator[T]:
     """Yield the items, with a bar on standard error if ``shown``."""
-    yield from track(items, description=label, total=total, disable=not shown)
+    if not shown:
+        yield from items
+        return
+    rich = import_module("rich.progress")  # only a bar needs it
+    yield from rich.track(items, description=label, total=total)
 
 
 @contextmanager
@@ -331,8 +334,9 @@ def steps_shown(
     if not progress:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    rich, console = import_module("rich.progress"), import_module("rich.console")
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeElapsedColumn()
+    with rich.Progress(*columns, console=console.Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total)
 
         def show(step: Step) -> None:

@@ -10,13 +10,20 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
-from rankwise.rankers.dorm import _dual_kernels as dual_kernels
-from rankwise.rankers.dorm import _primal_kernels as primal_kernels
-from rankwise.rankers.dorm._primal_kernels import QueryRows
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch, make_scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import BETA
-from rankwise.rankers.dorm.planes import GIVEN, KNOWN, ORACLE, WEIGHTS, Planes
+from rankwise.rankers.dorm.plane_kernels import (
+    GIVEN,
+    KNOWN,
+    ORACLE,
+    WEIGHTS,
+    Planes,
+    QueryRows,
+    visit_dense,
+    visit_kernel,
+    visit_sparse,
+)
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
@@ -204,9 +211,9 @@ class PrimalPlanes(PlaneSpace):
     ) -> float:
         state = self.planes, scratch, self._points, queries, which, loss, self._w
         gap: float = (
-            primal_kernels.visit_sparse(targets, self._rows, *state)
+            visit_sparse(targets, self._rows, *state)
             if issparse(self._X)
-            else primal_kernels.visit_dense(targets, self._X.reshape(-1), *state)
+            else visit_dense(targets, self._X.reshape(-1), *state)
         )
         return gap
 
@@ -279,7 +286,7 @@ class DualPlanes(PlaneSpace):
     ) -> float:
         state = self._K.reshape(-1), self.planes, scratch, self._points
         point = self._dual, self._scores
-        gap: float = dual_kernels.visit(targets, *state, queries, which, loss, *point)
+        gap: float = visit_kernel(targets, *state, queries, which, loss, *point)
         return gap
 
     def refresh(self, targets: OracleTargets) -> None:

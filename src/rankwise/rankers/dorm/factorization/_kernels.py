@@ -12,7 +12,7 @@ from rankwise.rankers.dorm.oracles.assignment_kernels import (
     START,
     WEIGHT,
 )
-from rankwise.rankers.dorm.planes import (
+from rankwise.rankers.dorm.plane_kernels import (
     COUNTS,
     KNOWN,
     ORACLE,
@@ -25,7 +25,7 @@ from rankwise.rankers.dorm.planes import (
 )
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def rated_scores(
     starts: IntArray, items: IntArray, U: FloatArray, V: FloatArray, scores: FloatArray
 ) -> None:
@@ -57,7 +57,7 @@ def fill_scores(
         scores[to + i] = total
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def fit_users(
     targets: OracleTargets,
     items: IntArray,
@@ -132,6 +132,7 @@ def fit_users(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(
         "void(int64[::1], int64, int64, float64[::1], float64[:, ::1], float64[::1], float64[::1])"
     ),
@@ -155,7 +156,7 @@ def gather(
             at += 1
 
 
-@njit(**MAKES_NO_ARRAYS)
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
 def visit(
     targets: OracleTargets,
     items: IntArray,

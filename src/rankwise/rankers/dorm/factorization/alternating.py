@@ -19,7 +19,7 @@ from rankwise.rankers.dorm.oracles.assignment import (
     Scratch,
     make_scratch,
 )
-from rankwise.rankers.dorm.planes import Planes
+from rankwise.rankers.dorm.plane_kernels import Planes
 from rankwise.solve.iteration import (
     Ending,
     Interrupts,

@@ -22,7 +22,7 @@ class StateTable(NamedTuple):
     last_grade: NDArray[np.uint8]  # (n_states,), the grade of the head's last item
     wheels: IntArray  # (7 + depth, n_grades)
     shifts: FloatArray  # ((n_items + 1) * depth + 1,)
-    address: int  # of best_head; 0 where it is not needed
+    address: int  # of best_head
 
 
 def make_table(n_states: int, depth: int, n_grades: int, n_items: int) -> StateTable:
@@ -32,8 +32,14 @@ def make_table(n_states: int, depth: int, n_grades: int, n_items: int) -> StateT
         np.empty(n_states, np.uint8),
         np.empty((CANDIDATES + depth, n_grades), np.intp),
         np.empty((n_items + 1) * depth + 1),
-        best_head.address() if n_items else 0,
+        best_head.address(),
     )
+
+
+NO_TABLE = StateTable(
+    np.empty((0, 2)), np.empty(0, np.uint8), np.empty((0, 0), np.intp), np.empty(0), 0
+)
+"""Where there is nothing to search."""
 
 
 SIZES, BEFORE, TAKEN, LAST, FOLLOWING, LIMITS, STRIDES, CANDIDATES = range(8)

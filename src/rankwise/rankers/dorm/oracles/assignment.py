@@ -10,7 +10,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles._first_relevant_kernels import place_first_relevant
-from rankwise.rankers.dorm.oracles._truncated_kernels import make_table
+from rankwise.rankers.dorm.oracles._truncated_kernels import NO_TABLE, make_table
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     FEW_STATES,
     GENERAL,
@@ -93,17 +93,16 @@ class Scratch(NamedTuple):
 def make_scratch(plan: OraclePlan) -> Scratch:
     """Allocate the room for the largest query, and compile the searches that the plan needs."""
     lengths = plan.starts[1:] - plan.starts[:-1]
-    longest, depth, n_grades, n_items = int(lengths.max()), 0, 0, 0
-    truncated = plan.methods == TRUNCATED
+    longest, truncated, table = int(lengths.max()), plan.methods == TRUNCATED, NO_TABLE
     if truncated.any():
         depth = int(plan.depths[truncated].max())
         n_grades = int((plan.grade_starts[1:] - plan.grade_starts[:-1])[truncated].max())
-        n_items = int(lengths[truncated].max())
+        table = make_table(plan.n_states, depth, n_grades, int(lengths[truncated].max()))
     return Scratch(
         np.empty((N_FLOATS, longest + 3)),
         np.empty((N_INTEGERS, longest + 3), np.intp),
         np.empty((2, longest), np.uint64),
-        *make_table(plan.n_states, depth, n_grades, n_items),
+        *table,
         best_chain.address() if (plan.methods == TWO_GRADES).any() else 0,
     )
 

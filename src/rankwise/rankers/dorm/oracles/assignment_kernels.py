@@ -53,6 +53,7 @@ _RUN = 8  # keys sorted by insertion before runs are merged
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=f"void({GIVEN_FLOATS}, int64, uint64[:, ::1], int64[::1])",
 )
 def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order: IntArray) -> None:
@@ -124,6 +125,7 @@ def descending(scores: FloatArray, n_items: int, keys: NDArray[np.uint64], order
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=f"void(int64, int64, {GIVEN_INTEGERS}, int64[:, ::1])",
 )
 def list_by_grade(n_items: int, n_grades: int, grades: IntArray, integers: IntArray) -> None:
@@ -146,6 +148,7 @@ def list_by_grade(n_items: int, n_grades: int, grades: IntArray, integers: IntAr
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=f"boolean(int64, {GIVEN_INTEGERS}, {GIVEN_FLOATS}, {_POSITIONS}, {_LISTS})",
 )
 def find_thresholds(
@@ -227,6 +230,7 @@ def find_thresholds(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=f"void(int64, {_POSITIONS}, {_LISTS})",
 )
 def complete(
@@ -386,6 +390,7 @@ _SEARCH, _SCRATCH = f"{_LISTS}, {_TABLE}", f"{_LISTS}, uint64[:, ::1], {_TABLE}"
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(f"void(int64, int64, int64, {GIVEN_INTEGERS}, {GIVEN_FLOATS}, {_POSITIONS}, {_SEARCH})"),
 )
 def place_ranks(
@@ -446,6 +451,7 @@ def place_ranks(
 
 @njit(
     **MAKES_NO_ARRAYS,
+    is_scalar=True,
     apart=(
         f"void({_TARGETS}, {_SCRATCH}, int64, int64, {GIVEN_FLOATS}, int64[::1], float64[::1], "
         "float64[::1])"

@@ -1,17 +1,26 @@
-"""The working set of cutting planes of each query, and the dual steps on it."""
+"""The working set of cutting planes of each query, and the visits that improve on it.
+
+A visit scores the items of a query, asks the oracle for a plane, takes it in, and moves the dual
+weights of the query's planes: once for linear ranking functions, and once for those of a kernel,
+whose planes are weights of items.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import CALLED_BY_KERNELS, GIVEN_FLOATS, njit
+from rankwise.core.compile import CALLED_BY_KERNELS, GIVEN_FLOATS, MAKES_NO_ARRAYS, njit
 from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     BETA,
     GIVEN_SCORES,
+    IMAGE,
     LOSS,
     POSITIONS,
+    START,
+    WEIGHT,
     find_planes,
 )
 
@@ -62,6 +71,240 @@ class Planes(NamedTuple):
 STARTS, SIZES, COUNTS = range(3)
 LOSSES, WEIGHTS, IDLE = range(3)
 """Rows of the integers and of the slots; idle: visits since a plane lost its weight."""
+
+KNOWN, ORACLE, GIVEN = range(3)
+"""Which planes a visit looks at: known ones, one that the oracle finds, one found elsewhere."""
+
+
+class QueryRows(NamedTuple):
+    """The features of the items, query by query, as sparse rows.
+
+    They number their columns in a list that their query has of its own, so that all vectors of a
+    query are as short as the number of features that occur in it.
+    """
+
+    data: FloatArray  # (n_nonzeros,)
+    numbers: NDArray[np.int32]  # (n_nonzeros,), in the query's list of columns
+    row_starts: IntArray  # (n_items + 1,)
+    columns: IntArray  # the lists of all queries
+    column_starts: IntArray  # (n_queries + 1,)
+
+
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
+def visit_dense(
+    targets: OracleTargets,
+    X: FloatArray,
+    planes: Planes,
+    scratch: Scratch,
+    points: FloatArray,
+    queries: IntArray,
+    which: int,
+    loss: float,
+    w: FloatArray,
+) -> float:
+    """Visit queries in turn, moving ``w`` each time; return the sum of their gaps.
+
+    A visit costs two products with the query's rows and the oracle, and O(size) for each plane.
+
+    Parameters
+    ----------
+    X : (n_items * n_features,)
+        Row by row.
+    which
+        Look at known planes only, or also at one that the oracle finds, or at a given one, whose
+        coefficients stand in the scratch.
+    loss
+        Of the given plane.
+    """
+    vectors, integers, slots, grams, room = planes
+    starts, size, gap, is_new = targets.bounds[START], len(w), 0.0, which != KNOWN
+    vector, direction = points[1], points[2]
+    g, beta = scratch.floats[GIVEN_SCORES], scratch.floats[BETA]
+    for k in range(len(queries)):
+        q = queries[k]
+        first, n_items, C = starts[q], starts[q + 1] - starts[q], targets.weights[WEIGHT, q]
+        if which == ORACLE:
+            fill_products(X, first * size, size, 0, n_items, w, size, g)
+            loss = find_plane(targets, scratch, q)
+        if is_new:
+            fill_combination(X, first * size, size, 0, n_items, beta, 1.0, size, vector)
+        gap += improve(
+            vectors, integers, slots, grams, room, q, C, w, vector, vector, loss, is_new, direction
+        )
+        for j in range(size):
+            w[j] += direction[j]
+    return gap
+
+
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
+def visit_sparse(
+    targets: OracleTargets,
+    rows: QueryRows,
+    planes: Planes,
+    scratch: Scratch,
+    points: FloatArray,
+    queries: IntArray,
+    which: int,
+    loss: float,
+    w: FloatArray,
+) -> float:
+    """Visit queries with sparse rows in turn; as for dense ones."""
+    vectors, integers, slots, grams, room = planes
+    starts, gap, is_new = targets.bounds[START], 0.0, which != KNOWN
+    row_starts, columns, data, numbers = rows.row_starts, rows.columns, rows.data, rows.numbers
+    local, vector, move = points[0], points[1], points[2]
+    g, beta = scratch.floats[GIVEN_SCORES], scratch.floats[BETA]
+    for k in range(len(queries)):
+        q = queries[k]
+        first, n_items, C = starts[q], starts[q + 1] - starts[q], targets.weights[WEIGHT, q]
+        at, size = rows.column_starts[q], integers[SIZES, q]
+        for j in range(size):
+            local[j] = w[columns[at + j]]
+            vector[j] = 0.0
+        if which == ORACLE:
+            for i in range(n_items):
+                score = 0.0
+                for p in range(row_starts[first + i], row_starts[first + i + 1]):
+                    score += data[p] * local[np.uint32(numbers[p])]
+                g[i] = score
+            loss = find_plane(targets, scratch, q)
+        if is_new:
+            for i in range(n_items):
+                factor = beta[i]
+                if factor != 0.0:
+                    for p in range(row_starts[first + i], row_starts[first + i + 1]):
+                        vector[np.uint32(numbers[p])] += factor * data[p]
+        gap += improve(
+            vectors,
+            integers,
+            slots,
+            grams,
+            room,
+            q,
+            C,
+            local,
+            vector,
+            vector,
+            loss,
+            is_new,
+            move,
+        )
+        for j in range(size):
+            w[columns[at + j]] += move[j]
+    return gap
+
+
+@njit(**MAKES_NO_ARRAYS, is_scalar=True)
+def visit_kernel(
+    targets: OracleTargets,
+    K: FloatArray,
+    planes: Planes,
+    scratch: Scratch,
+    points: FloatArray,
+    queries: IntArray,
+    which: int,
+    loss: float,
+    dual: FloatArray,
+    scores: FloatArray,
+) -> float:
+    """Visit queries in turn; return the sum of their gaps.
+
+    Keeps the scores of all items equal to K times the dual weights: a visit costs one product of
+    the query's rows of K, and n_items^2 of the query for a new plane.
+
+    Parameters
+    ----------
+    K : (n_items * n_items,)
+        Row by row.
+    which, loss
+        As for linear ranking functions.
+    """
+    vectors, integers, slots, grams, room = planes
+    starts, n_all = targets.bounds[START], len(scores)
+    g, beta, image, direction = (
+        scratch.floats[GIVEN_SCORES],
+        scratch.floats[BETA],
+        scratch.floats[IMAGE],
+        points[2],
+    )
+    gap = 0.0
+    for k in range(len(queries)):
+        q = queries[k]
+        first, n_items = starts[q], starts[q + 1] - starts[q]
+        for i in range(n_items):
+            g[i] = scores[first + i]
+        if which == ORACLE:
+            loss = find_plane(targets, scratch, q)
+        if which != KNOWN:
+            fill_products(K, first * (n_all + 1), n_all, 0, n_items, beta, n_items, image)
+        C, is_new = targets.weights[WEIGHT, q], which != KNOWN
+        gap += improve(
+            vectors, integers, slots, grams, room, q, C, g, beta, image, loss, is_new, direction
+        )
+        for i in range(n_items):
+            dual[first + i] += direction[i]
+        add_rows(K, first, n_items, direction, scratch.integers[POSITIONS], scores)
+    return gap
+
+
+@njit(
+    **CALLED_BY_KERNELS,
+    apart="void(float64[::1], int64, int64, float64[::1], int64[::1], float64[::1])",
+)
+def add_rows(
+    K: FloatArray,
+    first: int,
+    n_items: int,
+    direction: FloatArray,
+    used: IntArray,
+    scores: FloatArray,
+) -> None:
+    """Add rows times coefficients to the scores, four at a time to touch the scores less often."""
+    count, n_all = 0, len(scores)
+    for i in range(n_items):
+        if direction[i] != 0.0:
+            used[count] = i
+            count += 1
+    for i in range(count, count + 3):
+        used[i] = 0
+    for i in range(0, count, 4):
+        i0, i1, i2, i3 = used[i], used[i + 1], used[i + 2], used[i + 3]
+        d0 = direction[i0]
+        d1 = direction[i1] if i + 1 < count else 0.0
+        d2 = direction[i2] if i + 2 < count else 0.0
+        d3 = direction[i3] if i + 3 < count else 0.0
+        r0, r1 = np.uintp((first + i0) * n_all), np.uintp((first + i1) * n_all)
+        r2, r3 = np.uintp((first + i2) * n_all), np.uintp((first + i3) * n_all)
+        for j in range(np.uintp(n_all)):
+            scores[j] += d0 * K[r0 + j] + d1 * K[r1 + j] + d2 * K[r2 + j] + d3 * K[r3 + j]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find_plane(targets: OracleTargets, scratch: Scratch, q: int) -> float:
+    """Find the plane that is highest at the scores of a query, and return its loss."""
+    find_planes(
+        targets.items,
+        targets.weights,
+        targets.bounds,
+        targets.grades,
+        targets.grade_gains,
+        scratch.floats,
+        scratch.integers,
+        scratch.keys,
+        scratch.values,
+        scratch.last_grade,
+        scratch.wheels,
+        scratch.shifts,
+        scratch.head_search,
+        scratch.chain_search,
+        q,
+        q + 1,
+        scratch.floats[GIVEN_SCORES],
+        scratch.integers[POSITIONS],
+        scratch.floats[BETA],
+        scratch.floats[LOSS],
+    )
+    return scratch.floats[LOSS, 0]
 
 
 _ROWS = f"{GIVEN_FLOATS}, int64, int64, int64, int64"
@@ -120,6 +363,7 @@ def fill_combination(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(
         "float64(float64[::1], int64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], "
         "float64[:, ::1], int64, float64, float64[::1], float64[::1], float64[::1], float64, "
@@ -205,6 +449,7 @@ def improve(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart="void(float64, float64[::1], float64[:, ::1], float64[::1], float64[::1], int64)",
 )
 def exchange_weights(
@@ -247,6 +492,7 @@ def exchange_weights(
 
 @njit(
     **CALLED_BY_KERNELS,
+    is_scalar=True,
     apart=(
         "int64(int64, int64, float64[::1], float64[::1], float64[::1], float64[:, ::1], "
         "float64[::1], float64[::1], int64, boolean)"
@@ -302,35 +548,3 @@ def forget_planes(
             idle[slot], values[slot] = idle[count], values[count]
             losses[count] = weights[count] = 0.0
     return count
-
-
-KNOWN, ORACLE, GIVEN = range(3)
-"""Which planes a visit looks at: known ones, one that the oracle finds, one found elsewhere."""
-
-
-@njit(cache=True, nogil=True, inline="always")
-def find_plane(targets: OracleTargets, scratch: Scratch, q: int) -> float:
-    """Find the plane that is highest at the scores of a query, and return its loss."""
-    find_planes(
-        targets.items,
-        targets.weights,
-        targets.bounds,
-        targets.grades,
-        targets.grade_gains,
-        scratch.floats,
-        scratch.integers,
-        scratch.keys,
-        scratch.values,
-        scratch.last_grade,
-        scratch.wheels,
-        scratch.shifts,
-        scratch.head_search,
-        scratch.chain_search,
-        q,
-        q + 1,
-        scratch.floats[GIVEN_SCORES],
-        scratch.integers[POSITIONS],
-        scratch.floats[BETA],
-        scratch.floats[LOSS],
-    )
-    return scratch.floats[LOSS, 0]
