@@ -3,7 +3,7 @@
 from abc import ABC
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import typer
 
@@ -49,6 +49,7 @@ class LeavePairOut(SmallSampleCommand):
     For example: rankwise leave-pair-out patients.csv --y ill
     """
 
+    job: ClassVar = "samples.leave_pair_out"
     alpha: Annotated[float, typer.Option(help="Regularisation, chosen beforehand.")] = 1.0
     confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95
 
@@ -61,6 +62,7 @@ class PermutationCommand(SmallSampleCommand):
     For example: rankwise permutation-test patients.csv --y ill --alphas 1e-2:1e2:5
     """
 
+    job: ClassVar = "samples.permutation_test"
     alphas: Annotated[
         str, typer.Option(metavar="GRID", help=f"The best is taken for every shuffle too: {GRID}.")
     ] = "1"
@@ -92,6 +94,7 @@ class Predict(NamedItemsCommand):
     For example: rankwise predict model test.txt -o scores.csv
     """
 
+    job: ClassVar = "models.predict"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -113,6 +116,7 @@ class RankCommand(NamedItemsCommand):
     For example: rankwise rank model test.csv --top 10 -o ranking.csv
     """
 
+    job: ClassVar = "models.rank"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -155,6 +159,7 @@ class Evaluate:
     For example: rankwise evaluate test.txt scores.txt --measure "NDCG @ 10" --measure AP
     """
 
+    job: ClassVar = "models.evaluate"
     data: DataArgument
     scores: Annotated[
         Path,
@@ -201,6 +206,7 @@ class Prefer:
     For example: rankwise prefer hotels.csv answers.csv --ask 3
     """
 
+    job: ClassVar = "comparisons.prefer"
     items: Annotated[
         Path,
         typer.Argument(
@@ -297,6 +303,7 @@ class Ask:
     For example: rankwise ask photos/ --goal "top 5"
     """
 
+    job: ClassVar = "ask.ask"
     items: Annotated[
         Path,
         typer.Argument(
@@ -360,6 +367,7 @@ class LeaderboardCommand:
     For example: rankwise leaderboard battles.csv -o board.html
     """
 
+    job: ClassVar = "comparisons.leaderboard"
     comparisons: Annotated[
         Path,
         typer.Argument(
@@ -447,6 +455,7 @@ class ExportCommand:
     For example: rankwise export model -o model.onnx
     """
 
+    job: ClassVar = "models.export"
     model: ModelArgument
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
@@ -472,6 +481,7 @@ class ReportCommand(ItemsCommand):
     For example: rankwise report model test.txt -o report.html
     """
 
+    job: ClassVar = "models.report"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -494,6 +504,7 @@ class ExplainCommand(ItemsCommand):
     For example: rankwise explain model test.txt --item 3 --above 7
     """
 
+    job: ClassVar = "models.explain"
     model: ModelArgument
     data: DataArgument
     item: Annotated[int, typer.Option(min=0, help="The row of the item, from 0.")] = 0
@@ -511,6 +522,7 @@ class ServeCommand:
     For example: rankwise serve model --port 8000
     """
 
+    job: ClassVar = "models.serve"
     model: ModelArgument
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")] = 8000
@@ -528,6 +540,7 @@ class WarmUpCommand:
     For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
     """
 
+    job: ClassVar = "first_steps.warm_up"
     folder: Annotated[
         Path | None,
         typer.Option(help="Where compiled code goes; where it is looked for anyway if left out."),
@@ -538,3 +551,5 @@ class WarmUpCommand:
 @dataclass(frozen=True)
 class Demo:
     """Rank handwritten digits, next to regression on the scores: choose alpha, train, compare."""
+
+    job: ClassVar = "first_steps.demo"

@@ -3,7 +3,7 @@
 from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import typer
 
@@ -53,8 +53,17 @@ class FitCommand(ItemsCommand, ABC):
 class ClusterCommand(FitCommand, ABC):
     """A fit that the workers of a Dask cluster can do as well."""
 
+    local_job: ClassVar[str]
+    """The job of this command without a cluster."""
+
     workers: WorkersOption = None
     cluster: ClusterOption = None
+
+    @property
+    def job(self) -> str:
+        """Where the job is: on a cluster, under the same name in the module for clusters."""
+        name = self.local_job.rpartition(".")[2]
+        return f"fits.cluster.{name}" if self.is_on_cluster else self.local_job
 
     @property
     def is_on_cluster(self) -> bool:
@@ -85,6 +94,8 @@ class Fit(ClusterCommand):
     For example: rankwise fit train.txt -o model
     """
 
+    local_job: ClassVar = "fits.automatic.fit"
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +108,7 @@ class FitAuto(FitCommand):
     For example: rankwise fit auto train.csv -o model --time-budget 60
     """
 
+    job: ClassVar = "fits.automatic.fit_auto"
     time_budget: Annotated[
         float | None,
         typer.Option(help="Seconds after which nothing new is tried; the final fits come on top."),
@@ -114,6 +126,7 @@ class FitRLS(KernelCommand, ClusterCommand):
     For example: rankwise fit rls train.txt -o model --kernel gaussian --alphas 1e-3:1e3:7
     """
 
+    local_job: ClassVar = "fits.pairwise.fit_rls"
     alpha: AlphaOption = None
     alphas: AlphasOption = None
     basis: BasisOption = None
@@ -143,6 +156,7 @@ class FitLinear(ClusterCommand):
     For example: rankwise fit linear huge.txt.gz -o model --stream --memory 1G
     """
 
+    local_job: ClassVar = "fits.pairwise.fit_linear"
     alpha: AlphaOption = None
     alphas: AlphasOption = None
     early_stopping: Annotated[
@@ -228,6 +242,7 @@ class FitSVM(KernelCommand):
     For example: rankwise fit svm train.txt -o model --Cs 0.01,0.1,1 --validate vali.txt
     """
 
+    job: ClassVar = "fits.pairwise.fit_svm"
     c: Annotated[
         float | None,
         typer.Option(
@@ -275,6 +290,7 @@ class FitKPCRank(KernelCommand):
     For example: rankwise fit kpcrank train.txt -o model --max-components 100
     """
 
+    job: ClassVar = "fits.pairwise.fit_kpcrank"
     kernel: KernelOption = "gaussian"
     n_components: Annotated[
         int | None,
@@ -311,6 +327,7 @@ class FitDORM(KernelCommand):
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
 
+    job: ClassVar = "fits.listwise.fit_dorm"
     objective: Annotated[
         str,
         typer.Option(metavar="MEASURE", help='What to train for, such as "Precision @ 5" or mWTA.'),
@@ -357,6 +374,7 @@ class FitFactorization:
     For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
     """
 
+    job: ClassVar = "fits.listwise.fit_factorization"
     ratings: Annotated[
         Path,
         typer.Argument(
@@ -415,6 +433,7 @@ class FitConditional:
     For example: rankwise fit conditional scores.csv --conditions drugs.csv --items targets.csv -o m
     """
 
+    job: ClassVar = "fits.conditional.fit_conditional"
     scores: Annotated[
         Path,
         typer.Argument(

@@ -16,7 +16,7 @@ from rankwise.io.files import open_write
 from rankwise.io.tables.reading import write_table
 
 
-def run(command: Ask) -> None:
+def ask(command: Ask) -> None:
     """Serve the page until Ctrl-C or SIGTERM; or write the answers to a table."""
     if command.export is not None:
         _export(command, command.export)

@@ -344,6 +344,16 @@ def on_file(command: FitCommand) -> str:
 # Reporting
 
 
+def tell_kernel(ranker: Any) -> dict[str, Any]:
+    """Return the kernel."""
+    return {"kernel": repr(ranker.kernel_)}
+
+
+def tell_kernel_and_gap(ranker: Any) -> dict[str, Any]:
+    """Return kernel, number of iterations and gap."""
+    return {**tell_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+
+
 def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
     """Return how much was learned from; None where it does not apply or was not counted."""
     has_pairs = problem is not None and problem.has_pairs
