@@ -63,7 +63,7 @@ class ItemList:
         return np.array(rows, dtype=float).reshape(len(rows), -1)
 
 
-def read_items(path: Path) -> ItemList:
+def read_item_list(path: Path) -> ItemList:
     """Read items from a CSV, TSV or Parquet file, or from a folder of images or texts.
 
     Parameters

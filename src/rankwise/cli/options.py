@@ -38,7 +38,7 @@ ModelOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ZeroBased = Annotated[
+ZeroBasedOption = Annotated[
     bool | None,
     typer.Option(
         "--zero-based/--one-based",
@@ -243,7 +243,7 @@ class DataLayout:
 class ItemsCommand(ABC):  # noqa: B024 - it only holds options
     """How every command that reads items reads them."""
 
-    zero_based: ZeroBased = None
+    zero_based: ZeroBasedOption = None
     y: YColumn = None
     qid: QidColumn = None
     features: FeatureColumns = None

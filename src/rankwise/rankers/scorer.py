@@ -19,7 +19,7 @@ from rankwise.core.checks import check_choice, check_count, check_length, check_
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import Measure, hint, listed
+from rankwise.measures.value import Measure, hint, in_quotes
 from rankwise.rankers.base import generator
 from rankwise.rankers.scoring_function import predicted
 
@@ -286,7 +286,7 @@ class RankingScorer:
         for name in requests:
             if name not in self._requests:
                 raise InvalidInputError(
-                    f"A scorer by {self.measure!r} takes {listed(self._requests)}: got {name!r}."
+                    f"A scorer by {self.measure!r} takes {in_quotes(self._requests)}: got {name!r}."
                     f"{hint(name, self._requests)}"
                 )
         self._requests |= requests

@@ -3,7 +3,7 @@
 import webbrowser
 from pathlib import Path
 
-from rankwise.ask.items import ItemList, read_items
+from rankwise.ask.items import ItemList, read_item_list
 from rankwise.ask.questions import AskGoal
 from rankwise.ask.session import AskSession
 from rankwise.ask.store import AnswerStore
@@ -28,7 +28,7 @@ def ask(command: Ask) -> None:
         raise MissingExtraError(
             "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
         ) from error
-    items = read_items(command.items)
+    items = read_item_list(command.items)
     goal = AskGoal.of(command.goal, len(items), command.confidence)
     session = AskSession(
         AnswerStore.open(command.answer_file, items), goal, repeats=command.repeats

@@ -11,8 +11,9 @@ from sklearn.linear_model import Ridge
 import rankwise
 from rankwise.cli.commands import Demo, WarmUpCommand
 from rankwise.cli.jobs.fits.training import judge
-from rankwise.cli.output import decimals, print_table
+from rankwise.cli.output import print_table
 from rankwise.core.arrays import FloatArray
+from rankwise.core.display import decimals
 from rankwise.core.queries import Queries
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test

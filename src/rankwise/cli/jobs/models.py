@@ -27,12 +27,13 @@ from rankwise.cli.jobs.files import (
     given_scores,
     is_table,
     load_ranker,
-    read_items,
-    read_items_of,
+    read_data,
+    read_data_of,
 )
 from rankwise.cli.options import column_names
-from rankwise.cli.output import counted, decimals, print_json, print_table
+from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.data import RankingData
@@ -72,7 +73,7 @@ def predict(command: Predict) -> None:
 def _scored(command: Predict | RankCommand) -> RankedItems:
     """Score the items; those of a table by the names of the features, if the model knows them."""
     ranker = load_ranker(command.model)
-    data = read_items_of(ranker, command.data, command.named_layout, find_items=True)
+    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
     with columns_chosen():
         scores = ranker.predict(data.X, qid=data.qid)
     return RankedItems.of(scores, data.qid, data.items)
@@ -112,7 +113,7 @@ def _diverse(command: RankCommand) -> RankedItems:
     table = open_table(command.data)
     column = require_column(command.data, table, command.sources, "sources")
     sources = np.array(table.words(column))
-    data = read_items_of(ranker, command.data, command.named_layout, find_items=True)
+    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
     number = command.n_diverse or DEFAULT_DIVERSE
     with columns_chosen():
         scores = ranker.predict(data.X)
@@ -157,7 +158,7 @@ def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation
     layout = command.layout
     if is_table(command.data):
         layout = replace(layout, features=())
-    data = read_items(command.data, layout, find_items=True)
+    data = read_data(command.data, layout, find_items=True)
     scores = _scores_of(command, data)
     return rankwise.evaluate(given_scores(command.data, data), scores, data.qid, measures)
 
@@ -196,7 +197,7 @@ def _print_evaluation(evaluation: Evaluation) -> None:
 def explain(command: ExplainCommand) -> None:
     """Print what each feature contributes to the lead."""
     ranker = load_ranker(command.model)
-    data = read_items_of(ranker, command.data, command.layout)
+    data = read_data_of(ranker, command.data, command.layout)
     n_items = data.X.shape[0]
     for option, row in (("--item", command.item), ("--above", command.above)):
         if row is not None and row >= n_items:
@@ -226,9 +227,7 @@ def report(command: ReportCommand) -> None:
             "a PDF of it."
         )
     rankers = dict(zip(_model_names(models), map(load_ranker, models), strict=True))
-    data = read_items_of(
-        next(iter(rankers.values())), command.data, command.layout, find_items=True
-    )
+    data = read_data_of(next(iter(rankers.values())), command.data, command.layout, find_items=True)
     with columns_chosen():
         page = rankwise.make_report(
             rankers,

@@ -2,7 +2,7 @@
 
 import rankwise
 from rankwise.cli.commands import LeavePairOut, PermutationCommand
-from rankwise.cli.jobs.files import given_scores, read_items
+from rankwise.cli.jobs.files import given_scores, read_data
 from rankwise.cli.jobs.fits.training import kernel_of, parse_grid
 from rankwise.cli.output import print_json
 from rankwise.core.errors import InvalidInputError
@@ -11,7 +11,7 @@ from rankwise.measures.registry import parse_measure
 
 def leave_pair_out(command: LeavePairOut) -> None:
     """Print the value and its interval."""
-    data = read_items(command.data, command.layout)
+    data = read_data(command.data, command.layout)
     if data.qid is not None:
         raise InvalidInputError(
             f"{command.data} must be one ranking of all items to leave out pairs: it has queries. "
@@ -34,7 +34,7 @@ def permutation_test(command: PermutationCommand) -> None:
     """Print the held-out value, its p-value and what shuffled scores give."""
     measure = None if command.measure is None else parse_measure(command.measure)
     alphas = parse_grid(command.alphas, "--alphas")
-    data = read_items(command.data, command.layout)
+    data = read_data(command.data, command.layout)
     found = rankwise.permutation_test(
         data.X,
         given_scores(command.data, data),

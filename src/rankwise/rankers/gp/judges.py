@@ -23,7 +23,6 @@ from rankwise.rankers.gp.inference.likelihood import (
     AverageLikelihood,
     FreeParameter,
     Likelihood,
-    Link,
     Outcomes,
 )
 from rankwise.rankers.gp.inference.posterior import Posterior
@@ -34,6 +33,7 @@ from rankwise.rankers.judges import (
     careless_probability,
     spread_between,
 )
+from rankwise.rankers.leaderboard import Link
 from rankwise.solve.iteration import StoppingRule
 
 JUDGE_RULE = StoppingRule(tol=5e-3, max_iter=30)

@@ -38,7 +38,7 @@ from rankwise.graph.preference_graph import PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out, pair_leads
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
@@ -299,7 +299,7 @@ def leave_pair_out_auc(
     rows = _check_rows(X)
     data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
-    held_out = leave_pair_out(
+    held_out = leave_each_pair_out(
         _space(rows, kernel, data),
         data,
         np.array([alpha]),
@@ -525,7 +525,7 @@ def _values_of_pairs(
     space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
 ) -> FloatArray:
     """Leave out all pairs; return the value of each output, (n_alphas, n_outputs)."""
-    held_out = leave_pair_out(
+    held_out = leave_each_pair_out(
         space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
     )
     shares = np.where(held_out.error[:, None] <= TRUSTED, held_out.concordance, np.nan)

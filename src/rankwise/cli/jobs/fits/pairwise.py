@@ -18,7 +18,7 @@ from rankwise.cli.fit_commands import FitCommand, FitKPCRank, FitLinear, FitRLS,
 from rankwise.cli.jobs.files import (
     check_target,
     columns_chosen,
-    read_comparisons,
+    read_preferences,
     read_validation,
     reading_options,
 )
@@ -108,7 +108,7 @@ def fit_best_rls(
         return best_of(command, path, problem, measure)
     judges: dict[str, Any] = {}
     if pairs_val is not None:
-        given = read_comparisons(pairs_val, problem.data.items)
+        given = read_preferences(pairs_val, problem.data.items)
         judges = {"pairs_val": given["pairs"], "pair_weight_val": given["pair_weight"]}
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
     _refuse_listwise(measure, unit)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import log, log1p, pi, sqrt
-from typing import Literal, Self, TypeAlias, final
+from typing import Self, final
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
@@ -17,6 +17,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.checks import check_positive, real_number
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
+from rankwise.rankers.leaderboard import Link
 
 REACH = 8.5
 """Standard deviations on either side that an average takes in."""
@@ -62,8 +63,6 @@ class Outcomes:
         values = {name: getattr(self, name) for name in names}
         return type(self)(**{k: v if len(v) == 1 else v[rows] for k, v in values.items()})
 
-
-Link: TypeAlias = Literal["probit", "logit"]
 
 WIN = Outcomes()
 TIE = Outcomes(tied=np.ones(1, dtype=bool))
