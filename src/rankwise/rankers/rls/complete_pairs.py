@@ -79,7 +79,7 @@ def leave_out_of_complete(
     inverse = _inverse_of(space, rows, weight)
     parts, solutions = [], []
     for mu in mus:
-        B, error = inverse(float(mu))
+        B, error = inverse(float(mu))  # [PTA09] (36), for the problem (34) with the graph (35)
         A = dsymm(1.0, B.T, Y, lower=False)
         solutions.append(A)
         if mu > inverse.largest:

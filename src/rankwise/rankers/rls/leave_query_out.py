@@ -766,7 +766,7 @@ class _HostDualSolution(_DualSolution):
         rhs = _by_alpha(V @ self._weighted_targets, len(self.alphas))
         rhs[large] -= blocks[large] @ self.C0[U]
         blocks[large] = np.eye(len(U)) - blocks[large]
-        solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
+        solution, pivot = _solve_blocks(blocks, rhs)  # [PTA09] (32), (33), in coordinates
         return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
 
     def _predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:

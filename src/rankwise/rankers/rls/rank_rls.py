@@ -200,6 +200,7 @@ class RankRLS(ClosedFormRanker):
         iterated = self._iterated(X, graphs, np.array([alpha]), device)
         if iterated is not None:
             return self._keep_solution(_linear_space(X), iterated[0], graphs, data)
+        # the least of [PTAB07] eq. (1), (9) and [PTA09] eq. (5), (15)
         weights = graphs.gather(lambda graph: self._system(device, space, graph, X).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 

@@ -348,7 +348,7 @@ def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> Av
     """Average Phi(s / sqrt(noise)), a factor of [TH10] (10), over s ~ N(mean, variance)."""
     total = noise + variance
     scale = np.sqrt(total)
-    z = mean / scale
+    z = mean / scale  # [TH10] eq. (10)
     r = inverse_mills_ratio(z)
     left = truncated_variance(z, r)
     return AverageLikelihood(
