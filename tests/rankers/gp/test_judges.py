@@ -7,12 +7,8 @@ import pytest
 
 import reference
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.rankers.gp.inference.likelihood import (
-    GaussianMargin,
-    Outcomes,
-    ProbitWithTies,
-    WithFlips,
-)
+from rankwise.rankers.gp.inference.likelihood import GaussianMargin, ProbitWithTies, WithFlips
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 from rankwise.rankers.gp.judges import ByJudge
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)

@@ -19,12 +19,12 @@ from rankwise.rankers.gp.context import NO_CONTEXT, AnswerContext
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import (
     GaussianMargin,
-    Likelihood,
     Logistic,
     Probit,
     ProbitWithTies,
     WithFlips,
 )
+from rankwise.rankers.gp.inference.likelihood_base import Likelihood
 
 LikelihoodName: TypeAlias = Literal["probit", "robust", "logistic", "gaussian"]
 EqualRows: TypeAlias = Literal["apart", "merged"]

@@ -14,7 +14,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.features.covariances import Hyperprior, ParametricKernel
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import SWEEP_RULE, expectation_propagation
-from rankwise.rankers.gp.inference.likelihood import FreeParameter, Likelihood
+from rankwise.rankers.gp.inference.likelihood_base import FreeParameter, Likelihood
 from rankwise.rankers.gp.inference.posterior import (
     NEWTON_RULE,
     Posterior,

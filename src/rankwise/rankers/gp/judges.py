@@ -18,7 +18,7 @@ from rankwise.rankers.gp.evidence import (
     SiteParameters,
 )
 from rankwise.rankers.gp.inference.ep import without_site
-from rankwise.rankers.gp.inference.likelihood import (
+from rankwise.rankers.gp.inference.likelihood_base import (
     WIN,
     AverageLikelihood,
     FreeParameter,

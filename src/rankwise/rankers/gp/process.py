@@ -37,7 +37,7 @@ from rankwise.rankers.gp.answers import (
 from rankwise.rankers.gp.context import AnswerContext
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood_base import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior, gaussian_draws
 from rankwise.rankers.gp.inference.tastes import group_persons, scores_of_person
 from rankwise.rankers.gp.judges import ByJudge, Cavities

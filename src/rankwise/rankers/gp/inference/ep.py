@@ -13,7 +13,7 @@ from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import (
+from rankwise.rankers.gp.inference.likelihood_base import (
     AverageLikelihood,
     Likelihood,
     Outcomes,

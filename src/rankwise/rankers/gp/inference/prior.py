@@ -18,7 +18,7 @@ from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import Outcomes
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 
 
 @storable
