@@ -56,7 +56,7 @@ def test_images_of_a_table_lie_below_its_folder(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("name\na\n", "at least two items"), ("name\na\na\n", "'a' stands twice")],
+    [("name\na\n", "at least two items"), ("name\na\na\n", "'a' occurs twice")],
 )
 def test_what_cannot_be_ranked_is_refused(tmp_path, text, message):
     path = tmp_path / "items.csv"

@@ -79,7 +79,7 @@ def read_item_list(path: Path) -> ItemList:
     names = [item.name for item in found.items]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataFileError(f"{path}: items must have different names: {twice!r} stands twice.")
+        raise DataFileError(f"{path}: items must have different names: {twice!r} occurs twice.")
     return found
 
 

@@ -194,7 +194,7 @@ fit = typer.Typer(cls=CommandGroup, help="Train a ranker on a data file and save
 app.add_typer(fit, name="fit")
 fit.command(RECOMMENDED, hidden=True)(Fit)
 for _command, _name in FAMILIES.items():
-    fit.command(_name, rich_help_panel="Families, each with options of its own")(_command)
+    fit.command(_name, rich_help_panel="Families, each with its own options")(_command)
 for _command, _name in COMMANDS.items():
     app.command(_name)(_command)
 

@@ -50,8 +50,8 @@ class LeavePairOut(SmallSampleCommand):
     """
 
     job: ClassVar = "samples.leave_pair_out"
-    alpha: Annotated[float, typer.Option(help="Regularisation, chosen beforehand.")] = 1.0
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95
+    alpha: Annotated[float, typer.Option(help="Regularisation strength, chosen in advance.")] = 1.0
+    confidence: Annotated[float, typer.Option(help="Confidence level of the interval.")] = 0.95
 
 
 @final
@@ -64,7 +64,8 @@ class PermutationCommand(SmallSampleCommand):
 
     job: ClassVar = "samples.permutation_test"
     alphas: Annotated[
-        str, typer.Option(metavar="GRID", help=f"The best is taken for every shuffle too: {GRID}.")
+        str,
+        typer.Option(metavar="GRID", help=f"Alphas to choose from, for every shuffle too: {GRID}."),
     ] = "1"
     measure: MeasureOption = None
     n_permutations: Annotated[int, typer.Option(min=1, help="Number of shuffles.")] = 999
@@ -211,7 +212,7 @@ class Prefer:
         Path,
         typer.Argument(
             metavar="ITEMS",
-            help="A table (CSV, TSV, Parquet) of names, and features that tell what is alike; or "
+            help="A table (CSV, TSV, Parquet) with a name and features for each item; or "
             "the file of answers of rankwise ask, which holds the items too.",
             show_default=False,
         ),
@@ -234,7 +235,7 @@ class Prefer:
         int | None, typer.Option("--k", min=1, help="How many items the goal top is about.")
     ] = None
     robust: Annotated[
-        bool, typer.Option(help="Allow that answers were recorded the wrong way round.")
+        bool, typer.Option(help="Allow for answers recorded the wrong way round.")
     ] = True
     logistic: Annotated[
         bool, typer.Option(help="Scores are log-odds (Bradley-Terry); implies --no-robust.")
@@ -260,11 +261,11 @@ class Prefer:
         typer.Option(
             metavar="COLUMN",
             help="Column of ANSWERS that says who answered, if not judge. With several judges, how "
-            "reliable each is and how often each ties is learnt and printed.",
+            "reliable each is and how often each ties is learned and printed.",
         ),
     ] = None
     tastes: Annotated[
-        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+        bool, typer.Option("--tastes", help="Learn an order for every judge, around a common one.")
     ] = False
     person: Annotated[
         str | None,
@@ -316,7 +317,7 @@ class Ask:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where the answers are kept; an existing file goes on. By default beside ITEMS.",
+            help="File of the answers; an existing one is continued. By default next to ITEMS.",
         ),
     ] = None
     goal: Annotated[
@@ -326,7 +327,7 @@ class Ask:
         float, typer.Option(help="The certainty at which the goal counts as reached.")
     ] = 0.9
     repeats: Annotated[
-        bool, typer.Option("--repeats", help="Let a question come to one person more than once.")
+        bool, typer.Option("--repeats", help="Ask one person the same question more than once.")
     ] = False
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but localhost needs a token.")
@@ -350,7 +351,7 @@ class Ask:
         return self.items.resolve().parent / f"{name}.answers.db"
 
 
-COLUMNS = "Columns, where they have no usual names"
+COLUMNS = "Columns, if they have no usual names"
 ColumnOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", rich_help_panel=COLUMNS, show_default=False)
 ]
@@ -396,7 +397,7 @@ class LeaderboardCommand:
         bool, typer.Option("--clustered", help="Let intervals allow for answers of one judge.")
     ] = False
     tastes: Annotated[
-        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+        bool, typer.Option("--tastes", help="Learn an order for every judge, around a common one.")
     ] = False
     person: Annotated[
         str | None,
@@ -428,7 +429,7 @@ class LeaderboardCommand:
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Those of a and of b, with a comma, in place of a result.",
+            help="Columns of the points of a and of b, separated by a comma, instead of a result.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -441,7 +442,7 @@ class LeaderboardCommand:
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Numbers that speak for the first item, with commas.",
+            help="Columns of numbers in favour of the first item, separated by commas.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -466,10 +467,12 @@ class ExportCommand:
     ] = None
     feature_names: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="How the engine calls the features, with commas."),
+        typer.Option(
+            metavar="NAMES", help="Names of the features in the engine, separated by commas."
+        ),
     ] = None
     precision: Annotated[
-        Literal["double", "single"], typer.Option(help="Of the numbers in an ONNX file.")
+        Literal["double", "single"], typer.Option(help="Precision of the numbers in an ONNX file.")
     ] = "double"
 
 
@@ -526,8 +529,10 @@ class ServeCommand:
     model: ModelArgument
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")] = 8000
-    max_items: Annotated[int, typer.Option(min=1, help="Items of one request, at most.")] = 10_000
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of one request, at most.")] = (
+    max_items: Annotated[int, typer.Option(min=1, help="Maximum number of items in a request.")] = (
+        10_000
+    )
+    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request in bytes.")] = (
         16_000_000
     )
 
@@ -543,7 +548,7 @@ class WarmUpCommand:
     job: ClassVar = "first_steps.warm_up"
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where compiled code goes; where it is looked for anyway if left out."),
+        typer.Option(help="Folder for the compiled code; by default the cache of numba."),
     ] = None
 
 

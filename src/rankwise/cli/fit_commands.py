@@ -111,7 +111,9 @@ class FitAuto(FitCommand):
     job: ClassVar = "fits.automatic.fit_auto"
     time_budget: Annotated[
         float | None,
-        typer.Option(help="Seconds after which nothing new is tried; the final fits come on top."),
+        typer.Option(
+            help="Seconds after which no other ranker is tried; the final fits take extra time."
+        ),
     ] = None
 
 
@@ -172,7 +174,7 @@ class FitLinear(ClusterCommand):
         int | None,
         typer.Option(
             metavar="NUMBER",
-            help="Patience of --early-stopping.",
+            help="Iterations without improvement after which --early-stopping stops.",
             show_default="10",
             rich_help_panel=CHOICE,
         ),
@@ -200,7 +202,7 @@ class FitLinear(ClusterCommand):
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Written every minute; the same command goes on from it.",
+            help="Checkpoint, written every minute; the same command continues from it.",
             rich_help_panel=ITERATION,
         ),
     ] = None
@@ -247,7 +249,7 @@ class FitSVM(KernelCommand):
         float | None,
         typer.Option(
             "--C",
-            help="What multiplies the loss; small values regularise much.",
+            help="Factor of the loss; small values regularise more.",
             show_default="1.0",
             rich_help_panel=CHOICE,
         ),
@@ -262,7 +264,7 @@ class FitSVM(KernelCommand):
         ),
     ] = None
     loss: Annotated[
-        Literal["squared_hinge", "hinge"], typer.Option(help="What a violated pair costs.")
+        Literal["squared_hinge", "hinge"], typer.Option(help="Loss of a violated pair.")
     ] = "squared_hinge"
     basis: BasisOption = None
     pairs: PairsOption = None
@@ -309,7 +311,7 @@ class FitKPCRank(KernelCommand):
             rich_help_panel=CHOICE,
         ),
     ] = None
-    alpha: Annotated[float, typer.Option(help="Regularisation, 0 or more.")] = 0.0
+    alpha: Annotated[float, typer.Option(help="Regularisation strength, 0 or more.")] = 0.0
     pairs: PairsOption = None
     cost: CostOption = "magnitude"
     ties: TiesOption = "drop"
@@ -337,7 +339,7 @@ class FitDORM(KernelCommand):
         typer.Option(
             "--C",
             metavar="NUMBER",
-            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            help="Factor of the loss; by default fitted to the scale of the data.",
             show_default="scale",
             rich_help_panel=CHOICE,
         ),
@@ -401,7 +403,7 @@ class FitFactorization:
         float | None,
         typer.Option(
             "--C",
-            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            help="Factor of the loss; by default fitted to the scale of the data.",
             show_default="scale",
         ),
     ] = None
@@ -462,7 +464,7 @@ class FitConditional:
     new: Annotated[
         Literal["conditions", "items", "both"] | None,
         typer.Option(
-            help="What will be new in use, and is left out to choose among --alphas.",
+            help="What is new at prediction time, and left out to choose among --alphas.",
             show_default="conditions",
             rich_help_panel=CHOICE,
         ),
@@ -470,7 +472,7 @@ class FitConditional:
     measure: MeasureOption = None
     relation: Annotated[
         Literal["any", "symmetric", "antisymmetric"],
-        typer.Option(help="What exchanging the objects of a pair does, if they are of one kind."),
+        typer.Option(help="Effect of exchanging the objects of a pair, if both are of one kind."),
     ] = "any"
     condition_kernel: KernelOption = "linear"
     item_kernel: KernelOption = "linear"

@@ -279,7 +279,7 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
     if rows != "X":
         raise InvalidInputError(
             "ONNX takes categories as an input: WithinQueryEncoder must be the first step. Put it "
-            "first, or encode before."
+            "first, or encode the categories yourself."
         )
     encoded = []
     for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):

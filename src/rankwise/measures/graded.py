@@ -300,7 +300,7 @@ class UtilityMeasure(GainMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ERRMeasure(Measure):
-    r"""Expect the reciprocal position of the item at which a reader stops (ERR).
+    r"""Compute the expected reciprocal rank (ERR): of the item at which a reader stops.
 
     .. math:: \mathrm{ERR@k} = \sum_{p \le k} \frac{1}{p} R_p \prod_{j < p} (1 - R_j), \qquad
               R = \frac{2^y - 1}{2^{y_{\max}}}

@@ -1,4 +1,4 @@
-"""Compile everything beforehand, into a folder that later processes read."""
+"""Compile everything in advance, into a folder that later processes read."""
 
 import os
 import subprocess

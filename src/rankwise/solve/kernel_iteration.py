@@ -63,7 +63,7 @@ KEPT = 1e-10
 @final
 @dataclass(frozen=True)
 class ConjugateGradients:
-    r"""Say how a kernel problem is solved without its kernel matrix.
+    r"""Set how a kernel problem is solved without forming its matrix.
 
     Every iteration needs one product with the kernel, whose blocks are formed on the way and never
     kept: O(n^2) time and O(n r) memory for n items. The preconditioner solves the problem of r

@@ -229,7 +229,7 @@ class System(ABC):
         error = self.rounding * float(np.linalg.norm(weights))
         if error > TRUSTED * float(np.linalg.norm(self.rhs)):
             raise NumericalError(
-                "The scores must stand above rounding errors: these may be off by a share of "
+                "The scores must be larger than their rounding errors: the relative error may be "
                 f"{error / float(np.linalg.norm(self.rhs)):.2g}. Centre and scale the features "
                 "(StandardScaler), lower the degree of the kernel, or raise `alpha`."
             )

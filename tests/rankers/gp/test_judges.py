@@ -1,4 +1,4 @@
-"""Judges: reliability and ties of each, learnt together with the scores."""
+"""Judges: reliability and ties of each, learned together with the scores."""
 
 from dataclasses import replace
 
@@ -228,7 +228,7 @@ TABLE = votes(20)
         ),
         (
             lambda: PreferenceGP().fit(pairs=[("a", "b")], tied_judge=["x"]),
-            "hold everything themselves",
+            "hold all columns themselves",
         ),
         (lambda: PreferenceGP().fit(X, pairs=TABLE).predict_pair([0], [1], judge="q"), "got 'q'"),
         (

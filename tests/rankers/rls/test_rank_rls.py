@@ -337,7 +337,7 @@ def test_scores_are_right_or_refused(degree, offset, alpha):
         try:
             scores = fit(X, y).predict(X)
         except NumericalError as error:
-            assert "stand above rounding errors" in str(error)  # noqa: PT017
+            assert "larger than their rounding errors" in str(error)  # noqa: PT017
             assert offset >= 1e3 or alpha < 1e-3
             continue
         np.testing.assert_allclose(scores - scores[0], expected, atol=1e-2 * np.ptp(y))

@@ -129,7 +129,7 @@ def _items_of_answers(command: Prefer) -> NamedItems:
     if command.name is not None or command.features is not None:
         raise InvalidInputError(
             f"--name and --features name columns of a table: {command.items} is a file of answers, "
-            "which knows its items. Leave them out."
+            "which holds its items. Leave them out."
         )
     file = AnswerFile.read(command.items)
     names = [str(name) for name in file.names]
@@ -145,7 +145,7 @@ def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
     if is_answer_file(path) and columns != ComparisonColumns():
         raise InvalidInputError(
             f"--tied, --judge and --date name columns of a table: {path} is a file of answers, "
-            "which tells ties, raters and times itself. Leave them out."
+            "which already holds ties, raters and times. Leave them out."
         )
     table = read_comparisons(path, columns)
     if not is_answer_file(path):
@@ -162,8 +162,8 @@ def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
         raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
     if table.date is not None and not uses_dates:
         raise DataFileError(
-            f"{command.answer_file}: expected no dates, got a column of them, which makes no "
-            "difference. Dates are read with --drift or --half-life; or leave the column out."
+            f"{command.answer_file}: expected no dates, got a column of them, which would be "
+            "ignored. Dates are read with --drift or --half-life; or leave the column out."
         )
     if table.unread:
         raise DataFileError(
@@ -407,7 +407,7 @@ def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
         close = get_close_matches(person, [str(name) for name in known], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
-            f"--person must name one of the {len(known)} judges whose tastes are learnt (with "
+            f"--person must name one of the {len(known)} judges whose tastes are learned (with "
             f"--tastes): got {person!r}.{hint}"
         )
 

@@ -256,6 +256,6 @@ def _refuse_columns(path: Path, layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
             "--y, --qid, --features, --drop and --item name columns of a table (.csv, .tsv, "
-            f".parquet, .xlsx): {path} is not one. Leave them out; a svmlight file says itself "
-            "what is what."
+            f".parquet, .xlsx): {path} is not one. Leave them out; svmlight files need "
+            "none of them."
         )

@@ -241,7 +241,7 @@ class NamedAnswers:
         given = [name for name, value in arguments.items() if value is not None and name != "pairs"]
         if given:
             raise InvalidInputError(
-                f"Named comparisons must hold everything themselves: got {given} beside them. Put "
+                f"Named comparisons must hold all columns themselves: got {given} beside them. Put "
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table

@@ -439,7 +439,7 @@ def _log_bounds(
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InvalidInputError(
-            f"`bounds` must name parameters that are learnt, {sorted(set(names))}: got {unknown}."
+            f"`bounds` must name parameters that are learned, {sorted(set(names))}: got {unknown}."
         )
     default = [parameter.bounds for parameter in free.values()]
     limits = np.concatenate([kernel_limits, np.log(np.array(default, dtype=float).reshape(-1, 2))])

@@ -298,7 +298,7 @@ class ByJudge(Likelihood):
         return careless_probability(log_likelihood, self.log_reliability, self.reliability_std**2)
 
     def report(self, names: NDArray[Any], cavities: Cavities) -> JudgeReport:
-        """Put together what was learnt about the judges."""
+        """Put together what was learned about the judges."""
         tied = cavities.outcomes.tied
         right = np.where(cavities.mean == 0.0, 0.5, cavities.mean > 0.0)
         columns = np.stack([np.ones(len(tied)), tied, ~tied, ~tied * right])

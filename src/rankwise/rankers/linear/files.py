@@ -192,7 +192,7 @@ def refuse_missing_validation(settings: Settings, validator: Validator | None) -
     if settings.needs_validation and validator is None:
         raise InvalidInputError(
             "`X_val` and `y_val` must be given to `fit_file` with `alphas` or `early_stopping`: "
-            "got none. Read a part of the data into memory to decide by."
+            "got none. Read some of the data into memory for validation."
         )
 
 

@@ -194,7 +194,7 @@ def leave_pair_out(
     **Give the whole pipeline.** Features chosen or scaled with all data before this function is
     called have seen the pairs that it leaves out: 20 features chosen that way out of thousands of
     pure noise give a value near 0.95. Put every step that looks at the data into a scikit-learn
-    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then fitted anew
+    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then refitted
     without each pair, which makes the choice of parameters nested.
 
     Parameters

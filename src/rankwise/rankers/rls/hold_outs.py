@@ -334,7 +334,7 @@ def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
     if not isinstance(query_weight, str):
         raise InvalidInputError(
             "cv='leave_pair_out' must have a named `query_weight`: got "
-            f"{query_weight!r}. A single query needs no weight of its own."
+            f"{query_weight!r}. A single query needs no weight."
         )
 
 

@@ -184,8 +184,8 @@ class RankRLS(ClosedFormRanker):
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first, repeated and contradicting
-            ones welcome. With `qid`, both items of a pair belong to one query, and
+            Comparisons in place of `y`: row numbers, winner first, which may repeat or
+            contradict each other. With `qid`, both items of a pair belong to one query, and
             `query_weight` applies; without, comparisons have the weights given.
         pair_margin : (n_pairs,), optional
             By how much each winner leads; 1 when left out.

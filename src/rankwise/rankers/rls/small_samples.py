@@ -280,7 +280,7 @@ def leave_pair_out_auc(
     -----
     [PTA09] Sect. 3.4 and 4.1. The standard error is DeLong's, over items; it takes the models as
     given, although any two of them share nearly all training items, and so is a guide, not a
-    guarantee. An alpha chosen on the same data makes the value too high: choose it beforehand.
+    guarantee. An alpha chosen on the same data makes the value too high: choose it in advance.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def logit_interval(
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest:
-    """Hold what shuffled labels achieve, to compare the true ones with.
+    """Hold a permutation test: the value with the true labels and with shuffled ones.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def permutation_test(
     n_permutations: int = 999,
     random_state: Any = None,
 ) -> PermutationTest:
-    """Test whether RankRLS finds anything: learn shuffled labels the same way and compare.
+    """Test whether RankRLS learns anything, by training on shuffled labels too.
 
     Shuffled labels are further outputs of the same problem, so that all of them are learned and
     cross-validated from one decomposition. Labels are shuffled inside queries. With several alphas
@@ -502,7 +502,8 @@ def permutation_test(
     if np.isnan(value):
         raise NumericalError(
             "The held-out value must be known for some alpha: the measure is undefined for "
-            "everything held out, or rounding spoils it. Regularise more, or scale the features."
+            "everything held out, or rounding errors are too large. Regularise more, or scale the "
+            "features."
         )
     sign = 1 if judged.greater_is_better else -1
     worse = int(np.count_nonzero(sign * null < sign * value))  # what is unknown may be as good

@@ -236,7 +236,7 @@ def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
 
 
 LARGEST_GRID = 10_000
-"""The largest number of values of a grid; more is a slip of the finger."""
+"""The largest number of values of a grid; more is taken for a typing error."""
 
 
 def parse_grid(text: str, option: str) -> FloatArray:

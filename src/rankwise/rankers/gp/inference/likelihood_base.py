@@ -133,7 +133,7 @@ class Likelihood(ABC):
     def free_parameters(self) -> dict[str, FreeParameter]:
         """The parameters to learn.
 
-        The noise of an answer is learnt with margins only: without them only its ratio to the
+        The noise of an answer is learned with margins only: without them only its ratio to the
         amplitude of the scores matters.
         """
 
