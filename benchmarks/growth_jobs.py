@@ -25,7 +25,7 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.inference.prior import factorize_kernel
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 
@@ -105,7 +105,7 @@ def hold_out_pairs(n_items: int, n_alphas: int = 1) -> Job:
 
     def job() -> None:
         space = smallest_space(X, Gaussian(0.05), None, n_items - 1)
-        leave_pair_out(space, data, alphas(n_alphas), **options)
+        leave_each_pair_out(space, data, alphas(n_alphas), **options)
 
     return job
 

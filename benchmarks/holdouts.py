@@ -12,7 +12,7 @@ from benchmarks.harness import Row, markdown, one_core, peak_megabytes, row_of, 
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import KernelSpace, smallest_space
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 
@@ -35,7 +35,7 @@ def _leave_out(X, y, qid, kernel):
 
 def _leave_pairs(space, Y):
     options = {"cost": "magnitude", "ties": "keep", "query_weight": "items"}
-    return leave_pair_out(space, TrainingData.of(len(Y), Y), np.array([1.0]), **options)
+    return leave_each_pair_out(space, TrainingData.of(len(Y), Y), np.array([1.0]), **options)
 
 
 def primal_rows() -> list[Row]:

@@ -21,7 +21,7 @@ STYLE = {
 
 
 def search(ax):
-    """Show the quality of every query, with the features alone and learnt."""
+    """Show the quality of every query, with the features alone and learned."""
     data = load_digits_queries(n_queries=60, n_items=15)
     ranker = RankRLS(kernel="gaussian").fit(data.train.X, data.train.y, qid=data.train.qid)
     plain = RankRLS().fit(data.train.X, data.train.y, qid=data.train.qid)

@@ -27,7 +27,7 @@ from rankwise import AUC, Precomputed, Queries, RankRLS, RankSVM, paired_test
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import KernelSpace
 from rankwise.features.maps import Identity
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 
 N_DRAWS, N_TRAIN, N_FOLDS = 5, 500, 10
 LEAST_POSITIVE = 2
@@ -134,7 +134,7 @@ def left_out(_: Method, part: Draw) -> NDArray[Any]:
     space = KernelSpace(Precomputed(), part.K, Identity())
     data = TrainingData.of(N_TRAIN, part.Y)
     options = {"cost": "magnitude", "ties": "keep", "query_weight": "items"}
-    return leave_pair_out(space, data, ALPHAS, **options).concordance
+    return leave_each_pair_out(space, data, ALPHAS, **options).concordance
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Every printed equation that docs/theory/where.rst lists is cited in the file it names."""
 
 import re
+import tokenize
 
 import pytest
 
@@ -60,3 +61,22 @@ def test_every_equation_is_cited_in_its_file(paper, what, file):
     expected = named(what)
     assert expected, what
     none_of(f"{file}: no [{paper}] {one}" for one in expected - cited(path, paper))
+
+
+def commented(path, paper):
+    """Return what the comments of a file name of a paper, each at the line it is about."""
+    with path.open(encoding="utf-8") as file:
+        tokens = tokenize.generate_tokens(file.readline)
+        comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    found = [named(rest) for key, rest in CITATION.findall("\n\n".join(comments)) if key == paper]
+    return set().union(*found)
+
+
+EQUATIONS = [row for row in ROWS if all(one.startswith("(") for one in named(row[1]))]
+"""Rows without algorithms and sections, which are longer than a line."""
+
+
+@pytest.mark.parametrize(("paper", "what", "file"), EQUATIONS)
+def test_a_comment_marks_the_line_of_an_equation(paper, what, file):
+    path = SOURCE / "rankwise" / file
+    assert named(what) & commented(path, paper), f"{file}: no comment with [{paper}] {what}"

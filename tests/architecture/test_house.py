@@ -25,6 +25,9 @@ MOST_FILES = 15
 MOST_JOINED_LINES = 500
 """A module and the only one that imports it, in one folder, are one file up to this many lines."""
 
+SAME_ELSEWHERE = {"evaluate"}
+"""Public functions that do the same elsewhere, under the same name: on a cluster."""
+
 MOST_LINES = 60
 OPEN_BASES = ("NamedTuple", "TypedDict", "Protocol", "Enum", "Exception", "Error", "Warning")
 """What the name of a base ends with whose classes need not be marked final or abstract."""
@@ -139,6 +142,30 @@ def test_a_class_name_means_one_thing():
     for module, node in classes():
         homes[node.name.lstrip("_")].append(f"{module.where}:{node.lineno}")
     none_of(f"{name}: {', '.join(places)}" for name, places in homes.items() if len(places) > 1)
+
+
+def test_a_name_is_defined_once():
+    """Functions, classes and types; kernels and jobs, called like their commands, stand alone."""
+    homes = defaultdict(list)
+    for module in MODULES.values():
+        is_apart = _is_private(module.name) or module.name.startswith("rankwise.cli.jobs.")
+        for node in [] if is_apart else module.tree.body:
+            if name := _defined_name(node):
+                homes[name].append(f"{module.where}:{node.lineno}")
+    none_of(
+        f"{name}: {', '.join(places)}"
+        for name, places in homes.items()
+        if len(places) > 1 and not name.startswith("_") and name not in SAME_ELSEWHERE
+    )
+
+
+def _defined_name(node):
+    """Return the name of a function, a class or a type, at the top of a module."""
+    if isinstance(node, ast.ClassDef | Function):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and last_part(node.annotation) == "TypeAlias":
+        return node.target.id
+    return None
 
 
 def test_every_class_is_abstract_or_final():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rankwise.ask.items import read_items
+from rankwise.ask.items import read_item_list
 from rankwise.core.errors import DataFileError
 
 PNG = bytes.fromhex("89504e470d0a1a0a")
@@ -13,7 +13,7 @@ def test_a_table_gives_names_texts_and_features(tmp_path):
         "Title,Text,price,kind,note\n"
         "a,first,1,red,u\nb,second,,blue,v\nc,third,3,red,w\nd,fourth,4,blue,x\n"
     )
-    found = read_items(path)
+    found = read_item_list(path)
     assert [item.name for item in found.items] == ["a", "b", "c", "d"]
     assert found.items[1].text == "second"
     assert found.feature_names == ("price", "kind=blue", "kind=red")
@@ -26,7 +26,7 @@ def test_a_table_gives_names_texts_and_features(tmp_path):
 def test_a_folder_of_images_gives_an_item_each(tmp_path):
     for name in ["b.png", "a.jpg", "notes.txt", ".hidden.png"]:
         (tmp_path / name).write_bytes(PNG)
-    found = read_items(tmp_path)
+    found = read_item_list(tmp_path)
     assert [item.name for item in found.items] == ["a", "b"]
     assert all(item.image is not None for item in found.items)
 
@@ -34,7 +34,10 @@ def test_a_folder_of_images_gives_an_item_each(tmp_path):
 def test_a_folder_of_texts_gives_an_item_each(tmp_path):
     for name in ["x.txt", "y.md"]:
         (tmp_path / name).write_text(f"text of {name}")
-    assert [item.text for item in read_items(tmp_path).items] == ["text of x.txt", "text of y.md"]
+    assert [item.text for item in read_item_list(tmp_path).items] == [
+        "text of x.txt",
+        "text of y.md",
+    ]
 
 
 def test_images_of_a_table_lie_below_its_folder(tmp_path):
@@ -44,19 +47,19 @@ def test_images_of_a_table_lie_below_its_folder(tmp_path):
     (folder / "ok.png").write_bytes(PNG)
     (folder / "items.csv").write_text("name,image\na,ok.png\nb,../secret.png\n")
     with pytest.raises(DataFileError, match="below the folder"):
-        read_items(folder / "items.csv")
+        read_item_list(folder / "items.csv")
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "items.csv").write_text("name,image\na,ok.png\nb,link.png\n")
     with pytest.raises(DataFileError, match="below the folder"):
-        read_items(folder / "items.csv")
+        read_item_list(folder / "items.csv")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("name\na\n", "at least two items"), ("name\na\na\n", "'a' stands twice")],
+    [("name\na\n", "at least two items"), ("name\na\na\n", "'a' occurs twice")],
 )
 def test_what_cannot_be_ranked_is_refused(tmp_path, text, message):
     path = tmp_path / "items.csv"
     path.write_text(text)
     with pytest.raises(DataFileError, match=message):
-        read_items(path)
+        read_item_list(path)

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 
 import pytest
 
 import rankwise
-from rankwise.cli.app import FAMILIES
-from rankwise.cli.jobs import evaluate as evaluate_job
+from rankwise.cli.app import COMMANDS, FAMILIES
+from rankwise.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
+from rankwise.cli.jobs import models
 from rankwise.cli.output import print_table
 
 HEAVY = {"numpy", "scipy", "sklearn", "numba", "safetensors"}
@@ -60,6 +62,56 @@ def test_help_loads_nothing_heavy(arguments):
     assert not HEAVY & set(result.stderr.split())
 
 
+def jobs():
+    """Yield the typed name of every command that runs here, and its job."""
+    for command, name in COMMANDS.items():
+        yield name, command.job
+    for command, name in FAMILIES.items():
+        local = command.local_job if issubclass(command, ClusterCommand) else command.job
+        yield f"fit-{name}", local
+    yield "fit", Fit.local_job
+
+
+@pytest.mark.parametrize(("name", "job"), list(jobs()))
+def test_the_job_of_a_command_is_called_like_it(name, job):
+    home, _, function = job.rpartition(".")
+    assert function == name.replace("-", "_")
+    assert callable(getattr(import_module(f"rankwise.cli.jobs.{home}"), function))
+
+
+@pytest.mark.parametrize("command", [Fit, FitRLS, FitLinear])
+def test_a_fit_with_workers_has_a_job_for_clusters(command):
+    here = command(train="a", output="b")
+    there = command(train="a", output="b", workers=2)
+    assert here.job == command.local_job
+    home, _, function = there.job.rpartition(".")
+    assert home == "fits.cluster"
+    assert function == command.local_job.rpartition(".")[2]
+    assert callable(getattr(import_module(f"rankwise.cli.jobs.{home}"), function))
+
+
+@pytest.mark.parametrize("command", ["predict", "rank", "evaluate"])
+def test_scoring_does_not_load_what_reports_and_exports_need(folder, tmp_path, command):
+    rankwise.RankRLS().fit(folder.train.X, folder.train.y, qid=folder.train.qid).save(
+        tmp_path / "model"
+    )
+    data = ["scores.txt"] if command == "evaluate" else []
+    model = [] if command == "evaluate" else [str(tmp_path / "model")]
+    arguments = [command, *model, "test.txt", *data]
+    program = (
+        "import sys\nfrom rankwise.cli.app import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder.path, capture_output=True, text=True, check=True
+    )
+    loaded = {name for name in result.stderr.split() if name.startswith("rankwise.")}
+    assert "rankwise.cli.jobs.models" in loaded
+    above = ("automatic", "report", "export", "serve", "distributed", "rankers.gp", "rankers.dorm")
+    assert not [name for name in loaded if name.startswith(tuple(f"rankwise.{a}" for a in above))]
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "prefer"])
 def test_every_command_explains_itself(succeed, command):
     assert f"rankwise {command}" in succeed(command, "--help")
@@ -91,10 +143,10 @@ def test_version_is_that_of_the_package(succeed):
 
 
 def fail_with(monkeypatch, error):
-    def run(command):
+    def job(command):
         raise error
 
-    monkeypatch.setattr(evaluate_job, "run", run)
+    monkeypatch.setattr(models, "evaluate", job)
 
 
 def test_interruption_says_stopped(refuse, monkeypatch):
@@ -128,7 +180,7 @@ def test_a_warning_is_one_line(run, monkeypatch):
             warnings.simplefilter("default")
             warnings.warn("mind the gap", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr(evaluate_job, "run", run_job)
+    monkeypatch.setattr(models, "evaluate", run_job)
     result = run("evaluate", "test.txt", "scores.txt")
     assert result.exit_code == 0
     assert result.stderr == "warning: mind the gap\n"

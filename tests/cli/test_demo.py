@@ -1,23 +1,22 @@
 """The demonstration, with fewer queries, and its pictures."""
 
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
+
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from rankwise.cli.app import app
-from rankwise.cli.jobs import demo
-from rankwise.cli.jobs.demo import draw
+from rankwise.cli.jobs import first_steps
+from rankwise.cli.jobs.first_steps import draw
 from rankwise.datasets import load_digits_queries
 
 
 @pytest.fixture(scope="module")
 def printed():
-    few = load_digits_queries(n_queries=25, n_items=10)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "load_digits_queries", lambda: few)
-        result = CliRunner().invoke(app, ["demo"])
-    assert result.exit_code == 0
-    return result.stdout
+    with redirect_stdout(TextIOWrapper(BytesIO(), encoding="utf-8")) as output:
+        first_steps.show(load_digits_queries(n_queries=25, n_items=10))
+        output.seek(0)
+        return output.read()
 
 
 def row(printed, name):
@@ -48,8 +47,8 @@ def test_demo_shows_one_query_with_digits_grades_and_pictures(printed):
 def test_kernel_ridge_of_the_demo_is_ridge_regression():
     data = load_digits_queries(n_queries=8, n_items=9)
     for scores, expected in zip(
-        demo._kernel_ridge(data.train, "linear")(data.test.X),
-        demo._ridge(data.train)(data.test.X),
+        first_steps._kernel_ridge(data.train, "linear")(data.test.X),
+        first_steps._ridge(data.train)(data.test.X),
         strict=True,
     ):
         offset = np.mean(expected) - np.mean(scores)

@@ -12,7 +12,7 @@ import pytest
 import rankwise
 from rankwise import LinearRankRLS, RankRLS, evaluate
 from rankwise.cli.fit_commands import FitLinear
-from rankwise.cli.jobs.fits import linear
+from rankwise.cli.jobs.fits import pairwise
 from rankwise.io import read_scores, write_table
 from rankwise.measures.registry import parse_measure
 from rankwise.solve.conjugate_gradients import CGState
@@ -332,7 +332,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(refuse, folder, arguments, m
     [("100", 100), ("1K", 1024), ("1.5m", 3 << 19), ("2GB", 2 << 30), (" 1T ", 1 << 40)],
 )
 def test_sizes_are_powers_of_1024(text, n_bytes):
-    assert linear.parse_size(text) == n_bytes
+    assert pairwise.parse_size(text) == n_bytes
 
 
 def test_defaults_that_are_left_out_are_those_of_the_library():
@@ -342,10 +342,10 @@ def test_defaults_that_are_left_out_are_those_of_the_library():
         if field.default is None
     }
     patience = signature(LinearRankRLS).parameters["n_iter_no_change"].default
-    assert int(options["n_iter_no_change"].show_default) == linear.DEFAULT_PATIENCE == patience
+    assert int(options["n_iter_no_change"].show_default) == pairwise.DEFAULT_PATIENCE == patience
     memory = signature(LinearRankRLS.fit_file).parameters["memory"].default
-    assert options["memory"].show_default == linear.DEFAULT_MEMORY
-    assert linear.parse_size(linear.DEFAULT_MEMORY) == memory
+    assert options["memory"].show_default == pairwise.DEFAULT_MEMORY
+    assert pairwise.parse_size(pairwise.DEFAULT_MEMORY) == memory
 
 
 def test_named_comparisons_with_queries_and_validation(fit, folder):

@@ -14,7 +14,7 @@ from rankwise.core.compile import in_threads
 
 @pytest.fixture(params=[1, 2, 4])
 def n_workers(request, monkeypatch):
-    monkeypatch.setattr(compiled, "n_threads", lambda: request.param)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", str(request.param))
     return request.param
 
 

@@ -96,7 +96,7 @@ def test_metrics_count(client):
     [
         ("{", "must be JSON"),
         ("[" * 100_0, "must be JSON"),
-        ('{"items": [[1, 2, NaN]]}', "NaN is no number of JSON"),
+        ('{"items": [[1, 2, NaN]]}', "NaN is not a number in JSON"),
         ("[]", 'either "items"'),
         ({"items": ROWS, "queries": []}, 'either "items"'),
         ({}, 'either "items"'),

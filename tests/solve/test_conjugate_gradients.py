@@ -235,7 +235,7 @@ def test_one_alpha_goes_on_to_a_smaller_tolerance():
 
 def test_alphas_that_finished_before_others_do_not_go_on_to_a_smaller_tolerance():
     state = saved_run(ALPHAS, StoppingRule(1e-2, 200))
-    with pytest.raises(InvalidInputError, match="`tol` must not be smaller .* Start anew"):
+    with pytest.raises(InvalidInputError, match="`tol` must not be smaller .* Start again"):
         multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, saved=state)
     done = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), StoppingRule(1e-1, 200), saved=state)
     assert done.n_iter == len(state["residuals"])

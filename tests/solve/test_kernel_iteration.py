@@ -22,7 +22,7 @@ from rankwise import (
 from rankwise.features.kernels import own_product, own_product_on, rough_product_on
 from rankwise.solve.kernel_iteration import (
     LowRank,
-    conjugate_gradients,
+    preconditioned_conjugate_gradients,
     refined_conjugate_gradients,
 )
 
@@ -272,12 +272,12 @@ def test_a_progress_bar_is_shown(capsys):
 
 def test_an_operator_that_is_not_definite_ends_the_run():
     settings = ConjugateGradients()
-    found = conjugate_gradients(lambda C: -C, lambda V: V, np.ones((3, 1)), settings)
+    found = preconditioned_conjugate_gradients(lambda C: -C, lambda V: V, np.ones((3, 1)), settings)
     assert found.ending.reason == "precision"
 
 
 def test_a_start_that_solves_needs_no_step():
-    found = conjugate_gradients(
+    found = preconditioned_conjugate_gradients(
         lambda C: 2.0 * C,
         lambda V: V,
         np.ones((3, 1)),

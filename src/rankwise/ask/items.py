@@ -63,7 +63,7 @@ class ItemList:
         return np.array(rows, dtype=float).reshape(len(rows), -1)
 
 
-def read_items(path: Path) -> ItemList:
+def read_item_list(path: Path) -> ItemList:
     """Read items from a CSV, TSV or Parquet file, or from a folder of images or texts.
 
     Parameters
@@ -79,7 +79,7 @@ def read_items(path: Path) -> ItemList:
     names = [item.name for item in found.items]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataFileError(f"{path}: items must have different names: {twice!r} stands twice.")
+        raise DataFileError(f"{path}: items must have different names: {twice!r} occurs twice.")
     return found
 
 

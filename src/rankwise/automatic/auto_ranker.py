@@ -176,7 +176,7 @@ class HonestValue:
 
 @final
 class AutoRanker(SumOfRankers):
-    """Find a good ranker for raw data by itself, and say honestly how good it is.
+    """Find a good ranker for raw data, and estimate how good it is on unseen queries.
 
     Families are tried in the order of their cost: linear RankRLS, RankSVM and Gaussian RankRLS
     inside queries, DORM, trees for the RankRLS loss and for lambdarank. Each scores every query by
@@ -184,8 +184,8 @@ class AutoRanker(SumOfRankers):
     of the best settings are added up, each family weighted by the evidence that it is as good as
     the best one, and the sum is fitted to all data.
 
-    How good it is: for each fold, settings and weights are chosen anew by the other folds, and what
-    was chosen is measured on this one. The mean over all queries is `honest_value_`.
+    How good it is: for each fold, settings and weights are chosen again by the other folds, and
+    measured on this one. The mean over all queries is `honest_value_`.
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ class _Board:
         Parameters
         ----------
         weight : (n_judged,), optional
-            0 for queries that must not be looked at.
+            0 for queries to leave out.
         """
         if not self.known:
             notes = "; ".join(f"{e.family.name}: {e.note}" for e in self.tried)

@@ -71,13 +71,6 @@ FAMILIES: dict[type, str] = {
     FitFactorization: "factorization",
     FitConditional: "conditional",
 }
-JOBS: dict[type, str] = {
-    Fit: "fits.fit",
-    **{command: f"fits.{name}" for command, name in FAMILIES.items()},
-    **{command: name.replace("-", "_") for command, name in COMMANDS.items()},
-    LeavePairOut: "samples.leave_pair_out",
-    PermutationCommand: "samples.permutation_test",
-}
 GROUPS = ("fit",)
 RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""
@@ -187,7 +180,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
     with failures_reported(type(command)):
-        import_module(f"rankwise.cli.jobs.{JOBS[type(command)]}").run(command)
+        home, _, job = command.job.rpartition(".")
+        getattr(import_module(f"rankwise.cli.jobs.{home}"), job)(command)
 
 
 app = typer.Typer(
@@ -200,7 +194,7 @@ fit = typer.Typer(cls=CommandGroup, help="Train a ranker on a data file and save
 app.add_typer(fit, name="fit")
 fit.command(RECOMMENDED, hidden=True)(Fit)
 for _command, _name in FAMILIES.items():
-    fit.command(_name, rich_help_panel="Families, each with options of its own")(_command)
+    fit.command(_name, rich_help_panel="Families, each with its own options")(_command)
 for _command, _name in COMMANDS.items():
     app.command(_name)(_command)
 

@@ -3,7 +3,7 @@
 from abc import ABC
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import typer
 
@@ -49,8 +49,9 @@ class LeavePairOut(SmallSampleCommand):
     For example: rankwise leave-pair-out patients.csv --y ill
     """
 
-    alpha: Annotated[float, typer.Option(help="Regularisation, chosen beforehand.")] = 1.0
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95
+    job: ClassVar = "samples.leave_pair_out"
+    alpha: Annotated[float, typer.Option(help="Regularisation strength, chosen in advance.")] = 1.0
+    confidence: Annotated[float, typer.Option(help="Confidence level of the interval.")] = 0.95
 
 
 @final
@@ -61,8 +62,10 @@ class PermutationCommand(SmallSampleCommand):
     For example: rankwise permutation-test patients.csv --y ill --alphas 1e-2:1e2:5
     """
 
+    job: ClassVar = "samples.permutation_test"
     alphas: Annotated[
-        str, typer.Option(metavar="GRID", help=f"The best is taken for every shuffle too: {GRID}.")
+        str,
+        typer.Option(metavar="GRID", help=f"Alphas to choose from, for every shuffle too: {GRID}."),
     ] = "1"
     measure: MeasureOption = None
     n_permutations: Annotated[int, typer.Option(min=1, help="Number of shuffles.")] = 999
@@ -92,6 +95,7 @@ class Predict(NamedItemsCommand):
     For example: rankwise predict model test.txt -o scores.csv
     """
 
+    job: ClassVar = "models.predict"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -113,6 +117,7 @@ class RankCommand(NamedItemsCommand):
     For example: rankwise rank model test.csv --top 10 -o ranking.csv
     """
 
+    job: ClassVar = "models.rank"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -155,6 +160,7 @@ class Evaluate:
     For example: rankwise evaluate test.txt scores.txt --measure "NDCG @ 10" --measure AP
     """
 
+    job: ClassVar = "models.evaluate"
     data: DataArgument
     scores: Annotated[
         Path,
@@ -201,11 +207,12 @@ class Prefer:
     For example: rankwise prefer hotels.csv answers.csv --ask 3
     """
 
+    job: ClassVar = "comparisons.prefer"
     items: Annotated[
         Path,
         typer.Argument(
             metavar="ITEMS",
-            help="A table (CSV, TSV, Parquet) of names, and features that tell what is alike; or "
+            help="A table (CSV, TSV, Parquet) with a name and features for each item; or "
             "the file of answers of rankwise ask, which holds the items too.",
             show_default=False,
         ),
@@ -228,7 +235,7 @@ class Prefer:
         int | None, typer.Option("--k", min=1, help="How many items the goal top is about.")
     ] = None
     robust: Annotated[
-        bool, typer.Option(help="Allow that answers were recorded the wrong way round.")
+        bool, typer.Option(help="Allow for answers recorded the wrong way round.")
     ] = True
     logistic: Annotated[
         bool, typer.Option(help="Scores are log-odds (Bradley-Terry); implies --no-robust.")
@@ -254,11 +261,11 @@ class Prefer:
         typer.Option(
             metavar="COLUMN",
             help="Column of ANSWERS that says who answered, if not judge. With several judges, how "
-            "reliable each is and how often each ties is learnt and printed.",
+            "reliable each is and how often each ties is learned and printed.",
         ),
     ] = None
     tastes: Annotated[
-        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+        bool, typer.Option("--tastes", help="Learn an order for every judge, around a common one.")
     ] = False
     person: Annotated[
         str | None,
@@ -297,6 +304,7 @@ class Ask:
     For example: rankwise ask photos/ --goal "top 5"
     """
 
+    job: ClassVar = "ask.ask"
     items: Annotated[
         Path,
         typer.Argument(
@@ -309,7 +317,7 @@ class Ask:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where the answers are kept; an existing file goes on. By default beside ITEMS.",
+            help="File of the answers; an existing one is continued. By default next to ITEMS.",
         ),
     ] = None
     goal: Annotated[
@@ -319,7 +327,7 @@ class Ask:
         float, typer.Option(help="The certainty at which the goal counts as reached.")
     ] = 0.9
     repeats: Annotated[
-        bool, typer.Option("--repeats", help="Let a question come to one person more than once.")
+        bool, typer.Option("--repeats", help="Ask one person the same question more than once.")
     ] = False
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but localhost needs a token.")
@@ -343,7 +351,7 @@ class Ask:
         return self.items.resolve().parent / f"{name}.answers.db"
 
 
-COLUMNS = "Columns, where they have no usual names"
+COLUMNS = "Columns, if they have no usual names"
 ColumnOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", rich_help_panel=COLUMNS, show_default=False)
 ]
@@ -360,6 +368,7 @@ class LeaderboardCommand:
     For example: rankwise leaderboard battles.csv -o board.html
     """
 
+    job: ClassVar = "comparisons.leaderboard"
     comparisons: Annotated[
         Path,
         typer.Argument(
@@ -388,7 +397,7 @@ class LeaderboardCommand:
         bool, typer.Option("--clustered", help="Let intervals allow for answers of one judge.")
     ] = False
     tastes: Annotated[
-        bool, typer.Option("--tastes", help="Every judge has an order, around a common one.")
+        bool, typer.Option("--tastes", help="Learn an order for every judge, around a common one.")
     ] = False
     person: Annotated[
         str | None,
@@ -420,7 +429,7 @@ class LeaderboardCommand:
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Those of a and of b, with a comma, in place of a result.",
+            help="Columns of the points of a and of b, separated by a comma, instead of a result.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -433,7 +442,7 @@ class LeaderboardCommand:
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Numbers that speak for the first item, with commas.",
+            help="Columns of numbers in favour of the first item, separated by commas.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -447,6 +456,7 @@ class ExportCommand:
     For example: rankwise export model -o model.onnx
     """
 
+    job: ClassVar = "models.export"
     model: ModelArgument
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
@@ -457,10 +467,12 @@ class ExportCommand:
     ] = None
     feature_names: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="How the engine calls the features, with commas."),
+        typer.Option(
+            metavar="NAMES", help="Names of the features in the engine, separated by commas."
+        ),
     ] = None
     precision: Annotated[
-        Literal["double", "single"], typer.Option(help="Of the numbers in an ONNX file.")
+        Literal["double", "single"], typer.Option(help="Precision of the numbers in an ONNX file.")
     ] = "double"
 
 
@@ -472,6 +484,7 @@ class ReportCommand(ItemsCommand):
     For example: rankwise report model test.txt -o report.html
     """
 
+    job: ClassVar = "models.report"
     model: ModelArgument
     data: DataArgument
     output: Annotated[
@@ -494,6 +507,7 @@ class ExplainCommand(ItemsCommand):
     For example: rankwise explain model test.txt --item 3 --above 7
     """
 
+    job: ClassVar = "models.explain"
     model: ModelArgument
     data: DataArgument
     item: Annotated[int, typer.Option(min=0, help="The row of the item, from 0.")] = 0
@@ -511,11 +525,14 @@ class ServeCommand:
     For example: rankwise serve model --port 8000
     """
 
+    job: ClassVar = "models.serve"
     model: ModelArgument
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")] = 8000
-    max_items: Annotated[int, typer.Option(min=1, help="Items of one request, at most.")] = 10_000
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of one request, at most.")] = (
+    max_items: Annotated[int, typer.Option(min=1, help="Maximum number of items in a request.")] = (
+        10_000
+    )
+    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request in bytes.")] = (
         16_000_000
     )
 
@@ -528,9 +545,10 @@ class WarmUpCommand:
     For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
     """
 
+    job: ClassVar = "first_steps.warm_up"
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where compiled code goes; where it is looked for anyway if left out."),
+        typer.Option(help="Folder for the compiled code; by default the cache of numba."),
     ] = None
 
 
@@ -538,3 +556,5 @@ class WarmUpCommand:
 @dataclass(frozen=True)
 class Demo:
     """Rank handwritten digits, next to regression on the scores: choose alpha, train, compare."""
+
+    job: ClassVar = "first_steps.demo"

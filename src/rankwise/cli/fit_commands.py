@@ -3,7 +3,7 @@
 from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import typer
 
@@ -53,8 +53,17 @@ class FitCommand(ItemsCommand, ABC):
 class ClusterCommand(FitCommand, ABC):
     """A fit that the workers of a Dask cluster can do as well."""
 
+    local_job: ClassVar[str]
+    """The job of this command without a cluster."""
+
     workers: WorkersOption = None
     cluster: ClusterOption = None
+
+    @property
+    def job(self) -> str:
+        """Where the job is: on a cluster, under the same name in the module for clusters."""
+        name = self.local_job.rpartition(".")[2]
+        return f"fits.cluster.{name}" if self.is_on_cluster else self.local_job
 
     @property
     def is_on_cluster(self) -> bool:
@@ -85,6 +94,8 @@ class Fit(ClusterCommand):
     For example: rankwise fit train.txt -o model
     """
 
+    local_job: ClassVar = "fits.automatic.fit"
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +108,12 @@ class FitAuto(FitCommand):
     For example: rankwise fit auto train.csv -o model --time-budget 60
     """
 
+    job: ClassVar = "fits.automatic.fit_auto"
     time_budget: Annotated[
         float | None,
-        typer.Option(help="Seconds after which nothing new is tried; the final fits come on top."),
+        typer.Option(
+            help="Seconds after which no other ranker is tried; the final fits take extra time."
+        ),
     ] = None
 
 
@@ -114,6 +128,7 @@ class FitRLS(KernelCommand, ClusterCommand):
     For example: rankwise fit rls train.txt -o model --kernel gaussian --alphas 1e-3:1e3:7
     """
 
+    local_job: ClassVar = "fits.pairwise.fit_rls"
     alpha: AlphaOption = None
     alphas: AlphasOption = None
     basis: BasisOption = None
@@ -143,6 +158,7 @@ class FitLinear(ClusterCommand):
     For example: rankwise fit linear huge.txt.gz -o model --stream --memory 1G
     """
 
+    local_job: ClassVar = "fits.pairwise.fit_linear"
     alpha: AlphaOption = None
     alphas: AlphasOption = None
     early_stopping: Annotated[
@@ -158,7 +174,7 @@ class FitLinear(ClusterCommand):
         int | None,
         typer.Option(
             metavar="NUMBER",
-            help="Patience of --early-stopping.",
+            help="Iterations without improvement after which --early-stopping stops.",
             show_default="10",
             rich_help_panel=CHOICE,
         ),
@@ -186,7 +202,7 @@ class FitLinear(ClusterCommand):
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Written every minute; the same command goes on from it.",
+            help="Checkpoint, written every minute; the same command continues from it.",
             rich_help_panel=ITERATION,
         ),
     ] = None
@@ -228,11 +244,12 @@ class FitSVM(KernelCommand):
     For example: rankwise fit svm train.txt -o model --Cs 0.01,0.1,1 --validate vali.txt
     """
 
+    job: ClassVar = "fits.pairwise.fit_svm"
     c: Annotated[
         float | None,
         typer.Option(
             "--C",
-            help="What multiplies the loss; small values regularise much.",
+            help="Factor of the loss; small values regularise more.",
             show_default="1.0",
             rich_help_panel=CHOICE,
         ),
@@ -247,7 +264,7 @@ class FitSVM(KernelCommand):
         ),
     ] = None
     loss: Annotated[
-        Literal["squared_hinge", "hinge"], typer.Option(help="What a violated pair costs.")
+        Literal["squared_hinge", "hinge"], typer.Option(help="Loss of a violated pair.")
     ] = "squared_hinge"
     basis: BasisOption = None
     pairs: PairsOption = None
@@ -275,6 +292,7 @@ class FitKPCRank(KernelCommand):
     For example: rankwise fit kpcrank train.txt -o model --max-components 100
     """
 
+    job: ClassVar = "fits.pairwise.fit_kpcrank"
     kernel: KernelOption = "gaussian"
     n_components: Annotated[
         int | None,
@@ -293,7 +311,7 @@ class FitKPCRank(KernelCommand):
             rich_help_panel=CHOICE,
         ),
     ] = None
-    alpha: Annotated[float, typer.Option(help="Regularisation, 0 or more.")] = 0.0
+    alpha: Annotated[float, typer.Option(help="Regularisation strength, 0 or more.")] = 0.0
     pairs: PairsOption = None
     cost: CostOption = "magnitude"
     ties: TiesOption = "drop"
@@ -311,6 +329,7 @@ class FitDORM(KernelCommand):
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
 
+    job: ClassVar = "fits.listwise.fit_dorm"
     objective: Annotated[
         str,
         typer.Option(metavar="MEASURE", help='What to train for, such as "Precision @ 5" or mWTA.'),
@@ -320,7 +339,7 @@ class FitDORM(KernelCommand):
         typer.Option(
             "--C",
             metavar="NUMBER",
-            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            help="Factor of the loss; by default fitted to the scale of the data.",
             show_default="scale",
             rich_help_panel=CHOICE,
         ),
@@ -357,6 +376,7 @@ class FitFactorization:
     For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
     """
 
+    job: ClassVar = "fits.listwise.fit_factorization"
     ratings: Annotated[
         Path,
         typer.Argument(
@@ -383,7 +403,7 @@ class FitFactorization:
         float | None,
         typer.Option(
             "--C",
-            help="What multiplies the loss; fitted to the scale of the data if left out.",
+            help="Factor of the loss; by default fitted to the scale of the data.",
             show_default="scale",
         ),
     ] = None
@@ -415,6 +435,7 @@ class FitConditional:
     For example: rankwise fit conditional scores.csv --conditions drugs.csv --items targets.csv -o m
     """
 
+    job: ClassVar = "fits.conditional.fit_conditional"
     scores: Annotated[
         Path,
         typer.Argument(
@@ -443,7 +464,7 @@ class FitConditional:
     new: Annotated[
         Literal["conditions", "items", "both"] | None,
         typer.Option(
-            help="What will be new in use, and is left out to choose among --alphas.",
+            help="What is new at prediction time, and left out to choose among --alphas.",
             show_default="conditions",
             rich_help_panel=CHOICE,
         ),
@@ -451,7 +472,7 @@ class FitConditional:
     measure: MeasureOption = None
     relation: Annotated[
         Literal["any", "symmetric", "antisymmetric"],
-        typer.Option(help="What exchanging the objects of a pair does, if they are of one kind."),
+        typer.Option(help="Effect of exchanging the objects of a pair, if both are of one kind."),
     ] = "any"
     condition_kernel: KernelOption = "linear"
     item_kernel: KernelOption = "linear"

@@ -37,8 +37,8 @@ TrainArgument = Annotated[
 ModelOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-ZeroBased = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ZeroBasedOption = Annotated[
     bool | None,
     typer.Option(
         "--zero-based/--one-based",
@@ -99,7 +99,7 @@ ValidateOption = Annotated[
     typer.Option(
         "--validate",
         metavar="DATA",
-        help="Data to measure on; they decide where there is a choice.",
+        help="Validation data, on which parameters are chosen.",
         rich_help_panel=CHOICE,
     ),
 ]
@@ -109,21 +109,19 @@ MeasureOption = Annotated[
         "--measure",
         "-m",
         metavar="MEASURE",
-        help='What decides, such as "NDCG @ 10".',
+        help='Measure to choose by, such as "NDCG @ 10".',
         rich_help_panel=CHOICE,
     ),
 ]
 AlphaOption = Annotated[
     float | None,
-    typer.Option(
-        help="Regularisation; small values do little.", show_default="1.0", rich_help_panel=CHOICE
-    ),
+    typer.Option(help="Regularisation strength.", show_default="1.0", rich_help_panel=CHOICE),
 ]
 AlphasOption = Annotated[
     str | None,
     typer.Option(metavar="GRID", help=f"Alphas to choose from: {GRID}.", rich_help_panel=CHOICE),
 ]
-RandomStateOption = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
+RandomStateOption = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 
 # Preferences
 
@@ -142,24 +140,27 @@ CostOption = Annotated[
 TiesOption = Annotated[
     TiesName,
     typer.Option(
-        help="What to do with equal scores, and ties of --pairs.",
+        help="Whether to keep or drop ties, in scores and in --pairs.",
         rich_help_panel=PREFERENCES,
     ),
 ]
 QueryWeightOption = Annotated[
     QueryWeightName,
-    typer.Option(help="What a query counts in proportion to.", rich_help_panel=PREFERENCES),
+    typer.Option(
+        help="How much a query counts: by its items, by its pairs, or all equally.",
+        rich_help_panel=PREFERENCES,
+    ),
 ]
 
 # Kernel
 
 KernelOption = Annotated[
-    KernelName, typer.Option(help="The space of functions.", rich_help_panel=KERNEL)
+    KernelName, typer.Option(help="Kernel of the ranking function.", rich_help_panel=KERNEL)
 ]
 GammaOption = Annotated[
     float | None,
     typer.Option(
-        help="Scale of the kernel; fitted to the data if left out.", rich_help_panel=KERNEL
+        help="Scale of the kernel; by default fitted to the data.", rich_help_panel=KERNEL
     ),
 ]
 DegreeOption = Annotated[
@@ -172,7 +173,7 @@ BasisOption = Annotated[
     int | None,
     typer.Option(
         metavar="NUMBER",
-        help="Restrict the function to this many random rows: for many items.",
+        help="Number of random training rows used as basis, for many items.",
         rich_help_panel=KERNEL,
     ),
 ]
@@ -181,7 +182,7 @@ BasisOption = Annotated[
 
 MaxIterOption = Annotated[
     int,
-    typer.Option(metavar="NUMBER", help="Iterations at most.", rich_help_panel=ITERATION),
+    typer.Option(metavar="NUMBER", help="Maximum number of iterations.", rich_help_panel=ITERATION),
 ]
 GapOption = Annotated[
     float,
@@ -243,7 +244,7 @@ class DataLayout:
 class ItemsCommand(ABC):  # noqa: B024 - it only holds options
     """How every command that reads items reads them."""
 
-    zero_based: ZeroBased = None
+    zero_based: ZeroBasedOption = None
     y: YColumn = None
     qid: QidColumn = None
     features: FeatureColumns = None

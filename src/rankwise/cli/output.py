@@ -8,17 +8,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from rankwise.core.display import text_table
+
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table, the first column aligned left, the others right; ruled on a terminal."""
     if sys.stdout.isatty():
         _print_ruled(header, rows)
         return
-    lines = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for first, *others in lines:
-        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        print("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())
+    print(text_table([header, *rows]))
 
 
 def _print_ruled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -33,11 +31,6 @@ def _print_ruled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     print(json.dumps(value, indent=2, allow_nan=False))
-
-
-def decimals(value: float) -> str:
-    """Return a value of a measure with four decimals, a dash where it is undefined."""
-    return "-" if value != value else f"{value:.4f}"
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""How likely a position is looked at, estimated from a log of clicks."""
+"""How likely users look at a position, estimated from a log of clicks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def click_propensities(
     max_iter: int = 500,
     tol: float = 1e-6,
 ) -> FloatArray:
-    r"""Estimate how likely each position is looked at, relative to the first.
+    r"""Estimate how likely users look at each position, relative to the first.
 
     The position-based model says that an item is clicked if it is looked at, which depends on its
     position k only, and attractive, which depends on the item a only:

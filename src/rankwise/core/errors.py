@@ -18,7 +18,7 @@ def _cut(message: str) -> str:
 
 
 class RankwiseError(Exception):
-    """Mark every error that rankwise raises on purpose.
+    """Serve as the base class of all errors that rankwise raises.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class MissingExtraError(RankwiseError, ImportError):
 
 
 class ConvergenceWarning(UserWarning):
-    """Say that an iteration or a search stopped before its end.
+    """Warn that an iteration or a search stopped before it converged.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class SeenQueriesWarning(UserWarning):
-    """Say that queries are scored of which other items were learned from.
+    """Warn that queries are scored of which other items were learned from.
 
     Examples
     --------
@@ -149,12 +149,12 @@ class SeenQueriesWarning(UserWarning):
         return cls(
             f"{n_torn} of the queries were learned from with other items: a value from parts of "
             "one query in training and test is too high. Keep queries whole, with `QueryKFold`. If "
-            "both files number their queries anew, make the ids different."
+            "both files use the same ids for different queries, change the ids."
         )
 
 
 class FeatureScaleWarning(UserWarning):
-    """Say that features differ so much in scale that the small ones hardly count.
+    """Warn that features differ so much in scale that the small ones hardly count.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from rankwise.core.storable import storable
 @final
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Group items into queries, whatever the ids are and whatever the order of the rows.
+    """Group items into queries; ids may be of any type and rows in any order.
 
     Building costs O(n) for ids that are integers, or when the rows of each query lie together;
     otherwise O(n log n).

@@ -108,7 +108,7 @@ def load_digits_queries(
     Notes
     -----
     As in [LS08] Sect. 6, queries are random samples of items and a grade is the class of an item;
-    unlike there, each query grades the classes anew, and training and test share no image.
+    unlike there, each query grades the classes separately, and training and test share no image.
 
     Examples
     --------

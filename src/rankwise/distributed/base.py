@@ -14,7 +14,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.engine import Engine, dask_module, engine_of
-from rankwise.distributed.partitions import Partitions, blocks_with_ids, join_ids
+from rankwise.distributed.partitions import Partitions, blocks_with_ids, concatenate_ids
 from rankwise.io.svmlight import ZeroBased
 from rankwise.rankers.base import PointRanker
 
@@ -170,7 +170,7 @@ def _join_orders(parts: list[_BestRows], k: int | None) -> IntArray:
     first = np.cumsum([0] + [part.n_items for part in parts[:-1]])
     rows = np.concatenate([start + part.rows for start, part in zip(first, parts, strict=True)])
     scores = np.concatenate([part.scores for part in parts])
-    ids = join_ids([part.ids for part in parts])
-    every = Queries.from_qid(join_ids([ids, *(part.qid for part in parts)]))
+    ids = concatenate_ids([part.ids for part in parts])
+    every = Queries.from_qid(concatenate_ids([ids, *(part.qid for part in parts)]))
     queries = Queries(every.ids, every.index[len(ids) :])
     return rows[_ordered(scores, queries, k)]

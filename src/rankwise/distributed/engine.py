@@ -244,7 +244,7 @@ def _explain_lost_worker(error: Exception) -> None:
         return
     number = _partition_of(error.args[0]) or "?"
     raise MemoryError(
-        f"Partition {number} ended the workers it was given to, most likely for want of memory. "
+        f"Partition {number} ended the workers it was given to, probably for lack of memory. "
         "Cut the data into smaller partitions, or give workers more memory."
     ) from error
 

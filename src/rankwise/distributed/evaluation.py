@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise.core.arrays import freeze
 from rankwise.distributed.engine import engine_of
-from rankwise.distributed.partitions import PartitionRows, Partitions, join_ids
+from rankwise.distributed.partitions import PartitionRows, Partitions, concatenate_ids
 from rankwise.measures.evaluation import Evaluation, default_measures
 from rankwise.measures.evaluation import evaluate as evaluate_here
 from rankwise.measures.registry import parse_measures
@@ -63,7 +63,7 @@ def evaluate(
         chosen = list(parse_measures(measures))
         parts = engine.compute(whole.each("evaluate", _evaluate, [chosen] * len(whole.blocks)))
     return Evaluation(
-        ids=join_ids([part.ids for part in parts]),
+        ids=concatenate_ids([part.ids for part in parts]),
         measures=parts[0].measures,
         values=freeze(np.concatenate([part.values for part in parts])),
         weights=freeze(np.concatenate([part.weights for part in parts])),

@@ -12,7 +12,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.base import DaskRanker
 from rankwise.distributed.engine import engine_of
-from rankwise.distributed.partitions import PartitionRows, Partitions, join_ids
+from rankwise.distributed.partitions import PartitionRows, Partitions, concatenate_ids
 from rankwise.distributed.shares import SharedProblem, refuse_ordered_weights
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
@@ -156,7 +156,7 @@ class DaskLinearRankRLS(DaskRanker):
 
     def _draw(self, partitions: Partitions) -> NDArray[Any]:
         """Draw queries to be held out, from all of them in the order of their ids."""
-        ids = Queries.from_qid(join_ids(partitions.ids())).ids
+        ids = Queries.from_qid(concatenate_ids(partitions.ids())).ids
         if len(ids) < 2:
             raise InvalidInputError(
                 "`X_val` and `y_val` must be given with `alphas` or `early_stopping` where there "
@@ -206,7 +206,7 @@ def _validator(partitions: Partitions, ids: NDArray[Any] | None, measure: Measur
     blocks = engine.persist(partitions.each("validation", _of_queries, ids))
     labels = engine.compute(engine.call_each("labels", _labels, partitions.labels, blocks))
     y = np.concatenate([one[0] for one in labels])
-    queries = Queries.of(join_ids([one[1] for one in labels]), len(y))
+    queries = Queries.of(concatenate_ids([one[1] for one in labels]), len(y))
     rate = rate_by_measure(y, queries, measure)
     return Validator(ClusterRows(partitions, blocks, len(y)), rate, measure.greater_is_better)
 

@@ -100,7 +100,7 @@ def join_blocks(blocks: Sequence[PartitionRows]) -> PartitionRows:
     X = stack_rows([b.X for b in filled])
     weight = None if first.weight is None else np.concatenate([b.weights for b in filled])
     y = np.concatenate([b.y for b in filled])
-    return replace(first, X=X, y=y, qid=join_ids([b.qid for b in filled]), weight=weight)
+    return replace(first, X=X, y=y, qid=concatenate_ids([b.qid for b in filled]), weight=weight)
 
 
 def stack_rows(blocks: Sequence[Matrix]) -> Matrix:
@@ -110,7 +110,7 @@ def stack_rows(blocks: Sequence[Matrix]) -> Matrix:
     return np.concatenate(list(blocks))
 
 
-def join_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def concatenate_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Put ids of one or several types into one vector; only alike ones share a plain type."""
     kinds = {"number" if one.dtype.kind in "iufb" else one.dtype.kind for one in ids if len(one)}
     if len(kinds) > 1 or "O" in kinds:
@@ -335,7 +335,7 @@ class Partitions:
 
 def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return, for each partition, those of its queries that others hold, too."""
-    joined = join_ids(present)
+    joined = concatenate_ids(present)
     if joined.dtype == object:
         count = Counter(joined.tolist())
         return [one[np.array([count[q] > 1 for q in one.tolist()], dtype=bool)] for one in present]

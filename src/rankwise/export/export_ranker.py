@@ -22,7 +22,7 @@ from rankwise.core.display import listed
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.export.onnx_graph import (
-    Precision,
+    OnnxPrecision,
     import_onnxruntime,
     input_columns,
     run_onnx,
@@ -297,7 +297,7 @@ def export_ranker(
     *,
     feature_names: Sequence[str] | None = None,
     name: str = "rankwise",
-    precision: Precision = "double",
+    precision: OnnxPrecision = "double",
     X: Any = None,
     qid: ArrayLike | None = None,
 ) -> ExportCheck:
@@ -357,7 +357,7 @@ def export_ranker(
     ('onnx', True)
     """
     chosen = _format_of(path, format)
-    check_choice("precision", precision, get_args(Precision))
+    check_choice("precision", precision, get_args(OnnxPrecision))
     if _of_pairs(ranker) is not None:
         return _export_pairs(ranker, path, chosen, name, precision)
     if first_steps(ranker) is not None:
@@ -387,7 +387,7 @@ def _export_steps(
     format: ExportFormat,
     feature_names: Sequence[str] | None,
     name: str,
-    precision: Precision,
+    precision: OnnxPrecision,
     X: Any,
     qid: ArrayLike | None,
 ) -> ExportCheck:
@@ -432,7 +432,7 @@ def _export_pairs(
     path: str | PathLike[str],
     format: ExportFormat,
     name: str,
-    precision: Precision,
+    precision: OnnxPrecision,
 ) -> ExportCheck:
     """Write a ranker of pairs of objects as ONNX with two inputs, and check it on drawn objects."""
     check_is_fitted(ranker)

@@ -23,7 +23,7 @@ OPSET, ML_OPSET, IR_VERSION = 18, 4, 8
 ML_DOMAIN, TEXT = "ai.onnx.ml", 8
 FLOAT_TYPES: dict[Any, int] = {np.float32: 1, np.float64: 11}
 
-Precision: TypeAlias = Literal["double", "single"]
+OnnxPrecision: TypeAlias = Literal["double", "single"]
 _DTYPES: dict[str, Any] = {"double": np.float64, "single": np.float32}
 
 
@@ -51,7 +51,7 @@ def write_onnx(
     *,
     name: str,
     names: Sequence[str],
-    precision: Precision,
+    precision: OnnxPrecision,
 ) -> bytes:
     """Return an ONNX file with the input ``X`` and the outputs ``scores`` and ``variance``.
 
@@ -86,7 +86,12 @@ def write_onnx(
 
 
 def write_pairs_onnx(
-    conditions: Expansion, items: Expansion, weights: FloatArray, *, name: str, precision: Precision
+    conditions: Expansion,
+    items: Expansion,
+    weights: FloatArray,
+    *,
+    name: str,
+    precision: OnnxPrecision,
 ) -> bytes:
     """Return an ONNX file with the inputs ``conditions`` and ``items`` and their ``scores``.
 
@@ -234,7 +239,7 @@ class GraphWriter:
         self.arrays: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, precision: Precision) -> Self:
+    def of(cls, precision: OnnxPrecision) -> Self:
         """Begin a graph of single or double precision."""
         return cls(_DTYPES[precision])
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from rankwise.automatic.sum_of_rankers import SumOfRankers
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.export.onnx_graph import GraphWriter, OnnxInput, Precision, onnx_file
+from rankwise.export.onnx_graph import GraphWriter, OnnxInput, OnnxPrecision, onnx_file
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.scoring_function import scaling_of, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
@@ -23,7 +23,7 @@ from rankwise.transformers.numeric import WithinQueryImputer, WithinQueryRanks, 
 
 
 def write_steps_onnx(
-    ranker: Any, *, name: str, names: Sequence[str], precision: Precision
+    ranker: Any, *, name: str, names: Sequence[str], precision: OnnxPrecision
 ) -> bytes:
     """Return an ONNX file that scores the rows of one query.
 
@@ -279,7 +279,7 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
     if rows != "X":
         raise InvalidInputError(
             "ONNX takes categories as an input: WithinQueryEncoder must be the first step. Put it "
-            "first, or encode before."
+            "first, or encode the categories yourself."
         )
     encoded = []
     for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):

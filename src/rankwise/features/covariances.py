@@ -83,7 +83,7 @@ class Hyperprior:
 
 
 class ParametricKernel(Kernel):
-    """A kernel whose parameters are learnt, as the logarithms ``theta``.
+    """A kernel whose parameters are learned, as the logarithms ``theta``.
 
     A gradient is never an array of matrices: it is summed with given weights.
     """
@@ -153,7 +153,7 @@ class SquaredExponential(ParametricKernel):
     item_effect : float
         Standard deviation of what the features do not say about an item, as a share of the
         amplitude: :math:`(s \cdot \text{item\_effect})^2` is added where a = b, an independent part
-        of the score of every item. It is learnt too, unless it is 0, for none.
+        of the score of every item. It is learned too, unless it is 0, for none.
 
     Notes
     -----

@@ -110,7 +110,7 @@ class Kernel(ABC):
 @final
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """The inner product of two rows itself.
+    """The linear kernel: the inner product of two rows.
 
     Examples
     --------
@@ -383,7 +383,7 @@ class Custom(Kernel):
 def kernel_on(
     kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device, *, checked: bool = True
 ) -> DeviceArray:
-    """Return the kernel matrix of rows on a device; kernels of one's own are computed here.
+    """Return the kernel matrix of rows on a device; custom kernels are computed here.
 
     One beyond the range of double precision is refused, unless it is not to be looked at.
     """

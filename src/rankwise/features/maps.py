@@ -158,8 +158,8 @@ class Expansion(FeatureMap):
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
         n_rows = max(1, min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0])))
-        parts = [
-            self.kernel(X[start : start + n_rows], self.rows) @ weights  # [PTA09] eq. (8)
+        parts = [  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
+            self.kernel(X[start : start + n_rows], self.rows) @ weights
             for start in range(0, X.shape[0], n_rows)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
@@ -231,7 +231,7 @@ class Basis(FeatureMap):
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""
-        K = self.expansion.map(X)
+        K = self.expansion.map(X)  # [PTA09] eq. (41), (42), in features of norm (9)
         if self.is_triangular:
             return solve_triangular(self._whitening_here, K.T, lower=True, overwrite_b=True).T
         return K @ self._whitening_here

@@ -68,6 +68,7 @@ class Incidence:
 
     def adjoint(self, values: FloatArray) -> FloatArray:
         """Return ``D.T @ values`` for values of shape (n_pairs,) or (n_pairs, k)."""
+        # [PTA09] eq. (12), (13): M N for values of weight times target; [APS10] eq. (9)
         out = signed_row_sums(_rows(values), self.first, self.second, self.n_items)
         return out.reshape(self.n_items, *values.shape[1:])
 

@@ -370,7 +370,7 @@ class CliqueLaplacian(GraphLaplacian):
         columns = V.reshape(self.n_items, -1)
         means = self.means(columns)
         out = np.empty(columns.shape)
-        # [PTA09] eq. (25), [APS10] eq. (4)
+        # [PTAB07] eq. (12), [PTA09] eq. (25), [APS10] eq. (4)
         _centre(columns, means, self.group, self.edge_weight, out)
         return out.reshape(V.shape)
 

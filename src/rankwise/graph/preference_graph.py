@@ -56,6 +56,7 @@ def _by_name(kind: str, n_items: FloatArray, n_pairs: FloatArray) -> FloatArray:
     check_choice("query_weight", kind, get_args(StandardWeight))
     if kind == "pairs":
         return np.ones_like(n_items)
+    # [APS10] eq. (3), and the end of [PTA09] Sect. 2.4
     counted = n_items if kind == "items" else n_pairs
     return np.divide(1.0, counted, out=np.zeros_like(counted), where=counted > 0)
 
@@ -448,6 +449,7 @@ class PreferenceGraph:
             )
         grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=ties == "keep")
         omega = grades.query_weights(query_weight)
+        # the cost of [PTA09] eq. (11), [TH10] eq. (5), in matrices (7)
         laplacian, rhs = _COSTS[cost](grades, data.scores, omega)
         if not (laplacian.component >= 0).any():
             raise NothingToLearnError(

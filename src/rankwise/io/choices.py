@@ -65,7 +65,7 @@ def read_answers(
 
 
 def read_choices(source: Any, columns: ComparisonColumns | None = None) -> ChoiceTable:
-    """Read rankings, or the best (and the worst) items of sets, whatever holds them.
+    """Read rankings, or the best (and the worst) items of sets, from a file, a frame or columns.
 
     A ranking stands in one row (``rank1``, ``rank2``, ...; blank where it ends) or in one row per
     item (``person``, ``item``, ``rank``; 1 is the best). A choice is a row with what was offered

@@ -235,7 +235,7 @@ class ComparisonColumns:
 def read_comparisons(
     source: Any, columns: ComparisonColumns | None = None, *, names: Any = None
 ) -> ComparisonTable:
-    r"""Read comparisons of named items, one a row, whatever holds them.
+    r"""Read comparisons of named items, one a row, from a file, a frame or columns.
 
     Parameters
     ----------

@@ -119,7 +119,7 @@ def refuse_doubtful(names: ColumnNames, table: Any, name: str, *, has_qid: bool)
         hint = date_hint(name) if column.dtype.is_temporal() else ""
         raise InvalidInputError(
             f"Features must be numbers: the column {name!r} holds {column.dtype}.{hint} Leave it "
-            f"out with drop={name!r}, or encode it before."
+            f"out with drop={name!r}, or encode it first."
         )
 
 
@@ -240,7 +240,7 @@ def _name_pairs(given: dict[str, Any], signature: inspect.Signature, *, keep_tie
         for name, values in told.items():
             if given.get(name + ending) is not None:
                 raise InvalidInputError(
-                    f"Named comparisons must hold everything themselves: got `{name + ending}` "
+                    f"Named comparisons must hold all columns themselves: got `{name + ending}` "
                     "beside them. Put weights and margins into columns of their table."
                 )
             if values is not None and name + ending in signature.parameters:

@@ -252,7 +252,7 @@ def _places(path: str | os.PathLike[str], keys: Iterable[Any]) -> dict[Any, int]
     for place, key in enumerate(keys):
         if found.setdefault(key, place) != place:
             raise DataFileError(
-                f"The scores for {os.fspath(path)} must hold each item once: {key!r} stands twice."
+                f"The scores for {os.fspath(path)} must hold each item once: {key!r} occurs twice."
             )
     return found
 

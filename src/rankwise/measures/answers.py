@@ -17,7 +17,7 @@ from rankwise.core.errors import InvalidInputError
 @final
 @dataclass(frozen=True, eq=False)
 class AnswerEvaluation:
-    """Hold how good predicted probabilities of answers are.
+    """Hold the evaluation of predicted probabilities of answers.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class AnswerEvaluation:
     def plot(self, ax: Any = None) -> Any:
         """Draw the calibration: how often favourites won against how often they should.
 
-        Points below the diagonal are too sure. Needs matplotlib.
+        Points below the diagonal are overconfident. Needs matplotlib.
         """
         ax = ax if ax is not None else new_axes()
         ax.plot([0.5, 1.0], [0.5, 1.0], color="0.7", zorder=0)
@@ -74,7 +74,7 @@ def evaluate_answers(
     weight: ArrayLike | None = None,
     n_bins: int = 10,
 ) -> AnswerEvaluation:
-    """Judge predicted probabilities of answers by the answers.
+    """Evaluate predicted probabilities of answers against the answers given.
 
     Parameters
     ----------

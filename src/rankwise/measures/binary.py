@@ -135,6 +135,7 @@ class RRMeasure(HitMeasure):
         return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate, limit)
 
     def _rate(self, hits: BoolArray, limit: int, rankings: Rankings) -> FloatArray:
+        # [LS08] eq. (10)
         return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))
 
 

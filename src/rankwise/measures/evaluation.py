@@ -26,7 +26,7 @@ from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance, KendallTau
 from rankwise.measures.rankings import Judgements, Rankings, many_vectors, one_vector
 from rankwise.measures.registry import parse_measure, parse_measures
-from rankwise.measures.value import Measure, listed, one_of, weighted_mean
+from rankwise.measures.value import Measure, in_quotes, one_of, weighted_mean
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
@@ -125,7 +125,7 @@ class Evaluation:
         wanted = parse_measure(measure)
         if wanted not in self.measures:
             raise InvalidInputError(
-                f"The evaluation holds {listed(map(repr, self.measures))}: got {wanted!r}. "
+                f"The evaluation holds {in_quotes(map(repr, self.measures))}: got {wanted!r}. "
                 "Pass it to `evaluate`."
             )
         return self.measures.index(wanted)
@@ -508,7 +508,7 @@ def _column(evaluation: Evaluation, measure: str | Measure | None) -> FloatArray
     if measure is None and len(evaluation.measures) > 1:
         raise InvalidInputError(
             "`measure` must say what to compare: the evaluations hold "
-            f"{listed(map(repr, evaluation.measures))}."
+            f"{in_quotes(map(repr, evaluation.measures))}."
         )
     at = 0 if measure is None else evaluation.column(measure)
     return evaluation.values[:, at]

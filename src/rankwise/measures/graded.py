@@ -71,9 +71,9 @@ class DiscountedGain(GainMeasure):
     cutoff: Cutoff = None
 
     def discounts(self, length: int) -> FloatArray:
-        """Return 1 / log2(1 + position), [LS08] eq. (14) with logarithms to base 2."""
+        """Return 1 / log2(1 + position)."""
         positions = np.arange(1, min(length, self.cutoff or length) + 1)
-        return 1.0 / np.log2(1.0 + positions)
+        return 1.0 / np.log2(1.0 + positions)  # [LS08] eq. (14), with logarithms to base 2
 
 
 @final
@@ -114,7 +114,8 @@ class DCGMeasure(DiscountedGain):
     def form(self, judgements: Judgements) -> InnerProduct:
         """Leave the sums as they are."""
         gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
-        return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
+        whole = np.ones(judgements.queries.n_queries)
+        return InnerProduct(gains, discounts, whole)  # [LS08] eq. (11)
 
 
 @final
@@ -159,7 +160,8 @@ class NDCGMeasure(DiscountedGain):
     def form(self, judgements: Judgements) -> InnerProduct:
         """Divide by the discounted gain of the best order."""
         gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
-        return InnerProduct(gains, discounts, judgements.best(gains, discounts))
+        best = judgements.best(gains, discounts)
+        return InnerProduct(gains, discounts, best)  # [LS08] eq. (12)
 
 
 @final
@@ -298,7 +300,7 @@ class UtilityMeasure(GainMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ERRMeasure(Measure):
-    r"""Expect the reciprocal position of the item at which a reader stops (ERR).
+    r"""Compute the expected reciprocal rank (ERR): of the item at which a reader stops.
 
     .. math:: \mathrm{ERR@k} = \sum_{p \le k} \frac{1}{p} R_p \prod_{j < p} (1 - R_j), \qquad
               R = \frac{2^y - 1}{2^{y_{\max}}}

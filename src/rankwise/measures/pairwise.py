@@ -163,7 +163,8 @@ class DisagreementMeasure(PairMeasure):
 
     def rate_pairs(self, pairs: PairCounts) -> FloatArray:
         """Return the share of wrong pairs."""
-        return pairs.wrong(tie=1.0 if self.ties == "one" else 0.5)  # [PTA09] (1), [APS10] (1)
+        # [PTAB07] eq. (3), [PTA09] eq. (1), its sum (10), [APS10] eq. (1), [TH10] eq. (4)
+        return pairs.wrong(tie=1.0 if self.ties == "one" else 0.5)
 
 
 @final
@@ -206,7 +207,7 @@ class ConcordanceMeasure(PairMeasure):
 
     def rate_pairs(self, pairs: PairCounts) -> FloatArray:
         """Return the share of pairs that are not wrong."""
-        return 1.0 - pairs.wrong(tie=0.5)
+        return 1.0 - pairs.wrong(tie=0.5)  # [APS10] eq. (2)
 
 
 @final

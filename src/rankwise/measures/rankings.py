@@ -104,7 +104,7 @@ class Judgements:
         if grades.ndim != 1:
             raise InvalidInputError(
                 f"`y` must be one-dimensional, one grade per item: got shape {grades.shape}. "
-                "Measure each output on its own."
+                "Measure each output separately."
             )
         if len(grades) != queries.n_items or len(grades) == 0:
             raise InvalidInputError(

@@ -10,7 +10,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
-from rankwise.measures.value import Measure, hint, listed, one_of
+from rankwise.measures.value import Measure, hint, in_quotes, one_of
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "scikit-learn": {
@@ -124,7 +124,7 @@ def _read(text: str) -> tuple[Measure, dict[str, Any]]:
     name, inside, cutoff = _parts(text)
     if name.lower() not in _BY_NAME:
         raise InvalidInputError(
-            f"Unknown measure {name!r}. Choose one of {listed(_NAMES)}.{hint(name, _NAMES)}"
+            f"Unknown measure {name!r}. Choose one of {in_quotes(_NAMES)}.{hint(name, _NAMES)}"
         )
     measure, parameters = _BY_NAME[name.lower()], _parameters(inside, text)
     if cutoff is None:
@@ -211,7 +211,7 @@ def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:
     tool = PRESETS[one_of(*PRESETS)("preset", preset)]
     if measure.name not in tool:
         raise InvalidInputError(
-            f"`preset` {preset!r} has the measures {listed(tool)}: got {measure.name!r}. Leave the "
-            "preset out and set the parameters."
+            f"`preset` {preset!r} has the measures {in_quotes(tool)}: got {measure.name!r}. Leave "
+            "the preset out and set the parameters."
         )
     return dict(tool[measure.name])

@@ -119,7 +119,8 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
     def check(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in choices:
             raise InvalidInputError(
-                f"`{name}` must be one of {listed(choices)}: got {value!r}.{hint(value, choices)}"
+                f"`{name}` must be one of {in_quotes(choices)}: got {value!r}."
+                f"{hint(value, choices)}"
             )
         return value
 
@@ -166,7 +167,7 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
-def listed(names: Iterable[str]) -> str:
+def in_quotes(names: Iterable[str]) -> str:
     """List names for an error message."""
     return ", ".join(repr(name) for name in names)
 
@@ -254,7 +255,7 @@ class Measure(ABC):
         for name in changes:
             if name not in self.parameters:
                 raise InvalidInputError(
-                    f"{self.name} has the parameters {listed(self.parameters)}: got {name!r}."
+                    f"{self.name} has the parameters {in_quotes(self.parameters)}: got {name!r}."
                     f"{hint(name, self.parameters)}"
                 )
         return replace(self, **changes)

@@ -33,7 +33,7 @@ Contributions: TypeAlias = tuple[FloatArray, FloatArray]
 """Contributions of the features and their standard errors."""
 Value: TypeAlias = Callable[[NDArray[np.bool_]], FloatArray]
 """The value of each set of features, given as a row of a mask; that of none is the start."""
-Method: TypeAlias = Callable[[FloatArray, FloatArray], Contributions]
+ContributionMethod: TypeAlias = Callable[[FloatArray, FloatArray], Contributions]
 
 
 @final
@@ -260,7 +260,7 @@ ENUMERATED = "exact: Shapley values over all subsets of the features that differ
 IN_QUERY = "exchanged between the two items of the query"
 
 
-def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Method, str]:
+def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[ContributionMethod, str]:
     """Return how to find contributions, the exact way where there is one."""
     sampled = f"sampled: Shapley values over {n_permutations} random orders of the features"
 

@@ -1,4 +1,4 @@
-"""What is learnt about judges: how reliable each is, how often each ties, who is suspect."""
+"""What is learned about judges: how reliable each is, how often each ties, who is suspect."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def careless_probability(
 @final
 @dataclass(frozen=True, eq=False)
 class JudgeReport:
-    """Say what was learnt about each judge.
+    """Hold what was learned about each judge.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class JudgeReport:
     tie_rate : (n_judges,)
         Share of ties among them.
     reliability, reliability_low, reliability_high : (n_judges,)
-        What a judge makes of a lead, relative to the others, and its 90 % interval.
+        How closely a judge follows the scores, relative to the others, and its 90 % interval.
     width : (n_judges,)
         Lead within which a judge ties, 0 where nobody does.
     agreement : (n_judges,)

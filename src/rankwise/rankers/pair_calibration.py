@@ -26,7 +26,7 @@ class PairCalibration:
     """Turn leads in score into probabilities of answers: sigma(scale * lead).
 
     Build it with `of`, from comparisons that the ranker has not seen: on those it learned from,
-    scores are too sure.
+    scores are overconfident.
 
     Parameters
     ----------

@@ -19,14 +19,14 @@ from rankwise.core.checks import check_choice, check_count, check_length, check_
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import Measure, hint, listed
+from rankwise.measures.value import Measure, hint, in_quotes
 from rankwise.rankers.base import generator
 from rankwise.rankers.scoring_function import predicted
 
 
 @final
 class RankerRegressor(RegressorMixin, BaseEstimator):
-    """Show a fitted ranker to scikit-learn as a regressor whose prediction is the scores.
+    """Wrap a fitted ranker as a scikit-learn regressor that predicts its scores.
 
     Build it with `as_regressor`.
 
@@ -58,7 +58,7 @@ class RankerRegressor(RegressorMixin, BaseEstimator):
         return int(self.ranker.n_features_in_)
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Fit the ranker anew.
+        """Fit the ranker again.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class RankerRegressor(RegressorMixin, BaseEstimator):
 
 
 def as_regressor(ranker: Any, qid: ArrayLike | None = None) -> RankerRegressor:
-    """Return a fitted ranker as a regressor, for ``sklearn.inspection`` and tools like it.
+    """Return a fitted ranker as a regressor, for ``sklearn.inspection`` and similar tools.
 
     Parameters
     ----------
@@ -263,8 +263,8 @@ class RankingScorer:
             raise InvalidInputError(
                 f"Test queries must not be in the training data: {n_torn} of {queries.n_queries} "
                 "are, with other items, and a value from torn queries is too high. Split with "
-                "`QueryKFold`, which keeps queries whole; if both data sets number their queries "
-                "anew, make the ids different or use seen_queries='allow'."
+                "`QueryKFold`, which keeps queries whole; if both data sets use the same ids for "
+                "different queries, change the ids or use seen_queries='allow'."
             )
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -286,7 +286,7 @@ class RankingScorer:
         for name in requests:
             if name not in self._requests:
                 raise InvalidInputError(
-                    f"A scorer by {self.measure!r} takes {listed(self._requests)}: got {name!r}."
+                    f"A scorer by {self.measure!r} takes {in_quotes(self._requests)}: got {name!r}."
                     f"{hint(name, self._requests)}"
                 )
         self._requests |= requests
@@ -303,7 +303,7 @@ class RankingScorer:
 def make_ranking_scorer(
     measure: str | Measure, *, seen_queries: SeenQueries = "refuse"
 ) -> RankingScorer:
-    """Make a scorer for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and the like.
+    """Make a scorer for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and similar tools.
 
     With metadata routing enabled the scorer requests ``qid`` without further settings. It works
     with rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows

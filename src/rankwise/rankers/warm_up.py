@@ -1,11 +1,11 @@
-"""Compile everything beforehand, into a folder that later processes read."""
+"""Compile everything in advance, into a folder that later processes read."""
 
 import os
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from rankwise.io.tables.reading import read_table, write_table
 
 WarmUpCallback = Callable[[str, int, int], None]
 """Takes the name of the step that begins, its number from 1, and the number of steps."""
-
-_CODE = "from rankwise.rankers.warm_up import run_steps; run_steps()"
 
 
 def warm_up(
@@ -45,11 +43,29 @@ def warm_up(
     >>> import rankwise
     >>> rankwise.warm_up("/opt/rankwise-cache")  # doctest: +SKIP
     """
+    compile_steps(tuple(_STEPS), folder, on_step)
+
+
+def compile_steps(
+    names: Sequence[str],
+    folder: str | PathLike[str] | None = None,
+    on_step: WarmUpCallback | None = None,
+) -> None:
+    """Do some steps in a fresh process, which ends with an error where one of them fails.
+
+    Parameters
+    ----------
+    names : list of str
+        The steps, in this order.
+    folder, on_step
+        As in `warm_up`.
+    """
     environment = dict(os.environ)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         environment["NUMBA_CACHE_DIR"] = os.path.abspath(folder)
-    command = [sys.executable, "-c", _CODE]
+    code = f"from rankwise.rankers.warm_up import run_steps; run_steps({list(names)})"
+    command = [sys.executable, "-c", code]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -57,19 +73,19 @@ def warm_up(
         assert process.stderr is not None
         for number, line in enumerate(process.stdout, start=1):
             if on_step is not None:
-                on_step(line.strip(), number, len(_STEPS))
+                on_step(line.strip(), number, len(names))
         complaints = process.stderr.read()
     if process.returncode != 0:
         raise RankwiseError(f"Compiling must succeed for all rankers: it failed. {complaints}")
 
 
-def run_steps() -> None:
-    """Do every step in this process, naming each on standard output as it begins."""
+def run_steps(names: Sequence[str]) -> None:
+    """Do these steps in this process, naming each on standard output as it begins."""
     warnings.simplefilter("ignore")
-    for name, step in _STEPS.items():
+    for name in names:
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()
-        step()
+        _STEPS[name]()
 
 
 def _problem() -> tuple[Any, Any, Any]:

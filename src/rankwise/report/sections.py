@@ -175,7 +175,7 @@ def _scores(model: Any, judged: JudgedModels) -> FloatArray:
     if scores.ndim > 1:
         raise InvalidInputError(
             f"A report needs rankers with one output: {type(model).__name__} has "
-            f"{scores.shape[1]}. Report on each output by itself."
+            f"{scores.shape[1]}. Make one report per output."
         )
     return scores
 

@@ -93,7 +93,7 @@ class SelectionPath:
         if np.isnan(self.values).all():
             raise NumericalError(
                 f"No value of `{self.parameter}` can be judged: the measure is undefined for "
-                "everything held out, or rounding spoils it (estimated error at least "
+                "everything held out, or rounding errors are too large (estimated error at least "
                 f"{self.errors.min():.2g}). Give queries with different scores, regularise more, "
                 "or scale the features."
             )
@@ -173,7 +173,7 @@ class SelectionPath:
 @final
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Hold one setting of a search and how it fared.
+    """Hold one setting of a search with its held-out values.
 
     Parameters
     ----------

@@ -218,7 +218,7 @@ class RankRequest:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _ids(query: dict[str, Any], n_items: int, where: str) -> list[Any] | None:

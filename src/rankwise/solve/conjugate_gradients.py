@@ -668,7 +668,7 @@ def _resumed(saved: Mapping[str, NDArray[Any]], rule: StoppingRule) -> CGState:
         raise InvalidInputError(
             "`tol` must not be smaller than in the run that was saved, in which "
             f"{n_outdated} of {len(unfinished)} alphas finished before others: got {rule.tol:g}. "
-            "Start anew."
+            "Start again."
         )
     state.active |= unfinished
     return state

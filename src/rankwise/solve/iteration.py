@@ -89,7 +89,7 @@ class StoppingRule:
 @final
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Show where an iteration stands; callbacks get one after each iteration.
+    """Hold the state of an iteration; callbacks get one after each iteration.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Step:
 @final
 @dataclass(frozen=True)
 class Ending:
-    """Say why an iteration ended, and in words what to do about it.
+    """Say why an iteration ended, and what to do about it.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class Ending:
 @final
 @dataclass(frozen=True)
 class Certificate:
-    """Prove how far an objective can be from its minimum.
+    """Bound how far an objective is from its minimum.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class Certificate:
 @final
 @dataclass(frozen=True, eq=False)
 class CertifiedSolution:
-    """Hold a solution with the proof of how far its objective can be from the smallest.
+    """Hold a solution with a bound on how far its objective is from the minimum.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ KEPT = 1e-10
 @final
 @dataclass(frozen=True)
 class ConjugateGradients:
-    r"""Say how a kernel problem is solved without its kernel matrix.
+    r"""Set how a kernel problem is solved without forming its matrix.
 
     Every iteration needs one product with the kernel, whose blocks are formed on the way and never
     kept: O(n^2) time and O(n r) memory for n items. The preconditioner solves the problem of r
@@ -289,7 +289,7 @@ class _Descent:
         return "converged"
 
 
-def conjugate_gradients(
+def preconditioned_conjugate_gradients(
     apply: Product,
     divide: Product,
     B: DeviceArray,
@@ -394,14 +394,16 @@ class _Refinement:
         tol = min(0.5, max(CORRECTION, 0.5 * self.settings.tol / error))
         left = self.settings.max_iter - watch.n_before
         settings = replace(self.settings, tol=tol, max_iter=left, progress=watch)
-        return conjugate_gradients(self.rough, self.divide, R, settings, device=self.device)
+        return preconditioned_conjugate_gradients(
+            self.rough, self.divide, R, settings, device=self.device
+        )
 
     def _finish(self, C: DeviceArray, n_iter: int) -> Iterated:
         """Go on with the true operator alone."""
         progress = False if self.on_step is None else _Watch(self.on_step, n_iter, 1.0, np.inf)
         left = self.settings.max_iter - n_iter
         settings = replace(self.settings, max_iter=left, progress=progress)
-        found = conjugate_gradients(
+        found = preconditioned_conjugate_gradients(
             self.apply, self.divide, self.B, settings, start=C, device=self.device
         )
         return Iterated(found.C, n_iter + found.n_iter, found.ending)
@@ -627,7 +629,7 @@ class MatrixFree(System):
         apply, given = partial(applied, self.product), _Given(start=start, device=self.device)
         rhs = self.rhs if self.device is None else self.device.array(self.rhs)
         if self.rough is None or self.settings.precision == "double":
-            found = conjugate_gradients(apply, divide, rhs, self.settings, **given)
+            found = preconditioned_conjugate_gradients(apply, divide, rhs, self.settings, **given)
         else:
             rough = partial(applied, self.rough)
             found = refined_conjugate_gradients(apply, rough, divide, rhs, self.settings, **given)

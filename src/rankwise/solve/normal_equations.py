@@ -229,7 +229,7 @@ class System(ABC):
         error = self.rounding * float(np.linalg.norm(weights))
         if error > TRUSTED * float(np.linalg.norm(self.rhs)):
             raise NumericalError(
-                "The scores must stand above rounding errors: these may be off by a share of "
+                "The scores must be larger than their rounding errors: the relative error may be "
                 f"{error / float(np.linalg.norm(self.rhs)):.2g}. Centre and scale the features "
                 "(StandardScaler), lower the degree of the kernel, or raise `alpha`."
             )
@@ -412,7 +412,8 @@ class Primal(HostSystem):
 
     def matrix(self) -> FloatArray:
         """Return ``Z' L Z``."""
-        return self.graph.laplacian.gram(self.Z)  # [PTA09] eq. (28): H M M' H'
+        # [PTAB07] eq. (11), [PTA09] eq. (28): H M M' H', [APS10] eq. (6)
+        return self.graph.laplacian.gram(self.Z)
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -458,4 +459,4 @@ class Dual(HostSystem):
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
-        return self.root.to_items(C)  # [PTA09] eq. (17)
+        return self.root.to_items(C)  # [PTAB07] eq. (8), [PTA09] eq. (17), [APS10] eq. (7)

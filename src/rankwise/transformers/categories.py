@@ -37,7 +37,7 @@ class _Excess:
 
 @final
 class WithinQueryEncoder(QueryTransformer):
-    r"""Replace categories by how much better than their query items of them have been.
+    r"""Encode a category by how far its items scored above the mean of their query.
 
     The code of category c is the mean of :math:`y_i - \bar y_{q(i)}` over its training items, drawn
     towards 0 as if `smoothing` items of an average category were among them. A category that was

@@ -213,7 +213,7 @@ class WithinQueryImputer(QueryTransformer):
     Attributes
     ----------
     fallback_ : (n_features,)
-        What a blank gets where its query knows nothing: the median over training queries.
+        The value of a blank in a query without known values: the median over training queries.
     indicated_ : (n_indicated,)
         The features that have an indicator.
     n_features_in_, feature_names_in_, fitted_with_qid_

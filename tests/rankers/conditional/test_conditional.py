@@ -398,7 +398,7 @@ def test_refusals():
         ConditionalRankRLS(cost="unit").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="positive semidefinite"):
         ConditionalRankRLS(condition_kernel="precomputed").fit(-K, V, Y)
-    with pytest.raises(NumericalError, match="must stand above rounding errors"):
+    with pytest.raises(NumericalError, match="must be larger than their rounding errors"):
         ConditionalRankRLS(1e-30).fit(U, V, Y)
     ranker = fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="`items` must have as many columns.*expected 3"):

@@ -19,7 +19,7 @@ PAIRS = np.array([[0, 1], [1, 2], [2, 0], [3, 4], [5, 3], [1, 0], [4, 0], [0, 1]
 
 
 def fixed():
-    """Return a process whose parameters are not learnt."""
+    """Return a process whose parameters are not learned."""
     return PreferenceGP(KERNEL, likelihood="probit", optimize=False, intransitive=True)
 
 
@@ -101,7 +101,7 @@ def test_update_forget_and_files_know_circles(tmp_path):
     assert whole.leaderboard().answers.sum() == 2 * len(PAIRS)
     assert whole.suggest().shape == (1, 2)
     assert len(whole.suspect_answers()) == 7
-    with pytest.raises(InvalidInputError, match="no function of one item"):
+    with pytest.raises(InvalidInputError, match="no score function of a single item"):
         scoring_function(whole)
 
 

@@ -35,7 +35,7 @@ def games(n_rows, seed=0, days=100.0, drift_time=20.0, n_items=N_ITEMS, home=Fal
 
 
 def fixed(**options):
-    """Return a process whose parameters are not learnt."""
+    """Return a process whose parameters are not learned."""
     return PreferenceGP(KERNEL, likelihood="probit", optimize=False, drift=True, **options)
 
 

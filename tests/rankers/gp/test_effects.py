@@ -1,4 +1,4 @@
-"""Covariates of comparisons: what they are worth, learnt together with the scores."""
+"""Covariates of comparisons: what they are worth, learned together with the scores."""
 
 import numpy as np
 import pytest

@@ -156,13 +156,13 @@ def test_learnt_parameters_are_a_maximum(likelihood, hyperprior):
 
 def test_evidence_is_told_without_the_hyperprior():
     X, pairs, _ = wave()
-    learnt = PreferenceGP(likelihood="probit").fit(X, pairs=pairs)
-    again = PreferenceGP(learnt.kernel_, likelihood="probit", optimize=False).fit(X, pairs=pairs)
-    assert learnt.log_marginal_likelihood_ == pytest.approx(
+    learned = PreferenceGP(likelihood="probit").fit(X, pairs=pairs)
+    again = PreferenceGP(learned.kernel_, likelihood="probit", optimize=False).fit(X, pairs=pairs)
+    assert learned.log_marginal_likelihood_ == pytest.approx(
         again.log_marginal_likelihood_, abs=1e-6
     )
     free = PreferenceGP(likelihood="probit", hyperprior=None).fit(X, pairs=pairs)
-    assert free.log_marginal_likelihood_ >= learnt.log_marginal_likelihood_
+    assert free.log_marginal_likelihood_ >= learned.log_marginal_likelihood_
 
 
 def test_without_a_hyperprior_answers_without_noise_drive_the_amplitude_to_its_bound():

@@ -1,4 +1,4 @@
-"""Judges: reliability and ties of each, learnt together with the scores."""
+"""Judges: reliability and ties of each, learned together with the scores."""
 
 from dataclasses import replace
 
@@ -7,12 +7,8 @@ import pytest
 
 import reference
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.rankers.gp.inference.likelihood import (
-    GaussianMargin,
-    Outcomes,
-    ProbitWithTies,
-    WithFlips,
-)
+from rankwise.rankers.gp.inference.likelihood import GaussianMargin, ProbitWithTies, WithFlips
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 from rankwise.rankers.gp.judges import ByJudge
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)
@@ -232,7 +228,7 @@ TABLE = votes(20)
         ),
         (
             lambda: PreferenceGP().fit(pairs=[("a", "b")], tied_judge=["x"]),
-            "hold everything themselves",
+            "hold all columns themselves",
         ),
         (lambda: PreferenceGP().fit(X, pairs=TABLE).predict_pair([0], [1], judge="q"), "got 'q'"),
         (

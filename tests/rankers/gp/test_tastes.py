@@ -39,7 +39,7 @@ def answers(n_rows, seed=0, n_items=N_ITEMS, n_persons=N_PERSONS, ties=True, dev
 
 
 def fixed(likelihood="probit", **options):
-    """Return a process whose parameters are not learnt."""
+    """Return a process whose parameters are not learned."""
     options = {"optimize": False, "tie_width": 0.4, "flip_rate": 0.05, **options}
     return PreferenceGP(COMMON, likelihood=likelihood, tastes=True, **options)
 

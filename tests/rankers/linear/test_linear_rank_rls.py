@@ -214,76 +214,81 @@ def test_validation_without_need_only_fills_the_history():
 
 def words():
     """Return a problem whose features differ in size as counts of words do."""
-    rng = np.random.default_rng(3)
-    frequency = 1.0 / np.arange(1, 61)
-    X = csr_array(rng.poisson(30 * frequency, size=(600, 60)).astype(float) * 10)
-    y = np.round(X @ (rng.normal(size=60) / np.sqrt(30 * frequency) / 10))
-    return X, y, np.repeat(np.arange(60), 10)
+    return sized_problem(3e3 / np.arange(1, 401))
 
 
-def grid_of_words(monkeypatch, one_by_one, **options):
-    monkeypatch.setattr(run_module, "_one_by_one_is_quicker", lambda *_: one_by_one)
+def sized_problem(scale):
+    rng = np.random.default_rng(0)
+    X = csr_array(rng.normal(size=(900, len(scale))) * scale)
+    y = np.round(X @ (rng.normal(size=len(scale)) / scale))
+    return X, y, np.repeat(np.arange(90), 10)
+
+
+FEW_ALPHAS = np.array([0.5, 1.0, 2.0])
+
+
+def grid_of_words(**options):
     X, y, qid = words()
-    ranker = LinearRankRLS(alphas=ALPHAS, tol=1e-12, **options)
+    options = {"alphas": FEW_ALPHAS, "tol": 1e-12, "max_iter": 5000} | options
+    ranker = LinearRankRLS(**options)
     return ranker.fit(X, y, qid=qid, X_val=X[:100], y_val=y[:100], qid_val=qid[:100])
 
 
-def test_a_grid_solved_one_by_one_equals_the_grid_solved_at_once(monkeypatch):
-    found, at_once = (grid_of_words(monkeypatch, one_by_one=way) for way in (True, False))
-    np.testing.assert_allclose(found.coef_, at_once.coef_, rtol=1e-6, atol=1e-10)
-    assert found.alpha_ == at_once.alpha_
-    assert found.held_out_value_ == pytest.approx(at_once.held_out_value_)
-    assert found.history_["value"].shape == (found.n_iter_, len(ALPHAS))
+def was_solved_one_by_one(ranker):
+    """Tell whether alphas came one after the other: the histories show one at a time."""
+    known = ~np.isnan(ranker.history_["residual"])
+    return not known.all(axis=1).any()
+
+
+def test_a_grid_solved_one_by_one_equals_the_closed_form():
+    found = grid_of_words()
+    assert was_solved_one_by_one(found)
+    X, y, qid = words()
+    exact = RankRLS().fit_path(X, y, qid, alphas=FEW_ALPHAS)
+    values = [ranker.score(X[:100], y[:100], qid[:100]) for ranker in exact]
+    position = np.flatnonzero(found.alpha_ == FEW_ALPHAS)[0]
+    expected = exact[position].coef_
+    np.testing.assert_allclose(found.coef_, expected, rtol=1e-6, atol=1e-10)
+    assert found.held_out_value_ == pytest.approx(max(values))
+    assert found.history_["value"].shape == (found.n_iter_, len(FEW_ALPHAS))
     last = [column[~np.isnan(column)] for column in found.history_["value"].T]
     assert max(column[-1] for column in last) == found.held_out_value_
     residual = found.history_["residual"]
     assert (np.count_nonzero(~np.isnan(residual), axis=1) >= 1).all()
-    position = np.flatnonzero(found.alpha_ == ALPHAS)[0]
     assert residual[found.best_iter_ - 1, position] <= 1e-12
 
 
 @pytest.mark.parametrize(("sizes", "expected"), [("words", True), ("equal", False), ("one", False)])
-def test_a_grid_is_solved_one_by_one_where_many_sizes_differ(monkeypatch, sizes, expected):
-    rng = np.random.default_rng(0)
+def test_a_grid_is_solved_one_by_one_where_many_sizes_differ(sizes, expected):
     scale = {"words": 3e3 / np.arange(1, 401), "equal": np.ones(400), "one": np.ones(400)}[sizes]
     if sizes == "one":
         scale[0] = 1e4
-    calls = []
-    solve = run_module._solve_one_by_one
-    monkeypatch.setattr(
-        run_module, "_solve_one_by_one", lambda *given: calls.append(1) or solve(*given)
-    )
-    X = csr_array(rng.normal(size=(900, 400)) * scale)
-    y, qid = np.round(X @ (rng.normal(size=400) / scale)), np.repeat(np.arange(90), 10)
-    LinearRankRLS(alphas=[0.5, 1.0, 2.0], max_iter=5000, random_state=0).fit(X, y, qid=qid)
-    assert bool(calls) is expected
+    X, y, qid = sized_problem(scale)
+    ranker = LinearRankRLS(alphas=FEW_ALPHAS, max_iter=5000, random_state=0).fit(X, y, qid=qid)
+    assert was_solved_one_by_one(ranker) is expected
 
 
-def test_a_grid_solved_one_by_one_stops_when_told_to(monkeypatch):
+def test_a_grid_solved_one_by_one_stops_when_told_to():
     steps = []
-    ranker = grid_of_words(
-        monkeypatch,
-        one_by_one=True,
-        progress=lambda step: steps.append(step) or step.iteration == 40,
-    )
+    ranker = grid_of_words(progress=lambda step: steps.append(step) or step.iteration == 40)
     assert ranker.n_iter_ == len(steps) == 40
     assert [step.iteration for step in steps] == list(range(1, 41))
     assert np.isfinite(ranker.held_out_value_)
     assert np.isnan(ranker.history_["residual"][:, 0]).all()  # the smallest alpha was not begun
 
 
-def test_a_grid_solved_one_by_one_says_which_did_not_converge(monkeypatch):
+def test_a_grid_solved_one_by_one_says_which_did_not_converge():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        ranker = grid_of_words(monkeypatch, one_by_one=True, max_iter=2)
-    assert ranker.n_iter_ == 2 * len(ALPHAS)
+        ranker = grid_of_words(max_iter=2)
+    assert ranker.n_iter_ == 2 * len(FEW_ALPHAS)
 
 
-def test_alphas_solved_one_by_one_start_from_the_solutions_before(monkeypatch):
-    found = grid_of_words(monkeypatch, one_by_one=True)
+def test_alphas_solved_one_by_one_start_from_the_solutions_before():
+    found = grid_of_words()
     X, y, qid = words()
-    alone = [LinearRankRLS(a, tol=1e-12).fit(X, y, qid=qid) for a in ALPHAS]
+    alone = [LinearRankRLS(a, tol=1e-12, max_iter=5000).fit(X, y, qid=qid) for a in FEW_ALPHAS]
     assert found.n_iter_ < 0.7 * sum(ranker.n_iter_ for ranker in alone)
-    chosen = alone[int(np.flatnonzero(found.alpha_ == ALPHAS)[0])]
+    chosen = alone[int(np.flatnonzero(found.alpha_ == FEW_ALPHAS)[0])]
     np.testing.assert_allclose(found.coef_, chosen.coef_, rtol=1e-6, atol=1e-10)
 
 
@@ -564,14 +569,14 @@ def test_alphas_of_outputs_of_a_single_query_are_chosen_as_if_each_were_alone(gi
         assert together.held_out_value_[k] == pytest.approx(alone.held_out_value_, abs=1e-12)
 
 
-def test_grids_of_outputs_solved_one_by_one_equal_those_of_each_alone(monkeypatch):
-    monkeypatch.setattr(run_module, "_one_by_one_is_quicker", lambda *_: True)
+def test_grids_of_outputs_solved_one_by_one_equal_those_of_each_alone():
     X, y, qid = words()
     Y = np.column_stack([y, np.round(y / 2), -y])
-    options = {"alphas": ALPHAS, "tol": 1e-12, "random_state": 0}
+    options = {"alphas": FEW_ALPHAS, "tol": 1e-12, "max_iter": 5000, "random_state": 0}
     together = LinearRankRLS(**options).fit(X, Y, qid=qid)
     for k, column in enumerate(Y.T):
         alone = LinearRankRLS(**options).fit(X, column, qid=qid)
+        assert was_solved_one_by_one(alone)
         scale = np.abs(alone.coef_).max()
         np.testing.assert_allclose(together.coef_[k], alone.coef_, rtol=0, atol=1e-8 * scale)
         assert together.alpha_[k] == alone.alpha_

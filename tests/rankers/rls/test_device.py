@@ -260,7 +260,9 @@ def test_what_exceeds_double_precision_is_refused():
         DeviceSystem.primal(PreferenceGraph.from_scores(y), device.array(1e50 * X), None, device)
     far = 1e9 + np.random.default_rng(0).normal(size=(40, 2))
     for name in (None, "cpu"):
-        with pytest.raises(rankwise.NumericalError, match="must stand above rounding errors"):
+        with pytest.raises(
+            rankwise.NumericalError, match="must be larger than their rounding errors"
+        ):
             RankRLS(1e-6, kernel=rankwise.Polynomial(degree=2), device=name).fit(
                 far, far[:, 0] - 1e9
             )

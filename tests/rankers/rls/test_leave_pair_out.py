@@ -6,7 +6,7 @@ import pytest
 from rankwise import Gaussian, InvalidInputError, Linear, RankRLS
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import smallest_space
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 
 ALPHAS = np.array([1e-2, 10.0])
 
@@ -43,7 +43,7 @@ def found(X, y, kernel, alphas=ALPHAS, basis=None, sample_weight=None, **options
     space = smallest_space(X, kernel, basis, len(y) - 1)
     data = TrainingData.of(len(y), y, sample_weight=sample_weight)
     settings = {"cost": "magnitude", "ties": "drop", "query_weight": "items"} | options
-    return leave_pair_out(space, data, alphas, **settings)
+    return leave_each_pair_out(space, data, alphas, **settings)
 
 
 @pytest.mark.parametrize("query_weight", ["items", "pairs", "equal"])

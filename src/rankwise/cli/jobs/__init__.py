@@ -1,1 +1,1 @@
-"""What the commands do, one file each: ``run(command)``."""
+"""What the commands do: a function each, in a file for commands about the same thing."""

@@ -3,7 +3,7 @@
 import webbrowser
 from pathlib import Path
 
-from rankwise.ask.items import ItemList, read_items
+from rankwise.ask.items import ItemList, read_item_list
 from rankwise.ask.questions import AskGoal
 from rankwise.ask.session import AskSession
 from rankwise.ask.store import AnswerStore
@@ -16,7 +16,7 @@ from rankwise.io.files import open_write
 from rankwise.io.tables.reading import write_table
 
 
-def run(command: Ask) -> None:
+def ask(command: Ask) -> None:
     """Serve the page until Ctrl-C or SIGTERM; or write the answers to a table."""
     if command.export is not None:
         _export(command, command.export)
@@ -28,7 +28,7 @@ def run(command: Ask) -> None:
         raise MissingExtraError(
             "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
         ) from error
-    items = read_items(command.items)
+    items = read_item_list(command.items)
     goal = AskGoal.of(command.goal, len(items), command.confidence)
     session = AskSession(
         AnswerStore.open(command.answer_file, items), goal, repeats=command.repeats

@@ -15,8 +15,7 @@ from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
-from rankwise.io.comparisons import read_comparisons as named_comparisons
-from rankwise.io.comparisons import read_pairs
+from rankwise.io.comparisons import read_comparisons, read_pairs
 from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
 from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.reading import read
@@ -27,7 +26,7 @@ from rankwise.rankers.storage import load
 _DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
 
 
-def read_items(
+def read_data(
     path: Path,
     layout: DataLayout,
     *,
@@ -101,7 +100,7 @@ def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
         print(f"Read {path}: {'; '.join(guessed)}.")
 
 
-def read_items_of(
+def read_data_of(
     ranker: Any, path: Path, layout: DataLayout, *, find_items: bool = False
 ) -> RankingData:
     """Read a data file with the features, names and numbering that a ranker was fitted with."""
@@ -113,7 +112,7 @@ def read_items_of(
     if is_table(path):
         layout = _with_known_columns(path, layout, columns)
     takes_raw = ranker.__sklearn_tags__().input_tags.string
-    return read_items(
+    return read_data(
         path,
         layout,
         n_features=ranker.n_features_in_,
@@ -178,7 +177,7 @@ def columns_chosen() -> Iterator[None]:
         yield
 
 
-def read_comparisons(
+def read_preferences(
     path: Path, items: NDArray[Any] | None = None, *, keep_ties: bool = False
 ) -> dict[str, Any]:
     """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
@@ -200,7 +199,7 @@ def read_comparisons(
             f"got names such as {str(data.items[0])!r}. Names need a table of items with a column "
             "of names, such as item or name."
         )
-    table = named_comparisons(path, names=items)
+    table = read_comparisons(path, names=items)
     edges, margin, weight = table.edges(keep_ties=keep_ties)
     return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
 
@@ -221,7 +220,7 @@ def read_validation(
     """Return validation data as ``fit`` takes them, nothing where there is no file."""
     if path is None:
         return {}
-    data = read_items(path, layout, n_features=n_features, names=names)
+    data = read_data(path, layout, n_features=n_features, names=names)
     return {"X_val": data.X, "y_val": given_scores(path, data), "qid_val": data.qid}
 
 
@@ -257,6 +256,6 @@ def _refuse_columns(path: Path, layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
             "--y, --qid, --features, --drop and --item name columns of a table (.csv, .tsv, "
-            f".parquet, .xlsx): {path} is not one. Leave them out; a svmlight file says itself "
-            "what is what."
+            f".parquet, .xlsx): {path} is not one. Leave them out; svmlight files need "
+            "none of them."
         )

@@ -1,4 +1,4 @@
-"""Read and write items in tables with named columns, whatever the format of the file."""
+"""Read and write items in tables with named columns, in any format."""
 
 import csv
 import io

@@ -297,7 +297,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         spectrum = full.spectrum()
         if spectrum.rounding(at) > TRUSTED:
             raise NumericalError(
-                "The scores must stand above rounding errors: these may be off by a share of "
+                "The scores must be larger than their rounding errors: the relative error may be "
                 f"{spectrum.rounding(at):.2g}. Raise `alpha`, or scale the features."
             )
         return self._keep(spectrum.weights(at))

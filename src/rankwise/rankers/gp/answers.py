@@ -19,12 +19,12 @@ from rankwise.rankers.gp.context import NO_CONTEXT, AnswerContext
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood import (
     GaussianMargin,
-    Likelihood,
     Logistic,
     Probit,
     ProbitWithTies,
     WithFlips,
 )
+from rankwise.rankers.gp.inference.likelihood_base import Likelihood
 
 LikelihoodName: TypeAlias = Literal["probit", "robust", "logistic", "gaussian"]
 EqualRows: TypeAlias = Literal["apart", "merged"]
@@ -242,7 +242,7 @@ class NamedAnswers:
         given = [name for name, value in arguments.items() if value is not None and name != "pairs"]
         if given:
             raise InvalidInputError(
-                f"Named comparisons must hold everything themselves: got {given} beside them. Put "
+                f"Named comparisons must hold all columns themselves: got {given} beside them. Put "
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table

@@ -125,7 +125,7 @@ def average_over_length_scales(
 ) -> LengthScaleAverage:
     """Condition a fitted process on its answers with other length-scales, and average.
 
-    All other parameters stay as they were learnt. Each length-scale costs one posterior, a few
+    All other parameters stay as they were learned. Each length-scale costs one posterior, a few
     sweeps from that of ``gp``; its weight is its evidence, divided by the sum over all of them.
 
     Parameters

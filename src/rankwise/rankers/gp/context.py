@@ -161,7 +161,7 @@ def answer_context(
 
 
 def refuse_anonymous(context: AnswerContext) -> None:
-    """Refuse answers of nobody, where everybody has scores of their own."""
+    """Refuse answers without a judge where each judge has scores."""
     parts = [codes for codes in (context.of_pairs, context.of_ties) if codes is not None]
     if context.judges is None or not np.concatenate(parts).all():
         raise InvalidInputError(

@@ -14,7 +14,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.features.covariances import Hyperprior, ParametricKernel
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import SWEEP_RULE, expectation_propagation
-from rankwise.rankers.gp.inference.likelihood import FreeParameter, Likelihood
+from rankwise.rankers.gp.inference.likelihood_base import FreeParameter, Likelihood
 from rankwise.rankers.gp.inference.posterior import (
     NEWTON_RULE,
     Posterior,
@@ -439,7 +439,7 @@ def _log_bounds(
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise InvalidInputError(
-            f"`bounds` must name parameters that are learnt, {sorted(set(names))}: got {unknown}."
+            f"`bounds` must name parameters that are learned, {sorted(set(names))}: got {unknown}."
         )
     default = [parameter.bounds for parameter in free.values()]
     limits = np.concatenate([kernel_limits, np.log(np.array(default, dtype=float).reshape(-1, 2))])

@@ -18,12 +18,11 @@ from rankwise.rankers.gp.evidence import (
     SiteParameters,
 )
 from rankwise.rankers.gp.inference.ep import without_site
-from rankwise.rankers.gp.inference.likelihood import (
+from rankwise.rankers.gp.inference.likelihood_base import (
     WIN,
     AverageLikelihood,
     FreeParameter,
     Likelihood,
-    Link,
     Outcomes,
 )
 from rankwise.rankers.gp.inference.posterior import Posterior
@@ -34,6 +33,7 @@ from rankwise.rankers.judges import (
     careless_probability,
     spread_between,
 )
+from rankwise.rankers.leaderboard import Link
 from rankwise.solve.iteration import StoppingRule
 
 JUDGE_RULE = StoppingRule(tol=5e-3, max_iter=30)
@@ -298,7 +298,7 @@ class ByJudge(Likelihood):
         return careless_probability(log_likelihood, self.log_reliability, self.reliability_std**2)
 
     def report(self, names: NDArray[Any], cavities: Cavities) -> JudgeReport:
-        """Put together what was learnt about the judges."""
+        """Put together what was learned about the judges."""
         tied = cavities.outcomes.tied
         right = np.where(cavities.mean == 0.0, 0.5, cavities.mean > 0.0)
         columns = np.stack([np.ones(len(tied)), tied, ~tied, ~tied * right])

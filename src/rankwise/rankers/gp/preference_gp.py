@@ -70,7 +70,7 @@ EFFECT_SHARE = 1.0 / 3.0
 """Prior deviation of what a usual value of a covariate is worth, as a share of the scores'."""
 
 JUDGE_ROUNDS, JUDGE_STEPS, JUDGE_TOL = 6, 20, 0.02
-"""How often judges and other parameters are learnt in turn at most, steps of the search for the
+"""How often judges and other parameters are learned in turn at most, steps of the search for the
 latter, and the change of judges' logarithms below which they are settled."""
 
 CYCLE_EVIDENCE = 2.0
@@ -117,7 +117,7 @@ class PreferenceGP(LiveProcess):
         feature and an item effect, for what the features do not say about an item; for functions
         of the features alone, as in the paper, give ``SquaredExponential()``. Kernels of
         `sklearn.gaussian_process.kernels` have their own bounds, and need a constant factor for
-        the amplitude to be learnt. Of other kernels only the amplitude is learnt.
+        the amplitude to be learned. Of other kernels only the amplitude is learned.
     likelihood : {"robust", "probit", "logistic", "gaussian"}
         How differences of scores become answers. "robust" allows for answers that were recorded
         the wrong way round, and learns how often that happens; "probit" does not. "logistic" is the
@@ -126,7 +126,7 @@ class PreferenceGP(LiveProcess):
     method : {"ep", "laplace"}
         Expectation propagation, or Laplace's method: faster, with less accurate probabilities.
     optimize : bool
-        Whether parameters are learnt; if not, they stay as given.
+        Whether parameters are learned; if not, they stay as given.
     hyperprior : {"weak"} or None
         What is usual for the parameters. "weak" prefers scores with a standard deviation of about
         three times the noise, and length-scales of about three standard deviations times the root
@@ -141,7 +141,7 @@ class PreferenceGP(LiveProcess):
         "flip_rate", "tie_width" or parameters of a scikit-learn kernel.
     noise : float, optional
         Noise variance of an answer: 1 by default. Only its ratio to the squared amplitude matters,
-        so it is learnt for "gaussian" alone, starting at a tenth of the mean squared margin.
+        so it is learned for "gaussian" alone, starting at a tenth of the mean squared margin.
     flip_rate, tie_width : float
         Starting values of the probability that win and loss are exchanged in the record, and of
         the largest difference, noise included, that is a tie. The second is used when there are
@@ -161,19 +161,19 @@ class PreferenceGP(LiveProcess):
         of the kernel itself: noise cannot stand for the own part of an item.
     drift : bool
         Whether scores change with time, for comparisons with dates: a part of every score lasts,
-        and another is forgotten; how large it is and how fast it goes is learnt. Predictions are
+        and another is forgotten; how large it is and how fast it goes is learned. Predictions are
         for the last date, or any other. Dates are rounded until items at different dates are at
         most 600.
     intransitive : bool or "auto"
         Whether answers can go in circles, as with rock, paper and scissors: a comparison of a and b
         is then f(a) - f(b) + g(a, b) with a Gaussian process g(a, b) = -g(b, a) of the features of
-        both, and its kernel is learnt too. "auto" decides by the evidence. `predict_pair` knows g;
+        both, and its kernel is learned too. "auto" decides by the evidence. `predict_pair` knows g;
         scores, ranks and `suggest` are about f, the part that is an order. A sweep costs the cube
         of the number of pairs that were compared.
     tastes : bool
         Whether every judge has an order of its own, for comparisons that say who answered: the
         score of an item for a person is f(item) + g(person, item), with f common to all and
-        g independent between persons. The kernels of both are learnt; answers of a person count
+        g independent between persons. The kernels of both are learned; answers of a person count
         for its own order, and for the common one as far as persons agree. `predict`,
         `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
         reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3). With
@@ -221,7 +221,7 @@ class PreferenceGP(LiveProcess):
     last_date_ : float or None
         The date of the last answer, in days.
     judges_ : JudgeReport or None
-        What was learnt about each judge, where `fit` knew who answered; None with ``tastes``.
+        What was learned about each judge, where `fit` knew who answered; None with ``tastes``.
         `update` and `forget` count answers anew, with the reliabilities of the last `fit`.
     judge_names_ : (n_judges,) or None
         The judges, where `fit` knew who answered.
@@ -357,7 +357,7 @@ class PreferenceGP(LiveProcess):
             each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
             frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins,
             judges, covariates and, for ``drift=True``, dates in columns. What each covariate is
-            worth is learnt with the scores: a difference of scores is f_first - f_second +
+            worth is learned with the scores: a difference of scores is f_first - f_second +
             effects @ covariates.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
@@ -370,7 +370,7 @@ class PreferenceGP(LiveProcess):
             1 counts as the likelihood to that power.
         judge : (n_pairs,), optional
             Who gave each answer, by names of any type. How reliable each judge is, and how often
-            each ties, is learnt with the scores and told by ``judges_``. Comparisons by name may
+            each ties, is learned with the scores and told by ``judges_``. Comparisons by name may
             have a column of judges instead.
         tied_judge : (n_tied,), optional
             Who gave each of the answers `tied`.
@@ -688,7 +688,7 @@ class PreferenceGP(LiveProcess):
         if check_count("n_starts", self.n_starts) > MAX_STARTS:
             raise InvalidInputError(
                 f"`n_starts` must be at most {MAX_STARTS:,}: got {self.n_starts}. Each start is a "
-                "search for parameters; five are many."
+                "search for parameters; a few are enough."
             )
         if self.intransitive not in ("auto", True, False):
             raise InvalidInputError(

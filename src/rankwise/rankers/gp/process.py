@@ -37,7 +37,7 @@ from rankwise.rankers.gp.answers import (
 from rankwise.rankers.gp.context import AnswerContext
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import Likelihood, Outcomes
+from rankwise.rankers.gp.inference.likelihood_base import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior, gaussian_draws
 from rankwise.rankers.gp.inference.tastes import group_persons, scores_of_person
 from rankwise.rankers.gp.judges import ByJudge, Cavities
@@ -179,7 +179,7 @@ class ProcessRanker(Ranker, ABC):
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean score of every row of X, and on request how uncertain it is.
 
-        A common shift of all scores cannot be learnt from comparisons and is part of the standard
+        A common shift of all scores cannot be learned from comparisons and is part of the standard
         deviation; `predict_pair` and `rank_distribution` do not depend on it.
 
         Parameters
@@ -510,7 +510,7 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def _judges(self) -> ByJudge | None:
-        """The likelihood of judges, where their reliabilities were learnt."""
+        """The likelihood of judges, where their reliabilities were learned."""
         if self.judge_names_ is None or self.tastes_ is not None:
             return None
         return cast(ByJudge, self.likelihood_)
@@ -760,7 +760,7 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         factor : float
-            Above 0; all other parameters stay as they were learnt.
+            Above 0; all other parameters stay as they were learned.
         """
         check_is_fitted(self)
         kernel = self.kernel_
@@ -826,7 +826,7 @@ class ProcessRanker(Ranker, ABC):
         """What every basis row weighs, times the kernel, in a score at the last date."""
         if self.cyclic_ is not None:
             raise InvalidInputError(
-                "Answers that go in circles have no function of one item behind them: fit with "
+                "Intransitive answers have no score function of a single item: fit with "
                 "intransitive=False to explain or export scores."
             )
         weights = self.posterior_.dual_coef

@@ -1,4 +1,4 @@
-"""Features of persons, which tell what those like who have not answered yet."""
+"""Features of persons, from which tastes of new persons are predicted."""
 
 from __future__ import annotations
 

@@ -136,6 +136,7 @@ class NestedSolutions:
 
     def scores(self) -> FloatArray:
         """Return the scores by the first 1, 2, ... features, (n_features, n_rows, n_outputs)."""
+        # [TH10] Sect. 4.2: every number of components
         return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
 
 

@@ -160,7 +160,8 @@ class KPCRank(ClosedFormRanker):
         )
         self.n_components_ = fit.components.n_components
         self.variances_ = fit.components.variances
-        return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
+        weights = fit.weights(self.n_components_)  # [TH10] eq. (6), (8), for scores (9)
+        return self._keep_solution(fit.space, weights, fit.graphs, data)
 
 
 @final

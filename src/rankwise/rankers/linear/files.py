@@ -175,7 +175,7 @@ def cut(work: IntArray, borders: IntArray, most: int) -> IntArray:
     return np.array(edges)
 
 
-Solver: TypeAlias = Literal["auto", "statistics", "iterations"]
+FileSolver: TypeAlias = Literal["auto", "statistics", "iterations"]
 
 FEW_FEATURES = 512
 """Features up to which statistics of features by features are gathered in one pass."""
@@ -192,19 +192,19 @@ def refuse_missing_validation(settings: Settings, validator: Validator | None) -
     if settings.needs_validation and validator is None:
         raise InvalidInputError(
             "`X_val` and `y_val` must be given to `fit_file` with `alphas` or `early_stopping`: "
-            "got none. Read a part of the data into memory to decide by."
+            "got none. Read some of the data into memory for validation."
         )
 
 
-def prefers_statistics(solver: Solver, stream: DataStream, settings: Settings) -> bool:
-    """Tell whether to gather statistics in one pass rather than to iterate."""
+def prefers_statistics(solver: FileSolver, stream: DataStream, settings: Settings) -> bool:
+    """Tell whether to gather_statistics statistics in one pass rather than to iterate."""
     if solver != "auto":
         return solver == "statistics"
     by_name = isinstance(settings.graph_options["query_weight"], str | dict)
     return stream.n_features <= FEW_FEATURES and settings.rule.patience is None and by_name
 
 
-def gather(stream: DataStream, graph_options: dict[str, Any], memory: int) -> Statistics:
+def gather_statistics(stream: DataStream, graph_options: dict[str, Any], memory: int) -> Statistics:
     """Add up the statistics of all queries in one pass over the file."""
     return accumulate(_scored_rows(stream), stream.n_features, graph_options, memory // 2)
 

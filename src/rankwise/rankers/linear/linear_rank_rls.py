@@ -25,8 +25,8 @@ from rankwise.io.svmlight import ZeroBased
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.linear.files import (
-    Solver,
-    gather,
+    FileSolver,
+    gather_statistics,
     prefers_statistics,
     refuse_missing_validation,
     refuse_no_features,
@@ -303,7 +303,7 @@ class LinearRankRLS(PointRanker):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
-        solver: Solver = "auto",
+        solver: FileSolver = "auto",
         memory: int = 1 << 28,
         cache_dir: str | PathLike[str] | None = None,
     ) -> Self:
@@ -343,7 +343,7 @@ class LinearRankRLS(PointRanker):
         array([ 0.302, -0.151,  0.604])
         """
         settings = Settings.of(self)
-        check_choice("solver", solver, get_args(Solver))
+        check_choice("solver", solver, get_args(FileSolver))
         check_count("memory", memory)
         stream = open_stream(
             path, memory=memory // 8, n_features=n_features, zero_based=zero_based,
@@ -360,7 +360,7 @@ class LinearRankRLS(PointRanker):
         refuse_missing_validation(settings, validator)
         if prefers_statistics(solver, stream, settings):
             try:
-                found = gather(stream, settings.graph_options, memory)
+                found = gather_statistics(stream, settings.graph_options, memory)
                 self._keep_result(solve_statistics(found, settings, validator))
                 return self._keep_queries(found.n_queries, found.n_ignored, has_qid=has_qid)
             except OnePassError:

@@ -231,7 +231,7 @@ class Checkpoint:
         if identity != self.identity or not self._agrees(arrays):
             raise ModelFileError(
                 f"{os.fspath(self.path)}: expected a checkpoint of the same data and parameters, "
-                "got one of others. Remove the file to start anew, or give another path."
+                "got one of others. Remove the file to start again, or give another path."
             )
         return arrays
 

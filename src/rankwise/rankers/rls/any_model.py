@@ -29,8 +29,7 @@ from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out as closed_form
-from rankwise.rankers.rls.leave_pair_out import pair_leads
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import (
     TournamentROC,
@@ -201,7 +200,7 @@ def leave_pair_out(
     **Give the whole pipeline.** Features chosen or scaled with all data before this function is
     called have seen the pairs that it leaves out: 20 features chosen that way out of thousands of
     pure noise give a value near 0.95. Put every step that looks at the data into a scikit-learn
-    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then fitted anew
+    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then refitted
     without each pair, which makes the choice of parameters nested.
 
     Parameters
@@ -515,7 +514,7 @@ def _closed_form_counts(
     graph = PreferenceGraph.of(data, **options)  # type: ignore[arg-type]
     kernel = as_kernel(ranker.kernel).fitted_to(X)
     space = smallest_space(X, kernel, None, graph.laplacian.rank())
-    held_out = closed_form(space, data, np.array([ranker.alpha]), **options)  # type: ignore[arg-type]
+    held_out = leave_each_pair_out(space, data, np.array([ranker.alpha]), **options)  # type: ignore[arg-type]
     right, total = held_out.right[0, :, 0], held_out.total[0, :, 0]
     every = _partners(data.scores).sum()
     pairs, leads = np.zeros((0, 2), dtype=np.intp), np.zeros(0)

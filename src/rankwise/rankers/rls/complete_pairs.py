@@ -79,7 +79,7 @@ def leave_out_of_complete(
     inverse = _inverse_of(space, rows, weight)
     parts, solutions = [], []
     for mu in mus:
-        B, error = inverse(float(mu))
+        B, error = inverse(float(mu))  # [PTA09] (36), for the problem (34) with the graph (35)
         A = dsymm(1.0, B.T, Y, lower=False)
         solutions.append(A)
         if mu > inverse.largest:
@@ -314,7 +314,7 @@ def largest_row_sum(M: FloatArray) -> float:
     return max(float(np.abs(M[rows]).sum(axis=1).max()) for rows in _row_blocks(len(M)))
 
 
-def kernel_on(device: Device, space: FunctionSpace, rows: IntArray) -> DeviceArray:
+def kernel_rows_on(device: Device, space: FunctionSpace, rows: IntArray) -> DeviceArray:
     """Return the kernel between some rows on a device."""
     K = space.kernel_matrix_on(device)
     return K if len(rows) == len(K) else device.take(device.take(K, rows).T, rows)

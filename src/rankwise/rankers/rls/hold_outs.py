@@ -25,7 +25,7 @@ from rankwise.rankers.closed_form import (
     normal_equations_on,
 )
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import (
     EdgesHeldOut,
@@ -207,7 +207,7 @@ class PairsLeftOut(HoldOut):
         """Return the values of all alphas for one setting."""
         search = problem.search
         alphas, measure = search.alphas, search.measure
-        pairs = leave_pair_out(
+        pairs = leave_each_pair_out(
             problem.space, search.data, alphas, device=search.device, **problem.options
         )
 
@@ -334,7 +334,7 @@ def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
     if not isinstance(query_weight, str):
         raise InvalidInputError(
             "cv='leave_pair_out' must have a named `query_weight`: got "
-            f"{query_weight!r}. A single query needs no weight of its own."
+            f"{query_weight!r}. A single query needs no weight."
         )
 
 

@@ -27,7 +27,7 @@ from rankwise.rankers.rls.complete_pairs import (
     credit_of,
     decisive_items,
     held_out_differences,
-    kernel_on,
+    kernel_rows_on,
     largest_row_sum,
     leads_of_complete,
     leave_out_of_complete,
@@ -45,7 +45,7 @@ TOO_FEW_ITEMS = (
 )
 
 
-def leave_pair_out(
+def leave_each_pair_out(
     space: FunctionSpace,
     data: TrainingData,
     alphas: FloatArray,
@@ -113,7 +113,9 @@ def _weighted(
     if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
         mus = alphas / complete_degree(query_weight, weight)
         if device is not None:
-            return leave_out_of_complete_on(device, kernel_on(device, space, rows), Y, weight, mus)
+            return leave_out_of_complete_on(
+                device, kernel_rows_on(device, space, rows), Y, weight, mus
+            )
         found = leave_out_of_complete(space, rows, Y, weight, mus)
         depends = query_weight != "items"  # on the number of items: a fit to all has other mus
         return replace(found, weights=None) if depends else found
@@ -248,7 +250,7 @@ def pair_leads(
     Parameters
     ----------
     space, data, cost, ties, query_weight
-        As in `leave_pair_out`, with a single output and weights above 0.
+        As in `leave_each_pair_out`, with a single output and weights above 0.
     alpha : float
         The regularisation.
     keep_equal : bool

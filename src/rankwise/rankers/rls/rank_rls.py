@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
-from rankwise.core.errors import NumericalError
 from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -185,8 +184,8 @@ class RankRLS(ClosedFormRanker):
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first, repeated and contradicting
-            ones welcome. With `qid`, both items of a pair belong to one query, and
+            Comparisons in place of `y`: row numbers, winner first, which may repeat or
+            contradict each other. With `qid`, both items of a pair belong to one query, and
             `query_weight` applies; without, comparisons have the weights given.
         pair_margin : (n_pairs,), optional
             By how much each winner leads; 1 when left out.
@@ -201,6 +200,7 @@ class RankRLS(ClosedFormRanker):
         iterated = self._iterated(X, graphs, np.array([alpha]), device)
         if iterated is not None:
             return self._keep_solution(_linear_space(X), iterated[0], graphs, data)
+        # the least of [PTAB07] eq. (1), (9) and [PTA09] eq. (5), (15)
         weights = graphs.gather(lambda graph: self._system(device, space, graph, X).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 
@@ -282,17 +282,11 @@ class RankRLS(ClosedFormRanker):
     def _iterated(
         self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray, device: Device | None
     ) -> FloatArray | None:
-        """Return weights of features found by iteration, None where dense equations are quicker.
-
-        They are that, too, where iterations do not converge.
-        """
+        """Return weights of features found by iteration, None where dense equations are quicker."""
         n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
         if device is not None or not _iterations_are_quicker(X, n_unknowns):
             return None
-        try:
-            return _iterate(X, graphs, alphas)
-        except NumericalError:
-            return None
+        return iterate(X, graphs, alphas)
 
     def _system(
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
@@ -329,12 +323,15 @@ def _linear_space(X: Matrix) -> FunctionSpace:
     return ExplicitSpace(X, Identity(), Identity())
 
 
-def _iterate(X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray:
-    """Return the weights of the features, (n_alphas, n_features, n_outputs).
+def iterate(
+    X: Matrix, graphs: OutputGraphs, alphas: FloatArray, max_iter: int = MOST_ITERATIONS
+) -> FloatArray | None:
+    """Return the weights of the features, (n_alphas, n_features, n_outputs), or None.
 
-    Outputs are iterated side by side, the alphas of each from one Krylov space.
+    Outputs are iterated side by side, the alphas of each from one Krylov space. None is returned
+    where iterations do not converge: dense equations are quicker then.
     """
-    rows, rule = as_rows(X), StoppingRule(ITERATED_TO, MOST_ITERATIONS, None)
+    rows, rule = as_rows(X), StoppingRule(ITERATED_TO, max_iter, None)
     outputs, weights = graphs.by_output(), []
     for first in range(0, len(outputs), ABREAST):
         operators, product = joint_operator(rows, outputs[first : first + ABREAST])
@@ -346,6 +343,6 @@ def _iterate(X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray:
             if found.ending.was_stopped:
                 raise KeyboardInterrupt
             if not found.converged:
-                raise NumericalError(found.ending.message)
+                return None
             weights.append(found.coefs)  # [APS10] (8)
     return np.stack(weights, axis=-1)

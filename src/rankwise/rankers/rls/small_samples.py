@@ -41,7 +41,7 @@ from rankwise.graph.preference_graph import PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls.leave_pair_out import leave_pair_out, pair_leads
+from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
@@ -283,7 +283,7 @@ def leave_pair_out_auc(
     -----
     [PTA09] Sect. 3.4 and 4.1. The standard error is DeLong's, over items; it takes the models as
     given, although any two of them share nearly all training items, and so is a guide, not a
-    guarantee. An alpha chosen on the same data makes the value too high: choose it beforehand.
+    guarantee. An alpha chosen on the same data makes the value too high: choose it in advance.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def leave_pair_out_auc(
     rows = _check_rows(X)
     data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
-    held_out = leave_pair_out(
+    held_out = leave_each_pair_out(
         _space(rows, kernel, data),
         data,
         np.array([alpha]),
@@ -374,7 +374,7 @@ def logit_interval(
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest:
-    """Hold what shuffled labels achieve, to compare the true ones with.
+    """Hold a permutation test: the value with the true labels and with shuffled ones.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def permutation_test(
     n_permutations: int = 999,
     random_state: Any = None,
 ) -> PermutationTest:
-    """Test whether RankRLS finds anything: learn shuffled labels the same way and compare.
+    """Test whether RankRLS learns anything, by training on shuffled labels too.
 
     Shuffled labels are further outputs of the same problem, so that all of them are learned and
     cross-validated from one decomposition. Labels are shuffled inside queries. With several alphas
@@ -508,7 +508,8 @@ def permutation_test(
     if np.isnan(value):
         raise NumericalError(
             "The held-out value must be known for some alpha: the measure is undefined for "
-            "everything held out, or rounding spoils it. Regularise more, or scale the features."
+            "everything held out, or rounding errors are too large. Regularise more, or scale the "
+            "features."
         )
     sign = 1 if judged.greater_is_better else -1
     worse = int(np.count_nonzero(sign * null < sign * value))  # what is unknown may be as good
@@ -531,7 +532,7 @@ def _values_of_pairs(
     space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
 ) -> FloatArray:
     """Leave out all pairs; return the value of each output, (n_alphas, n_outputs)."""
-    held_out = leave_pair_out(
+    held_out = leave_each_pair_out(
         space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
     )
     shares = np.where(held_out.error[:, None] <= TRUSTED, held_out.concordance, np.nan)

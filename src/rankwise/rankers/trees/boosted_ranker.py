@@ -82,7 +82,7 @@ class BoostedRanker(Ranker):
     alpha : float
         Regularisation: what is added to the curvature of each leaf, where an item counts 1.
     feature_share : float
-        Share of the features, drawn anew, that each tree is grown from.
+        Share of the features, drawn again for each tree, that it is grown from.
     max_bins : int
         Values that are told apart of each feature, at most; few make growing quicker.
     early_stopping : bool

@@ -14,11 +14,11 @@ from rankwise.rankers.gp.inference.ep import expectation_propagation, sequential
 from rankwise.rankers.gp.inference.likelihood import (
     GaussianMargin,
     Logistic,
-    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,
 )
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 from rankwise.rankers.gp.inference.posterior import basis_evidence_gradient, evidence_gradient
 from rankwise.rankers.gp.inference.prior import factorize_kernel, factorize_through_basis
 from rankwise.solve.iteration import StoppingRule

@@ -6,17 +6,15 @@ from scipy.special import expit, log_expit, ndtr
 
 from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.inference.likelihood import (
-    TIE,
-    WIN,
     GaussianMargin,
     Logistic,
-    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,
     inverse_mills_ratio,
     truncated_variance,
 )
+from rankwise.rankers.gp.inference.likelihood_base import TIE, WIN, Outcomes
 from rankwise.rankers.gp.judges import ByJudge
 from reference import judged_answer, tilted_by_quadrature
 

@@ -1,1 +1,1 @@
-"""The jobs of `rankwise fit`, one file per family."""
+"""The jobs of `rankwise fit`: pairwise, listwise, conditional, automatic, on a cluster."""

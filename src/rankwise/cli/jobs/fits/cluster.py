@@ -1,16 +1,70 @@
-"""Fit on a Dask cluster, to files that its workers read themselves."""
+"""Fits on a Dask cluster, to files that its workers read themselves: RankRLS and LinearRankRLS."""
 
 from collections.abc import Callable
 from typing import Any
 
-from rankwise.cli.fit_commands import ClusterCommand
+from rankwise.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
 from rankwise.cli.jobs.files import check_target, reading_options
-from rankwise.cli.jobs.fits.training import Fitted, fit_and_save, refuse_both, refuse_if
+from rankwise.cli.jobs.fits.pairwise import LEFT_OUT, fitted_linear, linear_ranker
+from rankwise.cli.jobs.fits.training import (
+    Fitted,
+    fit_and_save,
+    measure_of,
+    parse_grid,
+    refuse_both,
+    refuse_if,
+)
 from rankwise.distributed.base import DaskRanker
+from rankwise.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.distributed.engine import client_of
+from rankwise.distributed.linear import DaskLinearRankRLS
+from rankwise.measures.graded import NDCG
+from rankwise.measures.registry import parse_measure
+from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 
 
-def fit_on_cluster(
+def fit(command: Fit) -> None:
+    """Fit RankRLS with the best alpha by NDCG @ 10, or by the measure that was asked for."""
+    measure = NDCG @ 10 if command.measure is None else parse_measure(command.measure)
+    _fit_on_cluster(command, DaskRankRLSCV(measure=measure), _chosen_by_queries, {})
+
+
+def fit_rls(command: FitRLS) -> None:
+    """Fit RankRLS with a linear kernel."""
+    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
+    measure = measure_of(command, chooses=alphas is not None)
+    idle = {
+        f"--kernel {command.kernel}": command.kernel != "linear",
+        "--basis": command.basis is not None,
+        "--pairs": command.pairs is not None,
+        "--pairs-val": command.pairs_val is not None,
+    }
+    options: dict[str, Any] = {
+        "cost": command.cost,
+        "ties": command.ties,
+        "query_weight": command.query_weight,
+    }
+    if alphas is None:
+        alpha = 1.0 if command.alpha is None else command.alpha
+        _fit_on_cluster(
+            command, DaskRankRLS(alpha, **options), lambda r: Fitted(r, "alpha", r.alpha), idle
+        )
+        return
+    search = DaskRankRLSCV(alphas, measure=measure, **options)
+    _fit_on_cluster(command, search, _chosen_by_queries, idle)
+
+
+def fit_linear(command: FitLinear) -> None:
+    """Fit LinearRankRLS by conjugate gradients."""
+    ranker = linear_ranker(command)
+    given, known = ranker.get_params(), DaskLinearRankRLS().get_params()
+    there = DaskLinearRankRLS(**{name: given[name] for name in known if name in given})
+    idle = {"--pairs": command.pairs is not None, "--stream": command.stream}
+    _fit_on_cluster(command, there, lambda found: fitted_linear(command, found), idle)
+
+
+def _fit_on_cluster(
     command: ClusterCommand,
     ranker: DaskRanker,
     fitted: Callable[[Any], Fitted],
@@ -37,7 +91,7 @@ def fit_on_cluster(
             "the scores of the files and hold out queries of these. Leave one of them out.",
         )
     check_target(command.output)
-    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), describe)
+    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _tell_size)
 
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
@@ -46,6 +100,11 @@ def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
         return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
 
 
-def describe(ranker: Any) -> dict[str, Any]:
+def _tell_size(ranker: Any) -> dict[str, Any]:
     """Return the number of features."""
     return {"n_features": ranker.n_features_in_}
+
+
+def _chosen_by_queries(ranker: RankRLSCV) -> Fitted:
+    """Say that queries left out decided."""
+    return Fitted(ranker, "alpha", ranker.alpha_, ranker.path_, LEFT_OUT.format("query"))

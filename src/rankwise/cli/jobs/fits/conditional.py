@@ -66,7 +66,7 @@ class NamedObjects:
         return np.array([place[name] for name in names.tolist()], dtype=np.intp)
 
 
-def run(command: FitConditional) -> None:
+def fit_conditional(command: FitConditional) -> None:
     """Fit, save, report, and write rankings where asked."""
     _refuse_idle_options(command)
     given = (command.scores, command.conditions, command.items)

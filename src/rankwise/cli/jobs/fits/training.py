@@ -15,15 +15,16 @@ from rankwise.cli.jobs.files import (
     check_target,
     given_scores,
     is_table,
-    read_comparisons,
-    read_items,
+    read_data,
+    read_preferences,
     read_validation,
     remember_columns,
     tell_columns,
     usual_item,
 )
-from rankwise.cli.output import counted, decimals, duration, print_json, print_table
+from rankwise.cli.output import counted, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
+from rankwise.core.display import decimals
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import Kernel, as_kernel
@@ -86,7 +87,7 @@ class FitInput:
             preferences = {"y": given_scores(command.train, data), "qid": data.qid}
         else:
             keep_ties = getattr(command, "ties", "drop") == "keep"
-            preferences = read_comparisons(pairs, data.items, keep_ties=keep_ties)
+            preferences = read_preferences(pairs, data.items, keep_ties=keep_ties)
             if command.layout.qid is not None:
                 preferences["qid"] = data.qid
         names = None if data.feature_names is None else tuple(data.feature_names)
@@ -122,12 +123,12 @@ class FitInput:
 def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bool) -> RankingData:
     """Read the training file; where text or blanks stop it, name the command that takes them."""
     if takes_raw:
-        return read_items(command.train, command.layout, categories="auto")
+        return read_data(command.train, command.layout, categories="auto")
     try:
         layout = command.layout
         if find_items and is_table(command.train):
             layout = replace(layout, item=usual_item(command.train))
-        return read_items(command.train, layout, find_items=find_items)
+        return read_data(command.train, layout, find_items=find_items)
     except DataFileError as error:
         if not isinstance(error.__cause__ or error, CellError):
             raise
@@ -235,7 +236,7 @@ def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
 
 
 LARGEST_GRID = 10_000
-"""The largest number of values of a grid; more is a slip of the finger."""
+"""The largest number of values of a grid; more is taken for a typing error."""
 
 
 def parse_grid(text: str, option: str) -> FloatArray:
@@ -342,6 +343,16 @@ def on_file(command: FitCommand) -> str:
 
 
 # Reporting
+
+
+def tell_kernel(ranker: Any) -> dict[str, Any]:
+    """Return the kernel."""
+    return {"kernel": repr(ranker.kernel_)}
+
+
+def tell_kernel_and_gap(ranker: Any) -> dict[str, Any]:
+    """Return kernel, number of iterations and gap."""
+    return {**tell_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
 
 
 def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:

@@ -11,7 +11,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
-from rankwise.rankers.gp.inference.likelihood import Outcomes
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 
 
 @storable

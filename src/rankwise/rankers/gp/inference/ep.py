@@ -13,7 +13,7 @@ from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import (
+from rankwise.rankers.gp.inference.likelihood_base import (
     AverageLikelihood,
     Likelihood,
     Outcomes,
@@ -22,7 +22,7 @@ from rankwise.rankers.gp.inference.likelihood import (
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.prior import (
     DeviceMoments,
-    Moments,
+    MomentFunction,
     Prior,
     WeightPosterior,
     moments_under,
@@ -221,7 +221,7 @@ def sweep_sites(
     x: FloatArray,
     *,
     clip: bool,
-    moments: Moments | None = None,
+    moments: MomentFunction | None = None,
 ) -> Sweep:
     """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
@@ -376,7 +376,7 @@ def expectation_propagation(
     start: tuple[FloatArray, FloatArray] | None = None,
     rule: StoppingRule = SWEEP_RULE,
     device: Device | None = None,
-    moments: Moments | None = None,
+    moments: MomentFunction | None = None,
 ) -> Posterior:
     """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
 
@@ -394,7 +394,7 @@ def expectation_propagation(
         state is returned where it is not reached.
     device : Device, optional
         Where the dense algebra of the sweeps is done.
-    moments : Moments, optional
+    moments : MomentFunction, optional
         What computes mean and variance of every comparison, where scores are not those of the
         prior alone.
 
@@ -422,7 +422,7 @@ def _iterate(
     likelihood: Likelihood,
     x: FloatArray,
     rule: StoppingRule,
-    moments: Moments | None,
+    moments: MomentFunction | None,
 ) -> tuple[Sweep, int, Reason]:
     """Return the best sweep, the number of sweeps, and why they ended.
 
@@ -444,7 +444,7 @@ def _fixed_point(
     likelihood: Likelihood,
     x: FloatArray,
     rule: StoppingRule,
-    moments: Moments | None,
+    moments: MomentFunction | None,
     *,
     clip: bool,
 ) -> tuple[Sweep, int, Reason]:
@@ -467,7 +467,12 @@ def _fixed_point(
 
 
 def _try_sweep(
-    prior: Prior, likelihood: Likelihood, x: FloatArray, *, clip: bool, moments: Moments | None
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    *,
+    clip: bool,
+    moments: MomentFunction | None,
 ) -> Sweep | None:
     """Return the sweep, or None where negative tau leave no proper posterior or cavity."""
     try:

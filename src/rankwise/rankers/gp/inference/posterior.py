@@ -12,7 +12,7 @@ from rankwise.core.compile import few_threads
 from rankwise.core.errors import NumericalError
 from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
-from rankwise.rankers.gp.inference.likelihood import AverageLikelihood, Likelihood
+from rankwise.rankers.gp.inference.likelihood_base import AverageLikelihood, Likelihood
 from rankwise.rankers.gp.inference.prior import (
     Prior,
     WeightPosterior,

@@ -18,7 +18,7 @@ from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.likelihood import Outcomes
+from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 
 
 @storable
@@ -326,7 +326,7 @@ def laplacian_factor(prior: Prior, weight: FloatArray) -> FloatArray:
     return prior.pairs.product(weight, prior.R, is_lower_triangular=prior.triangular)
 
 
-Moments: TypeAlias = Callable[
+MomentFunction: TypeAlias = Callable[
     [FloatArray, FloatArray], tuple[WeightPosterior, FloatArray, FloatArray]
 ]
 """Gives the weights under sites (tau, nu), and mean and variance of every comparison."""
@@ -335,7 +335,7 @@ Moments: TypeAlias = Callable[
 def moments_under(
     prior: Prior, tau: FloatArray, nu: FloatArray
 ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
-    """Condition the prior on sites; see `Moments`. O(n_rows rank^2 + n_pairs rank)."""
+    """Condition the prior on sites; see `MomentFunction`. O(n_rows rank^2 + n_pairs rank)."""
     weights = condition_on_sites(prior, tau, nu)
     mean = difference_means(prior, weights.w)
     return weights, mean, difference_variances(prior, weights.C)

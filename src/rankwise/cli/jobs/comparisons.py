@@ -1,29 +1,48 @@
-"""Rank named items from comparisons."""
+"""Jobs about comparisons: prefer, and leaderboard.
 
+Public names are written ``rankwise.name``: they are loaded when first used, so that no command
+waits for what another one needs.
+"""
+
+import sys
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.cli.commands import Prefer
-from rankwise.cli.jobs.persons import check_person
+import rankwise
+from rankwise.cli.commands import LeaderboardCommand, Prefer
+from rankwise.cli.jobs.files import check_target
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import (
     AnswerFile,
     ComparisonColumns,
     is_answer_file,
     read_comparisons,
 )
+from rankwise.io.files import open_write
 from rankwise.io.tables.reading import open_table, require_column
 from rankwise.io.tables.table import CellError
-from rankwise.rankers.gp.preference_gp import PreferenceGP
+from rankwise.rankers.leaderboard import Leaderboard, LeaderboardFormat
 
 N_DRAWS = 4000
+KINDS: dict[str, LeaderboardFormat] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".txt": "text",
+}
+
+
+# Prefer
 
 
 @final
@@ -36,18 +55,18 @@ class NamedItems:
     has_features: bool
 
 
-def run(command: Prefer) -> None:
+def prefer(command: Prefer) -> None:
     """Print the ranking with its intervals, and the questions worth asking next."""
     items = _read_items(command)
     table = _usable(command, _read_answers(command, items))
-    gp = PreferenceGP(
+    gp = rankwise.PreferenceGP(
         None if items.has_features else "linear",
         likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
         drift=command.drift,
         tastes=command.tastes,
     )
     gp.fit(items.X, pairs=table)
-    check_person(command.person, gp)
+    _check_person(command.person, gp)
     ranking = _ranking(command, gp, items)
     questions = _questions(command, gp, items)
     if command.json:
@@ -110,7 +129,7 @@ def _items_of_answers(command: Prefer) -> NamedItems:
     if command.name is not None or command.features is not None:
         raise InvalidInputError(
             f"--name and --features name columns of a table: {command.items} is a file of answers, "
-            "which knows its items. Leave them out."
+            "which holds its items. Leave them out."
         )
     file = AnswerFile.read(command.items)
     names = [str(name) for name in file.names]
@@ -126,7 +145,7 @@ def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
     if is_answer_file(path) and columns != ComparisonColumns():
         raise InvalidInputError(
             f"--tied, --judge and --date name columns of a table: {path} is a file of answers, "
-            "which tells ties, raters and times itself. Leave them out."
+            "which already holds ties, raters and times. Leave them out."
         )
     table = read_comparisons(path, columns)
     if not is_answer_file(path):
@@ -143,8 +162,8 @@ def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
         raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
     if table.date is not None and not uses_dates:
         raise DataFileError(
-            f"{command.answer_file}: expected no dates, got a column of them, which makes no "
-            "difference. Dates are read with --drift or --half-life; or leave the column out."
+            f"{command.answer_file}: expected no dates, got a column of them, which would be "
+            "ignored. Dates are read with --drift or --half-life; or leave the column out."
         )
     if table.unread:
         raise DataFileError(
@@ -176,7 +195,7 @@ def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntAr
     return pairs
 
 
-def _questions(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[list[str]]:
+def _questions(command: Prefer, gp: "rankwise.PreferenceGP", items: NamedItems) -> list[list[str]]:
     n_pairs = len(items.names) * (len(items.names) - 1) // 2
     n_asked = min(command.ask, n_pairs)
     if n_asked == 0:
@@ -185,7 +204,9 @@ def _questions(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[lis
     return [[items.names[i], items.names[j]] for i, j in pairs.tolist()]
 
 
-def _ranking(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[dict[str, Any]]:
+def _ranking(
+    command: Prefer, gp: "rankwise.PreferenceGP", items: NamedItems
+) -> list[dict[str, Any]]:
     """Return what is known about every item, the best first.
 
     Scores are told against their mean, since comparisons say nothing about a common shift.
@@ -211,7 +232,7 @@ def _ranking(command: Prefer, gp: PreferenceGP, items: NamedItems) -> list[dict[
 
 def _print_report(
     command: Prefer,
-    gp: PreferenceGP,
+    gp: "rankwise.PreferenceGP",
     ranking: list[dict[str, Any]],
     questions: list[list[str]],
 ) -> None:
@@ -243,3 +264,166 @@ def _print_report(
         print()
     for first, second in questions:
         print(f"ask next: {first} or {second}?")
+
+
+# Leaderboard
+
+
+def leaderboard(command: LeaderboardCommand) -> None:
+    """Print the leaderboard; columns that tell nothing here are named on standard error."""
+    _check_output(command)
+    _check_tastes(command)
+    table = read_answers(command.comparisons, _columns(command))
+    _tell_unused(command, table)
+    board = _board_of_tastes(command, table) if command.tastes else _board(command, table)
+    board = board.elo() if command.elo else board
+    if command.output is None:
+        print(board.format(command.format))
+        if board.judges is not None and command.format == "text":
+            print(f"\n{board.judges}")
+        return
+    if command.output.suffix.lower() == ".html":
+        pairs = table if isinstance(table, ComparisonTable) else None
+        rankwise.leaderboard_report(board, pairs, title=command.comparisons.stem).save(
+            command.output
+        )
+    else:
+        text = board.format(KINDS[command.output.suffix.lower()])
+        with open_write(command.output) as stream:
+            stream.write(f"{text.rstrip()}\n".encode())
+    print(f"Wrote {command.output}.")
+
+
+def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> Leaderboard:
+    """Rank by scores that all judges share."""
+    return rankwise.leaderboard(
+        table,
+        judges=command.judges,
+        clustered=command.clustered,
+        first=command.first,
+        half_life=command.half_life,
+        level=command.level,
+        random_state=0,
+    )
+
+
+def _board_of_tastes(
+    command: LeaderboardCommand, table: ComparisonTable | ChoiceTable
+) -> Leaderboard:
+    """Rank by the scores of a person, or by those that are common to all of them."""
+    if not isinstance(table, ComparisonTable):
+        raise InvalidInputError(
+            f"--tastes is for comparisons of two items: {command.comparisons} holds rankings or "
+            "choices among several. Leave it out."
+        )
+    if command.half_life is not None:
+        table = table.decayed(command.half_life)
+    gp = rankwise.PreferenceGP(likelihood="logistic", tastes=True, random_state=0)
+    persons = None if command.persons is None else _read_persons(command.persons)
+    table = replace(table, margin=None, date=None)
+    gp.fit(pairs=table, first=command.first, persons=persons)
+    _check_person(command.person, gp)
+    share = f"of the variance of a person's scores, {gp.taste_share_:.0%} is its own taste"
+    print(share, file=sys.stderr)
+    return gp.leaderboard(level=command.level, judge=command.person, random_state=0)
+
+
+def _check_tastes(command: LeaderboardCommand) -> None:
+    """Refuse options that go together with persons' own orders, or only with them."""
+    if (command.person is not None or command.persons is not None) and not command.tastes:
+        raise InvalidInputError(
+            "--person and --persons must come with --tastes, which learns orders of persons."
+        )
+    if command.tastes and (command.judges or command.clustered):
+        raise InvalidInputError(
+            "--tastes must be used without --judges and --clustered: every judge then has an order "
+            "of its own, and all are equally reliable."
+        )
+
+
+def _tell_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
+    """Say on standard error what was not read, and which option would read it."""
+    if table.unread:
+        print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
+    if not isinstance(table, ComparisonTable):
+        return
+    if table.margin is not None:
+        print("note: who won counts here, margins do not", file=sys.stderr)
+    if table.date is not None and command.half_life is None:
+        print("note: all dates count alike; --half-life lets old ones count less", file=sys.stderr)
+    n_judges = 0 if table.judge is None else table.judge.n_names
+    if n_judges > 1 and not (command.judges or command.clustered or command.tastes):
+        print(
+            f"note: the {n_judges} judges count alike; --judges learns how reliable each one is, "
+            "--tastes the order of each",
+            file=sys.stderr,
+        )
+
+
+def _columns(command: LeaderboardCommand) -> ComparisonColumns:
+    """Return the columns that were named."""
+    same = ("winner", "loser", "result", "count", "weight", "judge", "date", "home")
+    covariates = [name.strip() for name in (command.covariates or "").split(",")]
+    return ComparisonColumns(
+        first=command.a,
+        second=command.b,
+        points=_points(command.points),
+        covariates=tuple(name for name in covariates if name),
+        **{name: getattr(command, name) for name in same},
+    )
+
+
+def _points(named: str | None) -> tuple[str, str] | None:
+    """Return the two columns of points."""
+    if named is None:
+        return None
+    columns = [name.strip() for name in named.split(",")]
+    if len(columns) != 2 or not all(columns):
+        raise InvalidInputError(
+            f"--points must name two columns with a comma, those of a and b: got {named!r}."
+        )
+    return columns[0], columns[1]
+
+
+def _check_output(command: LeaderboardCommand) -> None:
+    """Refuse, before the work is done, a file of a kind that is not known."""
+    check_target(command.output, command.comparisons)
+    known = [".html", *KINDS]
+    if command.output is not None and command.output.suffix.lower() not in known:
+        raise InvalidInputError(
+            f"-o must name a file that ends in one of {', '.join(known)}: got {command.output}."
+        )
+
+
+# Persons, whose orders are asked for by name
+
+
+def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
+    """Refuse a person without answers, which would have the common order."""
+    if person is None:
+        return
+    known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
+    if person not in known:
+        close = get_close_matches(person, [str(name) for name in known], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(
+            f"--person must name one of the {len(known)} judges whose tastes are learned (with "
+            f"--tastes): got {person!r}.{hint}"
+        )
+
+
+def _read_persons(path: Path) -> dict[str, FloatArray]:
+    """Read a table of persons: their names in the first column, numbers in all others."""
+    table = open_table(path)
+    name, *columns = table.names
+    if not columns:
+        raise DataFileError(
+            f"{path}: expected names of persons and features as numbers, got the column {name!r} "
+            "alone."
+        )
+    (rows,), (names,) = table.read([tuple(columns)], [name])
+    listed = [str(one) for one in names.tolist()]
+    twice = next((one for place, one in enumerate(listed) if one in listed[:place]), None)
+    if twice is not None:
+        raise DataFileError(f"{path}: expected each person once, got {twice!r} twice.")
+    return dict(zip(listed, rows, strict=True))

@@ -1,4 +1,4 @@
-"""Rank handwritten digits, next to plain regression on the scores."""
+"""Jobs run once after installing: demo, and warm-up."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,10 +8,12 @@ from typing import final
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from rankwise.cli.commands import Demo
+import rankwise
+from rankwise.cli.commands import Demo, WarmUpCommand
 from rankwise.cli.jobs.fits.training import judge
-from rankwise.cli.output import decimals, print_table
+from rankwise.cli.output import print_table
 from rankwise.core.arrays import FloatArray
+from rankwise.core.display import decimals
 from rankwise.core.queries import Queries
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
@@ -54,9 +56,13 @@ Scorer = Callable[[FloatArray], FloatArray]
 """Items to scores, one row for each of ``ALPHAS``."""
 
 
-def run(_: Demo) -> None:
+def demo(_: Demo) -> None:
     """Choose, train, compare and show, on the digits of scikit-learn."""
-    data = load_digits_queries()
+    show(load_digits_queries())
+
+
+def show(data: DigitsQueries) -> None:
+    """Rank queries of digits by RankRLS and by plain regression on the grades."""
     _print_introduction(data)
     ridge = _enter("ridge regression", _ridge(data.train), data)
     linear = _enter("RankRLS", _rankrls(data.train, "linear"), data)
@@ -158,3 +164,17 @@ def _lines(image: FloatArray, marks: str) -> list[str]:
     inked = np.asarray(image) > INK
     codes = 2 * inked[0::2].astype(int) + inked[1::2]
     return ["".join(marks[code] for code in line) for line in codes]
+
+
+# Warm-up
+
+
+def warm_up(command: WarmUpCommand) -> None:
+    """Compile, and print each step as it begins."""
+    rankwise.warm_up(command.folder, _print_step)
+    if command.folder is not None:
+        print(f"Set NUMBA_CACHE_DIR={command.folder.absolute()} to use it.")
+
+
+def _print_step(name: str, number: int, total: int) -> None:
+    print(f"{number}/{total}  {name}", flush=True)

@@ -1,4 +1,8 @@
-"""Fit RankingFactorization to a table of ratings, and recommend."""
+"""Fits that learn for a measure of whole rankings: DORM and RankingFactorization.
+
+Public names are written ``rankwise.name``: they are loaded when first used, so that no command
+waits for what another one needs.
+"""
 
 import sys
 import time
@@ -8,18 +12,111 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from rankwise.cli.fit_commands import FitFactorization
+import rankwise
+from rankwise.cli.fit_commands import FitDORM, FitFactorization
 from rankwise.cli.jobs.files import check_target
-from rankwise.cli.jobs.fits.training import refuse_if
+from rankwise.cli.jobs.fits.training import (
+    FitInput,
+    Fitted,
+    fit_and_save,
+    kernel_of,
+    measure_of,
+    measured,
+    on_file,
+    parse_grid,
+    refuse_both,
+    refuse_if,
+    tell_kernel_and_gap,
+)
 from rankwise.cli.output import counted, duration, print_json
-from rankwise.core.errors import DataFileError
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.tables.reading import open_table, require_column, write_table
-from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
+from rankwise.measures.value import Measure
+from rankwise.rankers.dorm.losses import default_measure
 
 DEFAULT_NUMBER = 10
 
 
-def run(command: FitFactorization) -> None:
+# DORM
+
+
+def fit_dorm(command: FitDORM) -> None:
+    """Fit, save and report."""
+    refuse_both(command.c, command.cs, "--C and --Cs")
+    measure = measure_of(command, chooses=command.cs is not None) or default_measure(
+        command.objective
+    )
+    options = _dorm_options(command)
+    C, Cs = _number(command.c), _grid(command.cs)
+    problem = FitInput.read(command)
+
+    def fit() -> Fitted:
+        if Cs is None:
+            return _fit_dorm_once(command, rankwise.DORM(C=C, **options), problem, measure)
+        return _fit_best_dorm(command, rankwise.DORMCV(Cs, measure=measure, **options), problem)
+
+    fit_and_save(command, problem, fit, tell_kernel_and_gap)
+
+
+def _dorm_options(command: FitDORM) -> dict[str, Any]:
+    return {
+        "objective": command.objective,
+        "kernel": kernel_of(command),
+        "decay": _decay(command.decay),
+        "basis": command.basis,
+        "tol": command.tol,
+        "max_iter": command.max_iter,
+        "progress": sys.stderr.isatty(),
+        "random_state": command.random_state,
+    }
+
+
+def _fit_dorm_once(
+    command: FitDORM, ranker: "rankwise.DORM", problem: FitInput, measure: Measure
+) -> Fitted:
+    ranker.fit(problem.data.X, **problem.preferences)
+    ranker.set_params(progress=False)  # of this run, and not of the model
+    return measured(command, ranker, "C", ranker.C_, problem, measure)
+
+
+def _fit_best_dorm(command: FitDORM, ranker: "rankwise.DORMCV", problem: FitInput) -> Fitted:
+    """Fit for every C: the validation file decides, or folds do."""
+    ranker.fit(problem.data.X, **problem.preferences, **problem.validation)
+    ranker.set_params(progress=False)  # of this run, and not of the model
+    unit = "queries" if problem.has_qid else "items"
+    judged = on_file(command) if problem.validation else f"by five folds of {unit}"
+    return Fitted(ranker, "C", ranker.C_, ranker.path_, judged)
+
+
+def _number(text: str | None) -> Any:
+    """Return a number, or the one word that stands for a fitting one."""
+    if text is None or text == "scale":
+        return "scale"
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInputError(f"--C must be a number or scale: got {text!r}.") from None
+
+
+def _grid(text: str | None) -> int | FloatArray | None:
+    """Return the values of C, or how many of them are to be found."""
+    if text is None:
+        return None
+    return int(text) if text.isdigit() else parse_grid(text, "--Cs")
+
+
+def _decay(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# RankingFactorization
+
+
+def fit_factorization(command: FitFactorization) -> None:
     """Fit, save, report, and write recommendations where asked."""
     refuse_if(
         command.n is not None and command.recommend is None,
@@ -27,8 +124,8 @@ def run(command: FitFactorization) -> None:
     )
     check_target(command.output, command.ratings)
     check_target(command.recommend, command.ratings)
-    ratings, users, items = _read(command)
-    model = RankingFactorization(
+    ratings, users, items = _read_ratings(command)
+    model = rankwise.RankingFactorization(
         command.n_components,
         objective=command.objective,
         C="scale" if command.c is None else command.c,
@@ -44,10 +141,10 @@ def run(command: FitFactorization) -> None:
     if command.recommend is not None:
         number = command.n or DEFAULT_NUMBER
         write_table(command.recommend, _recommended(model, users, items, number))
-    _report(command, model, ratings, seconds)
+    _tell_factorization(command, model, ratings, seconds)
 
 
-def _read(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+def _read_ratings(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
     """Return the ratings as a sparse matrix, and the users and items of its rows and columns."""
     path = command.ratings
     table = open_table(path)
@@ -70,7 +167,7 @@ def _read(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
 
 
 def _recommended(
-    model: RankingFactorization, users: NDArray[Any], items: NDArray[Any], number: int
+    model: "rankwise.RankingFactorization", users: NDArray[Any], items: NDArray[Any], number: int
 ) -> dict[str, NDArray[Any]]:
     """Return the best items of every user, with their scores."""
     chosen = [model.recommend(row, number) for row in range(len(users))]
@@ -81,8 +178,8 @@ def _recommended(
     return {"user": users[rows], "item": items[columns], "rank": ranks, "score": scores}
 
 
-def _report(
-    command: FitFactorization, model: RankingFactorization, ratings: Any, seconds: float
+def _tell_factorization(
+    command: FitFactorization, model: "rankwise.RankingFactorization", ratings: Any, seconds: float
 ) -> None:
     n_users, n_items = ratings.shape
     if command.json:
