@@ -501,12 +501,11 @@ class PreferenceGP(LiveProcess):
         self.drift_ = self.last_date_ = None
         if self.drift:
             context = self._set_drift(data, tied, context)
-        has_traits = self.person_traits_ is not None
-        if answers.covariates is None and not self.drift and not has_traits:
+        if answers.covariates is None and not self.drift:
             comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
         else:
             n_effects = 0 if answers.covariates is None else len(answers.covariates.names)
-            plain = ShownItems.plain(len(X), n_effects, self.last_date_, by_person=has_traits)
+            plain = ShownItems.plain(len(X), n_effects, self.last_date_)
             self.shown_, comparisons = shown_comparisons(
                 data, answers, items, plain, self.likelihood, context
             )
