@@ -476,6 +476,37 @@ def test_persons_who_come_later_count_like_those_of_the_fit():
     np.testing.assert_allclose(both.predict(judge="cid"), whole.predict(judge="cid"), atol=1e-5)
 
 
+def test_more_answers_with_covariates_count_for_persons_with_features(tmp_path):
+    """So they do after saving and loading, and until they are taken back."""
+    table = answers(60, ties=False)
+    rows = np.arange(60)
+    some, more = table.take(rows[:40]), table.take(rows[40:])
+    gp = fixed().fit(X, pairs=some, first=True, persons=AGES)
+    before = gp.predict(judge="bob")
+    gp.save(tmp_path / "model")
+    again = load(tmp_path / "model").update(more)
+    whole = fixed().fit(X, pairs=table, first=True, persons=AGES)
+    for person in (None, *NAMES, "stranger"):
+        expected = whole.predict(return_cov=True, judge=person)
+        found = again.predict(return_cov=True, judge=person)
+        np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+        np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
+    again.forget(more)
+    np.testing.assert_allclose(again.predict(judge="bob"), before, atol=1e-5)
+
+
+@pytest.mark.parametrize("persons", [None, AGES])
+def test_ties_alone_are_those_of_their_persons(persons):
+    gp = fixed().fit(
+        X,
+        pairs=np.zeros((0, 2), dtype=int),
+        tied=[(0, 1), (0, 1)],
+        tied_judge=["ann", "bob"],
+        persons=persons,
+    )
+    assert gp._recorded.judges.tolist() == [1, 2]
+
+
 def test_features_of_persons_tell_what_new_ones_like(tmp_path):
     rng = np.random.default_rng(0)
     n_persons, n_items = 40, 5
@@ -514,11 +545,14 @@ def test_traits_have_the_gradient_of_finite_differences():
     np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_order_and_covariates_count_beside_tastes():
+@pytest.mark.parametrize("persons", [None, AGES])
+def test_order_and_covariates_count_beside_tastes(persons):
     """Equal to a dense process over persons, items and the effect."""
     table = answers(18, ties=False)
-    gp = with_tastes(fixed().fit(X, pairs=table, first=True))
-    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS)
+    gp = fixed().fit(X, pairs=table, first=True, persons=persons)
+    gp = with_tastes(gp) if persons is None else with_traits(gp)
+    features = () if persons is None else (np.vstack([np.zeros(2), scaled(persons)]), TRAITS(X, X))
+    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS, *features)
     deviation = gp.effect_deviations_[0]
     K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), np.array([[deviation**2]])]])
     place = table.judge.index + 1

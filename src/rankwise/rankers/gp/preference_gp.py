@@ -178,7 +178,7 @@ class PreferenceGP(LiveProcess):
         `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
         reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3). With
         features of persons (``persons`` in `fit`) a part of g is common to persons with similar
-        ones; memory is then quadratic in the number of persons' items together.
+        ones; n_items is then multiplied by one more than the number of features.
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
