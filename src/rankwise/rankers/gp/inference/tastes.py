@@ -179,6 +179,8 @@ class PersonGroup:
     def scatter_to_basis(self, blocks: FloatArray) -> FloatArray:
         """Add up symmetric blocks to a matrix over the basis: D'BD with D of `basis_weights`."""
         n_parts, n, pairs = self.weights.shape[2], self.n_items, self._item_pairs
+        if n_parts == 1:  # items without marks: all weights are 1
+            return self._sum_at(pairs, blocks)
         whole = np.empty((n_parts, n, n_parts, n))
         for k in range(n_parts):
             half = blocks * self.weights[:, :, None, k]
