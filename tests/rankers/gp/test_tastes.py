@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import block_diag
 
 import reference
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.features.context_covariances import WithTastes, WithTraits
+from rankwise.features.context_covariances import WithEffects, WithTastes, WithTraits
 from rankwise.features.covariances import Hyperprior
 from rankwise.rankers.gp.answers import choose_likelihood
 from rankwise.rankers.gp.evidence import Inference, NegativeLogEvidence
 from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.tastes import GROUP_ENTRIES, group_persons
+from rankwise.rankers.gp.inference.prior import factorize_kernel, moments_under
+from rankwise.rankers.gp.inference.tastes import GROUP_ENTRIES, MarkedRows, group_persons
 from rankwise.solve.iteration import StoppingRule
 
 COMMON, TASTES = SquaredExponential(1.5, 1.2, 0.4), SquaredExponential(0.9, 0.8, 0.6)
@@ -100,7 +102,8 @@ def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries):
     blocks = Comparisons.from_pairs(pairs, tied=tied, judge=who, **extra)
     rows = np.column_stack([X[blocks.items], np.zeros(len(blocks.items))])
     model = choose_likelihood(likelihood, blocks, None, 0.05, 0.4)
-    sparse = Inference(rows, blocks, None, "ep", persons=group_persons(blocks, entries))
+    persons = group_persons(blocks, entries=entries)
+    sparse = Inference(rows, blocks, rows, "ep", persons=persons)
     at = pairs + N_ITEMS * who[:, None]
     whole = Comparisons.from_pairs(at, tied=tied, judge=who, **extra)
     rows = np.column_stack([X[whole.items % N_ITEMS], whole.items // N_ITEMS])
@@ -112,6 +115,71 @@ def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries):
     np.testing.assert_allclose(
         sparse.gradient(kernel, found), dense.gradient(kernel, expected), rtol=1e-4, atol=1e-5
     )
+
+
+MARKED = WithTastes(
+    WithTraits(WithEffects(COMMON, (0.5, 5e-4)), TRAITS, 2, 3), TASTES, 2
+)  # the second covariate is of the order of a thousand
+
+
+def marked_problem(entries):
+    """Return one problem twice: through items and marks, and over all rows of all persons."""
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(1, 6), [2, 4, 9, 12, 30])
+    Z = np.vstack([np.zeros(3), rng.normal(size=(5, 3))])
+    values = np.vstack([np.zeros((3, 2)), rng.normal(size=(3, 2))]) * [1.0, 1000.0]
+    shown = np.column_stack([np.tile(X, (6, 1)), np.repeat(values, N_ITEMS, axis=0)])
+    pairs = np.array([rng.choice(N_ITEMS, 2, replace=False) for _ in who])
+    pairs += N_ITEMS * rng.integers(6, size=pairs.shape)
+    blocks = Comparisons.from_pairs(pairs, judge=who)
+    rows = np.column_stack([shown[blocks.items], np.zeros((len(blocks.items), 4))])
+    marked, basis = MarkedRows.of(rows, 2, Z)
+    persons = group_persons(blocks, marked, entries)
+    sparse = Inference(rows, blocks, basis, "ep", persons=persons)
+    whole = Comparisons.from_pairs(pairs + len(shown) * who[:, None], judge=who)
+    number, item = np.divmod(whole.items, len(shown))
+    dense = Inference(np.column_stack([shown[item], Z[number], number]), whole, None, "ep")
+    return sparse, dense
+
+
+@pytest.mark.parametrize("entries", [GROUP_ENTRIES, 300])
+def test_rows_with_marks_follow_from_few(entries):
+    """The covariance of all rows of all persons, and its moments under any sites."""
+    sparse, dense = marked_problem(entries)
+    assert len(sparse.basis) == N_ITEMS * (1 + 2 + 3)
+    K = MARKED(sparse.basis, sparse.basis)
+    for group in sparse.persons.groups:
+        D = group.basis_weights.toarray()
+        B = np.random.default_rng(0).normal(size=(len(group.persons), group.size, group.size))
+        B = B + np.swapaxes(B, 1, 2)
+        np.testing.assert_allclose(
+            group.scatter_to_basis(B), D.T @ block_diag(*B) @ D, rtol=1e-12, atol=1e-12
+        )
+        for person, own in zip(group.persons, D.reshape(*group.items.shape, -1), strict=True):
+            own = own[np.abs(own).sum(axis=1) > 0.0]
+            rows = dense.rows[dense.rows[:, -1] == person]
+            rows = np.column_stack([rows[:, :-1], np.zeros(len(rows))])
+            np.testing.assert_allclose(own @ K @ own.T, MARKED(rows, rows), atol=1e-12)
+    rng = np.random.default_rng(1)
+    tau, nu = rng.uniform(0.2, 2.0, 57), rng.normal(size=57)
+    prior = factorize_kernel(MARKED(dense.rows, dense.rows), dense.comparisons, tol=1e-14)
+    found = sparse.moments(MARKED, 1e-14)(tau, nu)
+    expected = moments_under(prior, tau, nu)
+    assert found[0].log_normalizer == pytest.approx(expected[0].log_normalizer, rel=1e-9)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("entries", [GROUP_ENTRIES, 300])
+@pytest.mark.parametrize("likelihood", ["probit", "robust"])
+def test_marks_of_rows_equal_one_kernel_over_persons_and_items(likelihood, entries):
+    sparse, dense = marked_problem(entries)
+    model = choose_likelihood(likelihood, sparse.comparisons, None, 0.05, 0.4)
+    found, expected = (one.posterior(MARKED, model) for one in (sparse, dense))
+    assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-8)
+    np.testing.assert_allclose(found.tau, expected.tau, rtol=1e-4, atol=1e-6)
+    gradients = sparse.gradient(MARKED, found), dense.gradient(MARKED, expected)
+    np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "robust"])
@@ -408,6 +476,37 @@ def test_persons_who_come_later_count_like_those_of_the_fit():
     np.testing.assert_allclose(both.predict(judge="cid"), whole.predict(judge="cid"), atol=1e-5)
 
 
+def test_more_answers_with_covariates_count_for_persons_with_features(tmp_path):
+    """So they do after saving and loading, and until they are taken back."""
+    table = answers(60, ties=False)
+    rows = np.arange(60)
+    some, more = table.take(rows[:40]), table.take(rows[40:])
+    gp = fixed().fit(X, pairs=some, first=True, persons=AGES)
+    before = gp.predict(judge="bob")
+    gp.save(tmp_path / "model")
+    again = load(tmp_path / "model").update(more)
+    whole = fixed().fit(X, pairs=table, first=True, persons=AGES)
+    for person in (None, *NAMES, "stranger"):
+        expected = whole.predict(return_cov=True, judge=person)
+        found = again.predict(return_cov=True, judge=person)
+        np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+        np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
+    again.forget(more)
+    np.testing.assert_allclose(again.predict(judge="bob"), before, atol=1e-5)
+
+
+@pytest.mark.parametrize("persons", [None, AGES])
+def test_ties_alone_are_those_of_their_persons(persons):
+    gp = fixed().fit(
+        X,
+        pairs=np.zeros((0, 2), dtype=int),
+        tied=[(0, 1), (0, 1)],
+        tied_judge=["ann", "bob"],
+        persons=persons,
+    )
+    assert gp._recorded.judges.tolist() == [1, 2]
+
+
 def test_features_of_persons_tell_what_new_ones_like(tmp_path):
     rng = np.random.default_rng(0)
     n_persons, n_items = 40, 5
@@ -446,11 +545,14 @@ def test_traits_have_the_gradient_of_finite_differences():
     np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_order_and_covariates_count_beside_tastes():
+@pytest.mark.parametrize("persons", [None, AGES])
+def test_order_and_covariates_count_beside_tastes(persons):
     """Equal to a dense process over persons, items and the effect."""
     table = answers(18, ties=False)
-    gp = with_tastes(fixed().fit(X, pairs=table, first=True))
-    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS)
+    gp = fixed().fit(X, pairs=table, first=True, persons=persons)
+    gp = with_tastes(gp) if persons is None else with_traits(gp)
+    features = () if persons is None else (np.vstack([np.zeros(2), scaled(persons)]), TRAITS(X, X))
+    K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS, *features)
     deviation = gp.effect_deviations_[0]
     K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), np.array([[deviation**2]])]])
     place = table.judge.index + 1

@@ -92,35 +92,20 @@ class ShownItems:
         Its covariates.
     date : (n_shown,), optional
         When it was shown, where scores change with time.
-    person : (n_shown,), optional
-        To whom, where persons have features; 0 for nobody.
     """
 
     item: IntArray
     values: FloatArray
     date: FloatArray | None = None
-    person: IntArray | None = None
 
     @classmethod
-    def plain(
-        cls,
-        n_items: int,
-        n_effects: int,
-        date: float | None = None,
-        *,
-        by_person: bool = False,
-    ) -> Self:
-        """Return the items without covariates, all at one date, as nobody sees them."""
+    def plain(cls, n_items: int, n_effects: int, date: float | None = None) -> Self:
+        """Return the items without covariates, all at one date."""
         dates = None if date is None else np.full(n_items, date)
-        nobody = np.zeros(n_items, dtype=np.intp) if by_person else None
-        return cls(np.arange(n_items), np.zeros((n_items, n_effects)), dates, nobody)
+        return cls(np.arange(n_items), np.zeros((n_items, n_effects)), dates)
 
     def extended(
-        self,
-        pairs: IntArray,
-        covariates: FloatArray,
-        date: FloatArray | None = None,
-        person: IntArray | None = None,
+        self, pairs: IntArray, covariates: FloatArray, date: FloatArray | None = None
     ) -> tuple[Self, IntArray]:
         """Add what pairs of row numbers compare, and return their positions here. One sort.
 
@@ -132,8 +117,6 @@ class ShownItems:
             second: the one for which the first value that is not 0 is positive carries them.
         date : (n_pairs,), optional
             When both were shown; the date of the plain items when left out.
-        person : (n_pairs,), optional
-            To whom both were shown; to nobody when left out.
         """
         n_pairs, n_effects = covariates.shape
         rows = np.arange(n_pairs)
@@ -147,10 +130,6 @@ class ShownItems:
             when = np.full(n_pairs, self.date[0]) if date is None else date
             columns.append(np.repeat(when, 2)[:, None])
             known.append(self.date[:, None])
-        if self.person is not None:
-            whom = np.zeros(n_pairs, dtype=np.intp) if person is None else person
-            columns.append(np.repeat(whom, 2)[:, None])
-            known.append(self.person[:, None])
         keys = np.vstack([np.hstack(known), np.hstack(columns)])
         first = first_equal(keys)
         n_known = len(self.item)
@@ -162,7 +141,6 @@ class ShownItems:
             np.append(self.item, keys[new, 0].astype(np.intp)),
             np.vstack([self.values, keys[new, 1 : 1 + n_effects]]),
             None if self.date is None else np.append(self.date, keys[new, 1 + n_effects]),
-            None if self.person is None else np.append(self.person, keys[new, -1].astype(np.intp)),
         )
         return grown, shown
 
@@ -291,7 +269,7 @@ def recorded_comparisons(
     pairs, margin, weight = data.comparisons
     kept = weight > 0.0
     if tied is not None and not kept.any():
-        return tied_comparisons(tied, items, likelihood, tied_weight)
+        return tied_comparisons(tied, items, likelihood, tied_weight, context)
     won = Comparisons.from_pairs(
         items.merged(pairs[kept]),
         margin=margin[kept],
@@ -314,17 +292,13 @@ def shown_comparisons(
     """Merge comparisons with covariates or dates: what was shown alike counts together."""
     pairs, margin, weight = data.comparisons
     covariates = given.covariates or AnswerCovariates.none(len(pairs), given.arguments["tied"])
-    shown, pairs = shown.extended(
-        items.merged(pairs), covariates.of_pairs, context.dates_of_pairs, context.of_pairs
-    )
+    shown, pairs = shown.extended(items.merged(pairs), covariates.of_pairs, context.dates_of_pairs)
     won = Comparisons.from_pairs(pairs, margin=margin, weight=weight, judge=context.of_pairs)
     tied = given.arguments["tied"]
     if tied is None:
         return shown, won
     tied = check_pairs(tied, len(items.X))
-    shown, undecided = shown.extended(
-        items.merged(tied), covariates.of_ties, context.dates_of_ties, context.of_ties
-    )
+    shown, undecided = shown.extended(items.merged(tied), covariates.of_ties, context.dates_of_ties)
     is_margin = likelihood == "gaussian"
     new = Comparisons.from_pairs(
         undecided,

@@ -22,8 +22,13 @@ from rankwise.rankers.gp.inference.posterior import (
     evidence_gradient,
     laplace,
 )
-from rankwise.rankers.gp.inference.prior import Prior, factorize_kernel, factorize_through_basis
-from rankwise.rankers.gp.inference.tastes import PersonGroup, TasteMoments
+from rankwise.rankers.gp.inference.prior import (
+    Prior,
+    factorize_kernel,
+    factorize_rows,
+    factorize_through_basis,
+)
+from rankwise.rankers.gp.inference.tastes import Persons, TasteMoments
 from rankwise.solve.iteration import StoppingRule
 
 Approximation: TypeAlias = Literal["ep", "laplace"]
@@ -54,12 +59,13 @@ class Inference:
         The compared items, in the order of ``comparisons.items``.
     comparisons : Comparisons
     basis : (n_basis, n_features) or None
-        Rows through which the kernel is approximated.
+        Rows through which the kernel is approximated; with ``persons`` those of `MarkedRows`, from
+        which all rows follow.
     method : {"ep", "laplace"}
         How the posterior is approximated; Gaussian margins need no approximation.
     device : Device, optional
         Where sweeps of expectation propagation are made.
-    persons : tuple of PersonGroup, optional
+    persons : Persons, optional
         Who answered, where each person has scores of its own. The last column of the rows is then
         the number of a person, 0 for the common scores.
     """
@@ -69,7 +75,7 @@ class Inference:
     basis: FloatArray | None
     method: Approximation
     device: Device | None = None
-    persons: tuple[PersonGroup, ...] | None = None
+    persons: Persons | None = None
 
     def posterior(
         self,
@@ -100,9 +106,10 @@ class Inference:
         """Return the derivative of the evidence in the kernel's ``theta``."""
         if self.persons is not None:
             by_common, by_tastes = self.moments(kernel).evidence_gradients(posterior)
-            alone = kernel.weighted_gradient(self.rows, self.rows, by_common - by_tastes)
-            rows = self._of_one()
-            return alone + kernel.weighted_gradient(rows, rows, by_tastes)
+            basis, items = self._basis_of_persons()
+            by_common[: len(items), : len(items)] -= by_tastes
+            alone = kernel.weighted_gradient(basis, basis, by_common)
+            return alone + kernel.weighted_gradient(items, items, by_tastes)
         if self.basis is None:
             return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior))
         G_cross, G_basis, g_variance = basis_evidence_gradient(posterior)
@@ -116,14 +123,18 @@ class Inference:
     def moments(self, kernel: ParametricKernel, rank_tol: float = SEARCH_RANK_TOL) -> TasteMoments:
         """Return what sweeps over persons need; the factor leaves out variance up to a share."""
         assert self.persons is not None
-        K = kernel(self.rows, self.rows)
-        prior = factorize_kernel(K, self.comparisons, space="items", tol=rank_tol)
-        rows = self._of_one()
-        return TasteMoments.of(prior, self.persons, kernel(rows, rows) - K)
+        basis, items = self._basis_of_persons()
+        K, n_items = kernel(basis, basis), len(items)
+        prior = factorize_rows(K, self.comparisons, self.persons.rows.item, tol=rank_tol)
+        K_tastes = kernel(items, items) - K[:n_items, :n_items]
+        return TasteMoments.of(prior, self.persons.groups, K_tastes)
 
-    def _of_one(self) -> FloatArray:
-        """Return the rows as one person sees them."""
-        return np.column_stack([self.rows[:, :-1], np.ones(len(self.rows))])
+    def _basis_of_persons(self) -> tuple[FloatArray, FloatArray]:
+        """Return the basis, and its items without marks as one person has them."""
+        assert self.persons is not None
+        assert self.basis is not None
+        items = self.basis[: self.persons.rows.n_items]
+        return self.basis, np.column_stack([items[:, :-1], np.ones(len(items))])
 
     def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
         if self.basis is None:

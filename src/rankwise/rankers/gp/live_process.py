@@ -417,14 +417,14 @@ class LiveProcess(ProcessRanker, ABC):
             context = self._coded(AnswerContext.of_table(table))
             in_order = "first" in self.effect_names_
             given = NamedAnswers.of(names, first=in_order, pairs=table, **options)
-            if given.covariates is not None or self._reads_context:
+            if given.covariates is not None or self.drift_ is not None:
                 return self._shown_answers(given, context)
             pairs, options = given.arguments["pairs"], {**given.arguments}
             options.pop("pairs")
         else:
             beside = [options.pop(name) for name in ("judge", "tied_judge", "date", "tied_date")]
             context = self._coded(answer_context(pairs, options["tied"], *beside))
-            if self._reads_context:
+            if self.drift_ is not None:
                 return self._shown_answers(NamedAnswers(None, {"pairs": pairs, **options}), context)
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
@@ -433,11 +433,6 @@ class LiveProcess(ProcessRanker, ABC):
             return tied_comparisons(tied, items, self.likelihood, tied_weight, context)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
         return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
-
-    @property
-    def _reads_context(self) -> bool:
-        """Whether the same item differs with the date, or with the features of a person."""
-        return self.drift_ is not None or self.traits_ is not None
 
     def _coded(self, context: AnswerContext) -> AnswerContext:
         """Give judges the numbers of `fit`; with tastes, new persons get the next ones."""

@@ -178,7 +178,7 @@ class PreferenceGP(LiveProcess):
         `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
         reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3). With
         features of persons (``persons`` in `fit`) a part of g is common to persons with similar
-        ones; memory is then quadratic in the number of persons' items together.
+        ones; n_items is then multiplied by one more than the number of features.
     device : str, optional
         Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -501,12 +501,11 @@ class PreferenceGP(LiveProcess):
         self.drift_ = self.last_date_ = None
         if self.drift:
             context = self._set_drift(data, tied, context)
-        has_traits = self.person_traits_ is not None
-        if answers.covariates is None and not self.drift and not has_traits:
+        if answers.covariates is None and not self.drift:
             comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
         else:
             n_effects = 0 if answers.covariates is None else len(answers.covariates.names)
-            plain = ShownItems.plain(len(X), n_effects, self.last_date_, by_person=has_traits)
+            plain = ShownItems.plain(len(X), n_effects, self.last_date_)
             self.shown_, comparisons = shown_comparisons(
                 data, answers, items, plain, self.likelihood, context
             )

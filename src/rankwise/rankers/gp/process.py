@@ -39,7 +39,11 @@ from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inferenc
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood_base import Likelihood, Outcomes
 from rankwise.rankers.gp.inference.posterior import Posterior, gaussian_draws
-from rankwise.rankers.gp.inference.tastes import group_persons, scores_of_person
+from rankwise.rankers.gp.inference.tastes import (
+    MarkedRows,
+    group_persons,
+    scores_of_person,
+)
 from rankwise.rankers.gp.judges import ByJudge, Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
@@ -421,9 +425,10 @@ class ProcessRanker(Ranker, ABC):
     def _joint_of_person(self, rows: FloatArray, person: int) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the scores that a person gives to numbered rows."""
         own, answers = self._recorded.of_judge(person)
-        n_rows, rows = len(rows), self._seen_by(rows, person)
+        n_rows = len(rows)
         if own is not None:
             rows = np.vstack([rows, self._training_rows(own.items)])
+        rows = self._seen_by(rows, person)
         K_cross, K = self._kernel_blocks(rows)
         common = self._mean(rows), self.posterior_.covariance_at(K_cross, K)
         theirs = np.column_stack([rows[:, :-1], np.full(len(rows), NEW_PERSON)])
@@ -785,9 +790,14 @@ class ProcessRanker(Ranker, ABC):
         return kernel if self.copies_ is None else CopiesApart(kernel)
 
     @property
+    def _n_item_columns(self) -> int:
+        """How many columns of numbered rows tell which item it is."""
+        return self.X_train_.shape[1] + (self.copies_ is not None)
+
+    @property
     def _covariance(self) -> ParametricKernel:
         """The kernel of rows that `_numbered` returned."""
-        n_columns = self.X_train_.shape[1] + (self.copies_ is not None)
+        n_columns = self._n_item_columns
         kernel = self._apart(self.kernel_)
         cyclic, tastes, traits = (
             None if one is None else self._apart(one)
@@ -871,10 +881,8 @@ class ProcessRanker(Ranker, ABC):
             columns.append(self.shown_.date[positions, None])
         if self.shown_ is not None:
             columns.append(self.shown_.values[positions])
-        if self.shown_ is not None and self.shown_.person is not None:
-            columns.append(self._traits_of(self.shown_.person[positions]))
         if self.tastes_ is not None:
-            columns.append(np.full((len(items), 1), float(NOBODY)))
+            columns.append(np.full((len(items), self._n_traits + 1), float(NOBODY)))
         return np.hstack(columns) if len(columns) > 1 else columns[0]
 
     def _inference(self, comparisons: Comparisons) -> Inference:
@@ -882,12 +890,19 @@ class ProcessRanker(Ranker, ABC):
             return self._inference_of_duels(comparisons)
         rows = self._training_rows(comparisons.items)
         if self.tastes_ is not None:
-            persons = group_persons(comparisons)
-            return Inference(rows, comparisons, None, self.method, persons=persons)
+            return self._inference_of_persons(rows, comparisons)
         basis = None if self.basis_ is None else self._numbered(self.basis_)
         if self.effect_names_:
             basis = self._basis_with_effects(comparisons, basis)
         return Inference(rows, comparisons, basis, self.method, as_device(self.device))
+
+    def _inference_of_persons(self, rows: FloatArray, comparisons: Comparisons) -> Inference:
+        """Let rows follow from items without marks and with each covariate or feature alone."""
+        n_persons = int(comparisons.judges.max())
+        traits = self._traits_of(np.arange(n_persons + 1))
+        marked, basis = MarkedRows.of(rows, self._n_item_columns, traits)
+        persons = group_persons(comparisons, marked)
+        return Inference(rows, comparisons, basis, self.method, persons=persons)
 
     def _inference_of_duels(self, comparisons: Comparisons) -> Inference:
         """Compare duels, each a row of two items, with 0: the same answers in the same order."""

@@ -131,8 +131,29 @@ def factorize_kernel(
     fewer_pairs = comparisons.n_pairs < len(comparisons.items)
     if space == "pairs" or (space == "auto" and fewer_pairs):
         return _factorize_pairs(K, comparisons, tol)
+    prior = factorize_rows(K, comparisons, np.arange(len(K)), tol=tol)
+    return replace(prior, items=comparisons.items[prior.items])
+
+
+def factorize_rows(
+    K: FloatArray, comparisons: Comparisons, at: IntArray, *, tol: float = 1e-10
+) -> Prior:
+    """Factorize the kernel matrix of rows by pivoted Cholesky, the compared items among them.
+
+    ``items`` of the result are positions among these rows.
+
+    Parameters
+    ----------
+    K : (n_rows, n_rows)
+    comparisons : Comparisons
+    at : (n_items,)
+        Where each of ``comparisons.items`` stands among the rows.
+    tol : float
+        As in `factorize_kernel`.
+    """
+    _check_kernel(K, len(K))
     R, root, pivots = pivoted_cholesky(K, tol)
-    rank, place, compared = R.shape[1], np.argsort(pivots), comparisons.pairs
+    rank, place, compared = R.shape[1], np.argsort(pivots)[at], comparisons.pairs
     return Prior(
         comparisons=comparisons,
         R=R,
@@ -140,7 +161,7 @@ def factorize_kernel(
         rows=pivots,
         root=root,
         basis=np.arange(rank),
-        items=comparisons.items[pivots[:rank]],
+        items=pivots[:rank],
         extra_noise=np.zeros(comparisons.n_pairs),
         triangular=True,
     )

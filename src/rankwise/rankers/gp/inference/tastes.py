@@ -4,6 +4,9 @@ A person's scores are h = f + g with f ~ N(0, K) common to all and g ~ N(0, K_2)
 answers of a person read the block of its own items only, so the precision of all weights is an
 arrow: the blocks of persons on the diagonal, and the common weights as a border. Eliminating the
 blocks costs O(m^3) for a person with m items, and what is left is a problem in the common scores.
+
+Where persons have features, or answers have covariates, f differs between rows of one item, but is
+linear in these marks. All rows then follow from a few, the basis, and f is a problem in its scores.
 """
 
 from dataclasses import dataclass
@@ -13,8 +16,9 @@ from typing import Self, final
 import numpy as np
 from scipy.linalg.blas import dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csr_array
 
-from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.core.arrays import FloatArray, IntArray, first_equal, sum_by
 from rankwise.core.errors import NumericalError
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
@@ -25,10 +29,95 @@ GROWTH = 1.25
 """How much larger than the smallest block of a group its largest one is."""
 
 GROUP_ENTRIES = 1 << 21
-"""Numbers in the blocks of a group: 16 MB."""
+"""Numbers in the largest array of a group: 16 MB."""
 
 RANK_TOL = 1e-10
 """Relative variance that a factor of the tastes may leave out."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MarkedRows:
+    """Hold compared rows as items with marks, in which the common scores are linear.
+
+    Marks are the covariates of an answer and the features of its person, in units s. The score of
+    item i with the marks m is (1 - sum_k m_k) f(i) + sum_k m_k f(i with s_k as its only mark): it
+    follows from those of the basis, all items without marks and then all of them with each mark.
+
+    Parameters
+    ----------
+    item : (n_rows,)
+        The item of each row.
+    n_items : int
+    covariates : (n_rows, n_covariates)
+        Marks of each row, whoever sees it.
+    traits : (n_persons + 1, n_traits)
+        Marks of every row that a person sees, by the number of the person.
+    """
+
+    item: IntArray
+    n_items: int
+    covariates: FloatArray
+    traits: FloatArray
+
+    @classmethod
+    def plain(cls, comparisons: Comparisons) -> Self:
+        """Return rows that are items without marks."""
+        n_rows, n_persons = len(comparisons.items), int(comparisons.judges.max())
+        none = np.zeros((n_rows, 0)), np.zeros((n_persons + 1, 0))
+        return cls(np.arange(n_rows), n_rows, *none)
+
+    @classmethod
+    def of(cls, rows: FloatArray, n_columns: int, traits: FloatArray) -> tuple[Self, FloatArray]:
+        """Tell items and marks apart, and return the rows of the basis as well.
+
+        Parameters
+        ----------
+        rows : (n_rows, n_features)
+            In the first ``n_columns`` the item, then covariates, zeros for the traits, and a last
+            column of zeros.
+        n_columns : int
+        traits : (n_persons + 1, n_traits)
+        """
+        n_covariates = rows.shape[1] - n_columns - traits.shape[1] - 1
+        covariates = rows[:, n_columns : n_columns + n_covariates]
+        units = np.append(_largest(covariates), _largest(traits))
+        bare = rows.copy()
+        bare[:, n_columns:] = 0.0
+        first, item = np.unique(first_equal(bare), return_inverse=True)
+        basis = np.tile(bare[first], (1 + len(units), 1, 1))
+        for k, unit in enumerate(units):
+            basis[1 + k, :, n_columns + k] = unit
+        scaled = covariates / units[:n_covariates], traits / units[n_covariates:]
+        return cls(item, len(first), *scaled), basis.reshape(-1, rows.shape[1])
+
+    @property
+    def n_basis(self) -> int:
+        """Number of rows of the basis."""
+        return self.n_items * (1 + self.covariates.shape[1] + self.traits.shape[1])
+
+    def seen_by(self, persons: IntArray, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return items (n_persons, size) and weights (n_persons, size, 1 + n_marks) of rows.
+
+        Parameters
+        ----------
+        persons : (n_persons,)
+        rows : (n_persons, size)
+            What each of them sees; ``n_rows`` where there is nothing, which is item ``n_items``.
+        """
+        is_row = rows < len(self.item)
+        at = np.where(is_row, rows, 0)
+        traits = np.broadcast_to(self.traits[persons][:, None], (*rows.shape, self.traits.shape[1]))
+        marks = np.concatenate([self.covariates[at], traits], axis=2)
+        rest = 1.0 - marks.sum(axis=2, keepdims=True)
+        weights = np.concatenate([rest, marks], axis=2) * is_row[:, :, None]
+        return np.where(is_row, self.item[at], self.n_items), weights
+
+
+def _largest(columns: FloatArray) -> FloatArray:
+    """Return the largest size of a number in every column, 1 where all are 0."""
+    sizes = np.abs(columns).max(axis=0)
+    return np.where(sizes > 0.0, sizes, 1.0)
 
 
 @final
@@ -40,8 +129,12 @@ class PersonGroup:
     ----------
     persons : (n_persons,)
         Their numbers, from 1 on.
+    n_items : int
+        Number of items that all persons compared.
     items : (n_persons, size)
-        Positions of the items they compared; ``n_items`` where a block is padded.
+        The items of the rows they compared; ``n_items`` where a block is padded.
+    weights : (n_persons, size, 1 + n_marks)
+        Of the basis in the common score of each of these rows.
     answers : (n_answers,)
         The comparisons that are theirs.
     first, second : (n_answers,)
@@ -49,14 +142,16 @@ class PersonGroup:
     """
 
     persons: IntArray
+    n_items: int
     items: IntArray
+    weights: FloatArray
     answers: IntArray
     first: IntArray
     second: IntArray
 
     @property
     def size(self) -> int:
-        """Number of items in a block."""
+        """Number of rows in a block."""
         return self.items.shape[1]
 
     def laplacians(self, weight: FloatArray) -> FloatArray:
@@ -77,15 +172,51 @@ class PersonGroup:
         wide = np.pad(K, ((0, 1), (0, 1)))
         return np.asarray(wide[self.items[:, :, None], self.items[:, None, :]])
 
-    def scatter(self, blocks: FloatArray, n_items: int) -> FloatArray:
+    def scatter(self, blocks: FloatArray) -> FloatArray:
         """Add up blocks to a matrix over all items."""
-        entries = self.items[:, :, None] * (n_items + 1) + self.items[:, None, :]
-        flat = sum_by(entries.ravel(), blocks.ravel(), (n_items + 1) ** 2)
-        return flat.reshape(n_items + 1, n_items + 1)[:n_items, :n_items]
+        return self._sum_at(self._item_pairs, blocks)
 
-    def scatter_rows(self, values: FloatArray, n_items: int) -> FloatArray:
-        """Add up vectors of persons to one over all items."""
-        return sum_by(self.items.ravel(), values.ravel(), n_items + 1)[:n_items]
+    def scatter_to_basis(self, blocks: FloatArray) -> FloatArray:
+        """Add up symmetric blocks to a matrix over the basis: D'BD with D of `basis_weights`."""
+        n_parts, n, pairs = self.weights.shape[2], self.n_items, self._item_pairs
+        if n_parts == 1:  # items without marks: all weights are 1
+            return self._sum_at(pairs, blocks)
+        whole = np.empty((n_parts, n, n_parts, n))
+        for k in range(n_parts):
+            half = blocks * self.weights[:, :, None, k]
+            for m in range(k + 1):
+                part = self._sum_at(pairs, half * self.weights[:, None, :, m])
+                whole[m, :, k], whole[k, :, m] = part.T, part
+        return whole.reshape(n_parts * n, n_parts * n)
+
+    @cached_property
+    def basis_weights(self) -> csr_array:
+        """The weights as a matrix D, (n_persons size, n_basis): the common scores are D f."""
+        n_parts = self.weights.shape[2]
+        item = np.minimum(self.items, self.n_items - 1)
+        columns = item[:, :, None] + self.n_items * np.arange(n_parts)
+        ends = n_parts * np.arange(self.items.size + 1)
+        shape = self.items.size, n_parts * self.n_items
+        return csr_array((self.weights.ravel(), columns.ravel(), ends), shape=shape)
+
+    def at_rows(self, values: FloatArray) -> FloatArray:
+        """Return what values of the basis are at the rows of every person."""
+        flat = self.basis_weights @ values
+        return np.asarray(flat.reshape(*self.items.shape, *values.shape[1:]))
+
+    def adjoint_at_rows(self, values: FloatArray) -> FloatArray:
+        """Add up vectors of persons to one over the basis."""
+        return np.asarray(self.basis_weights.T @ values.ravel())
+
+    @property
+    def _item_pairs(self) -> IntArray:
+        """Where each entry of the blocks stands in a matrix over all items and one more."""
+        pairs = self.items[:, :, None] * (self.n_items + 1) + self.items[:, None, :]
+        return pairs.ravel()
+
+    def _sum_at(self, pairs: IntArray, blocks: FloatArray) -> FloatArray:
+        n = self.n_items
+        return sum_by(pairs, blocks.ravel(), (n + 1) ** 2).reshape(n + 1, n + 1)[:n, :n]
 
     @cached_property
     def _entries(self) -> IntArray:
@@ -95,46 +226,68 @@ class PersonGroup:
         return np.concatenate([i * size + a, j * size + b, i * size + b, j * size + a])
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Hold who compared what.
+
+    Parameters
+    ----------
+    groups : tuple of PersonGroup
+    rows : MarkedRows
+        What they compared.
+    """
+
+    groups: tuple[PersonGroup, ...]
+    rows: MarkedRows
+
+
 def group_persons(
-    comparisons: Comparisons, entries: int = GROUP_ENTRIES
-) -> tuple[PersonGroup, ...]:
-    """Put persons with about equally many items into groups. One sort.
+    comparisons: Comparisons, rows: MarkedRows | None = None, entries: int = GROUP_ENTRIES
+) -> Persons:
+    """Put persons with about equally many rows into groups. One sort.
 
     Parameters
     ----------
     comparisons : Comparisons
         All of them by known persons.
+    rows : MarkedRows, optional
+        What ``comparisons.items`` are; items without marks when left out.
     entries : int
-        Numbers in the blocks of a group, at most.
+        Numbers in the largest array of a group, at most.
     """
-    n_items, who = len(comparisons.items), comparisons.judges
+    rows = MarkedRows.plain(comparisons) if rows is None else rows
+    n_rows, who = len(comparisons.items), comparisons.judges
     ends = np.stack([comparisons.pairs.first, comparisons.pairs.second])
-    keys, place = np.unique(who * n_items + ends, return_inverse=True)
+    keys, place = np.unique(who * n_rows + ends, return_inverse=True)
     place = place.reshape(2, -1)
-    persons, start, sizes = np.unique(keys // n_items, return_index=True, return_counts=True)
+    persons, start, sizes = np.unique(keys // n_rows, return_index=True, return_counts=True)
     order = np.argsort(sizes, kind="stable")
     row_of = np.searchsorted(persons, who)
     groups = []
     while len(order):
-        n_members = _group_length(sizes[order], entries)
+        n_members = _group_length(sizes[order], rows.n_basis, entries)
         members, order = order[:n_members], order[n_members:]
         size = int(sizes[members].max())
         offset = np.arange(size)
         at = np.minimum(start[members][:, None] + offset, len(keys) - 1)
-        items = np.where(offset < sizes[members][:, None], keys[at] % n_items, n_items)
+        seen = np.where(offset < sizes[members][:, None], keys[at] % n_rows, n_rows)
         number = np.full(len(persons), -1)
         number[members] = np.arange(n_members)
         answers = np.flatnonzero(number[row_of] >= 0)
         row = row_of[answers]
         first, second = number[row] * size + place[:, answers] - start[row]
-        groups.append(PersonGroup(persons[members], items, answers, first, second))
-    return tuple(groups)
+        items, weights = rows.seen_by(persons[members], seen)
+        who_and_what = persons[members], rows.n_items, items, weights
+        groups.append(PersonGroup(*who_and_what, answers, first, second))
+    return Persons(tuple(groups), rows)
 
 
-def _group_length(sizes: IntArray, most: int) -> int:
+def _group_length(sizes: IntArray, n_basis: int, most: int) -> int:
     """Return how many of the first persons, in ascending order of size, form a group."""
     alike = int(np.searchsorted(sizes, GROWTH * sizes[0], side="right"))
-    entries = np.arange(1, alike + 1) * sizes[:alike].astype(float) ** 2
+    of_one = sizes[:alike] * np.maximum(sizes[:alike], n_basis).astype(float)
+    entries = np.arange(1, alike + 1) * of_one
     return max(1, int(np.searchsorted(entries, most, side="right")))
 
 
@@ -215,7 +368,7 @@ class TasteMoments:
     Parameters
     ----------
     prior : Prior
-        Of the common scores, with the items as its rows.
+        Of the common scores, with the basis as its rows.
     groups : tuple of PersonGroup
     roots : tuple of (n_persons, size, rank)
         Factors of the tastes of every person.
@@ -227,7 +380,7 @@ class TasteMoments:
 
     @classmethod
     def of(cls, prior: Prior, groups: tuple[PersonGroup, ...], K_tastes: FloatArray) -> Self:
-        """Factorize the covariance of tastes between all compared items."""
+        """Factorize the covariance of tastes between all items."""
         T, _, pivots = pivoted_cholesky(K_tastes, RANK_TOL)
         wide = np.vstack([T[np.argsort(pivots)], np.zeros(T.shape[1])])
         roots = [
@@ -236,16 +389,10 @@ class TasteMoments:
         ]
         return cls(prior, groups, tuple(roots))
 
-    @property
-    def n_items(self) -> int:
-        """Number of compared items."""
-        return len(self.prior.R)
-
     @cached_property
     def rows(self) -> FloatArray:
-        """The factor of the common scores in the order of the items, and a row of zeros."""
-        rows = self.prior.R[np.argsort(self.prior.rows)]
-        return np.vstack([rows, np.zeros(self.prior.rank)])
+        """The factor of the common scores in the order of the basis."""
+        return self.prior.R[np.argsort(self.prior.rows)]
 
     def conditioned(self, tau: FloatArray, nu: FloatArray) -> list[Conditioned]:
         """Condition the tastes of all persons on sites, given once for each recorded answer."""
@@ -254,13 +401,10 @@ class TasteMoments:
         return [Conditioned.of(group, T, count * tau, count * nu) for group, T in pairs]
 
     def common_precision(self, known: list[Conditioned]) -> FloatArray:
-        """Return what all answers say about the common scores, (n_items, n_items)."""
-        n_items = self.n_items
+        """Return what all answers say about the common scores, (n_basis, n_basis)."""
         pairs = zip(self.groups, known, strict=True)
-        return sum(
-            (group.scatter(one.precision, n_items) for group, one in pairs),
-            np.zeros((n_items, n_items)),
-        )
+        parts = (group.scatter_to_basis(one.precision) for group, one in pairs)
+        return sum(parts, np.zeros((len(self.rows), len(self.rows))))
 
     def __call__(
         self, tau: FloatArray, nu: FloatArray
@@ -272,8 +416,8 @@ class TasteMoments:
         V = np.ascontiguousarray(dtrsm(1.0, weights.C, self.rows.T, lower=1).T)
         mean, variance = np.empty_like(tau), np.empty_like(tau)
         for group, one in zip(self.groups, known, strict=True):
-            h = one.mean(f[group.items]).ravel()
-            shared = (one.J @ V[group.items]).reshape(h.size, -1)
+            h = one.mean(group.at_rows(f)).ravel()
+            shared = (one.J @ group.at_rows(V)).reshape(h.size, -1)
             own = np.swapaxes(one.Y, 1, 2).reshape(h.size, -1)
             ends = group.first, group.second
             mean[group.answers] = h[group.first] - h[group.second]
@@ -285,17 +429,15 @@ class TasteMoments:
 
     def _common_weights(self, known: list[Conditioned]) -> WeightPosterior:
         """Return the posterior of the common weights."""
-        R = self.rows[:-1]
+        R = self.rows
         S = R.T @ (self.common_precision(known) @ R)
         S[np.diag_indices(self.prior.rank)] += 1.0
         C, info = dpotrf(S, lower=1)
         if info != 0 or not np.isfinite(C[-1, -1]):
             raise NumericalError(INDEFINITE)
         pairs = zip(self.groups, known, strict=True)
-        b = sum(
-            (group.scatter_rows(one.pull, self.n_items) for group, one in pairs),
-            np.zeros(self.n_items),
-        )
+        parts = (group.adjoint_at_rows(one.pull) for group, one in pairs)
+        b = sum(parts, np.zeros(len(R)))
         u = dtrsv(C, R.T @ b, lower=1)
         return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1), C.diagonal())
 
@@ -303,21 +445,21 @@ class TasteMoments:
         """Return the gradient of the evidence in the kernels of common scores and of tastes.
 
         It is M of `evidence_gradient` for all scores of all persons, added up: over all pairs of
-        persons, and over every person alone.
+        persons to that of the basis, and over every person alone to that of the items.
         """
         known = self.conditioned(posterior.tau, posterior.nu)
-        V = dtrsm(1.0, posterior.C, self.rows.T, lower=1).T
-        f, n_items = self.rows @ posterior.w, self.n_items
-        B, total = self.common_precision(known), np.zeros(n_items)
+        V = np.ascontiguousarray(dtrsm(1.0, posterior.C, self.rows.T, lower=1).T)
+        f, n_items = self.rows @ posterior.w, self.groups[0].n_items
+        B, total = self.common_precision(known), np.zeros(len(V))
         by_tastes = np.zeros((n_items, n_items))
         for group, one in zip(self.groups, known, strict=True):
-            alpha = one.b - np.einsum("pij,pj->pi", one.L, one.mean(f[group.items]))
+            alpha = one.b - np.einsum("pij,pj->pi", one.L, one.mean(group.at_rows(f)))
             P = one.precision
-            W = P @ V[group.items]
+            W = P @ group.at_rows(V)
             M = alpha[:, :, None] * alpha[:, None, :] - P + W @ np.swapaxes(W, 1, 2)
-            by_tastes += group.scatter(0.5 * M, n_items)
-            total += group.scatter_rows(alpha, n_items)
-        W = B @ V[:-1]
+            by_tastes += group.scatter(0.5 * M)
+            total += group.adjoint_at_rows(alpha)
+        W = B @ V
         return 0.5 * (np.outer(total, total) - B + W @ W.T), by_tastes
 
 
@@ -346,7 +488,7 @@ def scores_of_person(
     K_tastes : (n_rows, n_rows)
         The covariance of the tastes of one person between the same rows.
     """
-    (group,), n_own = group_persons(own), len(own.items)
+    (group,), n_own = group_persons(own).groups, len(own.items)
     inner = K_tastes[-n_own:, -n_own:]
     tau, nu = (own.count * values for values in sites)
     known = Conditioned.of(group, _roots(group.blocks(inner)), tau, nu)
