@@ -94,16 +94,18 @@ def minimize_hinge(
     """
     objective = RegularizedLoss.of(Z, pairs, C)
     columns = objective.columns
-    w = np.zeros(objective.rows.n_features) if start is None else columns.to_stored(start)
     width = None if loss == "squared_hinge" else _mean_slack(pairs)
     narrowest = 0.0 if width is None else NARROWEST * width
-    here = objective.iterate(w, width)
+    if start is None:
+        here = objective.origin(width)
+    else:
+        here = objective.iterate(columns.to_stored(start), width)
     narrower = NARROWER
     if width is not None and start is None and objective.has_many_features:
         curving = _curving(objective, here)
         if curving > EASY:
             width, narrower = width * curving / EASY, NARROWER_FROM_WIDE  # eq. svm-first-width
-            here = objective.iterate(w, width)
+            here = objective.origin(width)
     descent = NewtonDescent(objective, rule, here, width, narrowest, narrower)
     stage_tol = STAGE_TOL if objective.dense is None else STAGE_TOL_IF_FORMED
     with serial_blas(), deferred_interrupts() as interrupts:
@@ -130,7 +132,7 @@ def _curving(objective: RegularizedLoss, here: NewtonIterate) -> float:
     """Return how much the objective curves along its gradient, |w|^2 / 2 by 1."""
     g = here.gradient
     square = float(g @ g)
-    return float(g @ (objective.hessian(here.loss) @ g)) / square if square > 0.0 else 1.0
+    return objective.hessian(here.loss).curving(g) / square if square > 0.0 else 1.0
 
 
 def line_search(
@@ -212,7 +214,7 @@ class NewtonDescent:
         here = self.iterate
         self.objective = replace(self.objective, C=C)
         self.systems.objective = self.objective
-        self.iterate = self.objective.complete(here.w, here.scores, here.loss)
+        self.iterate = self.objective.weigh(here.w, here.scores, here.loss, here.loss_gradient)
         self.best, self.bound = self.iterate, self.iterate.bound
         self.n_idle_steps = 0
 

@@ -32,7 +32,7 @@ PRODUCTS_PER_ITEM = 0.003
 DENSE_ENOUGH = 0.2
 """Sparse rows with few features and this share of entries are held as a dense array."""
 
-WORTH_COPYING = 0.7
+WORTH_COPYING = 0.9
 """Rows without a pair are left out where no more than this share of the rows remains."""
 
 FEW_PRODUCTS = 10
@@ -55,6 +55,8 @@ class NewtonIterate:
     loss: SmoothedLoss
     gradient: FloatArray
     """Of the smooth objective."""
+    loss_gradient: FloatArray
+    """Of the smooth loss, without C."""
     smooth_objective: float
     """``1/2 |w|^2 + C loss.smooth``."""
     objective: float
@@ -127,9 +129,20 @@ class RegularizedLoss:
         scores = self.rows.product(w)
         return self.complete(w, scores, self.loss(scores, width))
 
+    def origin(self, width: float | None) -> NewtonIterate:
+        """Return all that belongs to weights of 0, whose scores are known."""
+        scores = np.zeros(self.rows.n_items)
+        return self.complete(np.zeros(self.rows.n_features), scores, self.loss(scores, width))
+
     def complete(self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss) -> NewtonIterate:
         """Add gradient, objectives and gap to weights whose scores and loss are known."""
-        pull = -self.C * self.rows.transposed(loss.slope)
+        return self.weigh(w, scores, loss, self.rows.transposed(loss.slope))
+
+    def weigh(
+        self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss, loss_gradient: FloatArray
+    ) -> NewtonIterate:
+        """Do the same where the gradient of the loss is known, too: no product is left to make."""
+        pull = -self.C * loss_gradient
         gradient, half_norm = w - pull, float(w @ w) / 2.0
         objective = half_norm + self.C * loss.exact  # eq. svm-problem
         gap = float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap  # eq. svm-gap
@@ -140,6 +153,7 @@ class RegularizedLoss:
             scores,
             loss,
             gradient,
+            loss_gradient,
             half_norm + self.C * loss.smooth,
             objective,
             _best_bound(objective - gap, linear, quadratic, loss.max_dual_scale),
@@ -210,6 +224,11 @@ class Hessian:
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
         return v + self.c * self.rows.transposed(self.laplacian @ self.rows.product(v))
+
+    def curving(self, v: FloatArray) -> float:
+        """Return ``v'Hv``, by half a product with H."""
+        lead = self.rows.product(v)
+        return float(v @ v) + self.c * float(lead @ (self.laplacian @ lead))
 
 
 @final
