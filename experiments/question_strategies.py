@@ -22,6 +22,8 @@ from experiments.gp_comparisons import read_set
 from experiments.harness import markdown_table, progress, with_error
 from experiments.jester_costs import read_ratings
 from rankwise import PreferenceGP
+from rankwise.rankers.base import generator
+from rankwise.rankers.gp.questions import least_asked
 
 FIRST_SEED = 20_000
 N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 20
@@ -34,6 +36,7 @@ GOALS = {
     "whole order": {"goal": "order"},
 }
 SPREADS = (1.0, 3.0)
+NO_PAIRS = np.zeros((0, 2), dtype=int)
 STRATEGIES = ("suggested", "balanced", "random")
 BY_CHANCE = 0.16
 """How often a difference of 0 seems to be below 0 by more than its standard error."""
@@ -133,15 +136,16 @@ WORLDS = {
 }
 
 
-def next_question(gp, world, counts, strategy, rng):
-    """Return the pair to ask about."""
-    if strategy == "random" or (gp is None and strategy == "suggested"):
+def next_question(gp, world, counts, strategy, random_state):
+    """Return the pair to ask about; the same state leads to the same choice by chance."""
+    rng = generator(random_state)
+    if strategy == "random":
         return world.pairs[rng.integers(len(world.pairs))]
-    if strategy == "balanced":
-        asked = counts[world.pairs].sum(axis=1) + rng.random(len(world.pairs))
-        return world.pairs[np.argmin(asked)]
     full = len(world.pairs) == N_ITEMS * (N_ITEMS - 1) // 2
-    return gp.suggest(candidates=None if full else world.pairs)[0]
+    candidates = None if full else world.pairs
+    if strategy == "balanced" or gp is None:
+        return least_asked(counts, candidates, NO_PAIRS, rng)
+    return gp.suggest(candidates=candidates, random_state=random_state)[0]
 
 
 def learnt(world, answers):
@@ -171,7 +175,8 @@ def run(make, strategy, seed):
     test = test[test[:, 2] != 0]
     counts, answers, gp, values = np.zeros(N_ITEMS), [], None, []
     while len(answers) < CHECKPOINTS[-1]:
-        a, b = (int(item) for item in next_question(gp, world, counts, strategy, rng))
+        state = seed * CHECKPOINTS[-1] + len(answers)
+        a, b = (int(item) for item in next_question(gp, world, counts, strategy, state))
         sign = world.answer(a, b)
         answers.append((a, b, sign))
         counts[[a, b]] += 1

@@ -174,9 +174,10 @@ class LiveProcess(ProcessRanker, ABC):
         mean, covariance = self._joint(X, items)
         noise = self.likelihood_.probit_noise
         even = None
-        if balance is not None and asked is not None and self._checks_are_needed(X):
-            known = self._asked_pairs(X, items)
-            even = Balance(asked[items], known, balance, n_answers, rng)
+        if balance is not None and asked is not None:
+            by_name, known = self._is_known_by_name(X, asked), self._asked_pairs(X, items)
+            every = self._period_of_checks(X, balance, by_name)
+            even = Balance(asked[items], known, every, n_answers, by_name, rng)
         options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
         chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
         return chosen if labels is None else labels[chosen]
@@ -278,13 +279,30 @@ class LiveProcess(ProcessRanker, ABC):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
 
-    def _checks_are_needed(self, X: Any) -> bool:
-        """Tell whether answers that seem certain could be mostly noise, as far as is known."""
+    def _period_of_checks(self, X: Any, balance: int, by_name: bool) -> int | None:
+        """Return every which question is a check; None where surprises are known to be rare.
+
+        By name alone answers are scarce, so that half as many are spent on checks until one comes
+        as a surprise.
+        """
         live = self._known_scores(X)
         if live is None:
-            return True
+            return balance
         n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
-        return (n_upset + 1.0) / (n_sure + 2.0) > MAX_UPSETS
+        if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
+            return None
+        return 2 * balance if by_name and n_upset == 0.0 else balance
+
+    def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
+        """Tell whether answers about others tell nothing of the item with the fewest answers.
+
+        This is so where it covaries with all of them alike. O(n_items n_features).
+        """
+        rows = self.X_train_ if np.ndim(X) != 1 else self.X_train_[self._positions(X)]
+        least = int(np.argmin(asked))
+        others = self.kernel_(rows[[least]], rows)[0]
+        own, others = others[least], np.delete(others, least)
+        return bool(np.ptp(others) <= 1e-9 * own)
 
     def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
         """Return the pairs that have answers, as positions in ``items``, which are rows of X."""
