@@ -711,8 +711,8 @@ def test_by_name_alone_checks_are_half_as_many_until_one_surprises():
         n_sure, n_upset = ranker._live_scores().sure_answers(1.0)
         assert (n_upset > 0) == (period == 3)
         assert n_sure < 10
-        assert ranker._period_of_checks(None, 3, by_name=True) == period
-        assert ranker._period_of_checks(None, 3, by_name=False) == 3
+        assert ranker._period_of_checks(None, 3, are_scarce=True) == period
+        assert ranker._period_of_checks(None, 3, are_scarce=False) == 3
 
 
 def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):

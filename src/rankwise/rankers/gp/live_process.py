@@ -65,6 +65,9 @@ SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
 """From how many deviations on an answer was expected, and the share of those that came otherwise
 up to which chosen questions need no further checks."""
 
+SCARCE = 3.0
+"""Answers an item, on average, below which items known by name alone have few."""
+
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
 
@@ -176,7 +179,8 @@ class LiveProcess(ProcessRanker, ABC):
         even = None
         if balance is not None and asked is not None:
             by_name, known = self._is_known_by_name(X, asked), self._asked_pairs(X, items)
-            every = self._period_of_checks(X, balance, by_name)
+            are_scarce = by_name and bool(asked.mean() < SCARCE)
+            every = self._period_of_checks(X, balance, are_scarce=are_scarce)
             even = Balance(asked[items], known, every, n_answers, by_name, rng)
         options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
         chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
@@ -279,11 +283,10 @@ class LiveProcess(ProcessRanker, ABC):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
 
-    def _period_of_checks(self, X: Any, balance: int, by_name: bool) -> int | None:
+    def _period_of_checks(self, X: Any, balance: int, *, are_scarce: bool) -> int | None:
         """Return every which question is a check; None where surprises are known to be rare.
 
-        By name alone answers are scarce, so that half as many are spent on checks until one comes
-        as a surprise.
+        While answers are scarce, half as many are spent on checks until one comes as a surprise.
         """
         live = self._known_scores(X)
         if live is None:
@@ -291,7 +294,7 @@ class LiveProcess(ProcessRanker, ABC):
         n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
         if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
             return None
-        return 2 * balance if by_name and n_upset == 0.0 else balance
+        return 2 * balance if are_scarce and n_upset == 0.0 else balance
 
     def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
         """Tell whether answers about others tell nothing of the item with the fewest answers.
