@@ -678,6 +678,14 @@ def test_a_first_batch_by_name_alone_asks_about_every_item():
     assert ranker.suggest(n=66).shape == (66, 2)
 
 
+def test_a_question_by_name_alone_is_asked_again_once_its_answer_is_taken_back():
+    ranker = by_name(12, [[3, 8]])
+    pair = ranker.suggest(random_state=1)
+    other = ranker.update(pair).suggest(random_state=1)
+    assert not set(other[0]) & set(pair[0])
+    np.testing.assert_array_equal(ranker.forget(pair).suggest(random_state=1), pair)
+
+
 def test_items_that_no_candidate_is_about_are_not_waited_for():
     ranker = by_name(6, [[0, 1], [2, 3]])
     listed = [[0, 1], [0, 2], [1, 2], [1, 3]]  # 4 and 5 have no answers, and cannot get any

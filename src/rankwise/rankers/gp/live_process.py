@@ -145,8 +145,10 @@ class LiveProcess(ProcessRanker, ABC):
             random.
         balance : int or None
             For items of `fit`: every which question checks what seems certain. This keeps
-            probabilities calibrated, and ends once few such answers come as a surprise; None for
-            informative questions only.
+            probabilities calibrated, and ends once few such answers come as a surprise. Items
+            known by name alone are all asked about once first, the fewest answers first; then
+            half as many questions are checks, until one comes as a surprise or items have three
+            answers on average. None for informative questions only.
         random_state : int, RandomState or None
             Source of these draws and of the choice among items with equally few answers. When None,
             the same answers lead to the same questions.
