@@ -218,7 +218,7 @@ class LiveProcess(ProcessRanker, ABC):
         Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
         the amplitude of the kernel, each value weighted by its probability; before any answer,
         scores are expected to lie close together. In simulations the certainty at which questions
-        end holds to about one in a hundred where scores spread as much as the noise, and is on the
+        end holds to one or two in a hundred where scores spread as much as the noise, and is on the
         safe side where they spread more.
 
         Parameters
