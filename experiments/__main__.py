@@ -97,6 +97,8 @@ QUICK: dict[str, dict[str, object]] = {
         "N_TEST": 200,
         "N_STOPPED": 2,
         "MOST_ASKED": 20,
+        "N_SORTED": 2,
+        "MOST_SORTED": 20,
     },
     "arena": {"N_WORLDS": 2, "N_COVERED": 2},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},

@@ -8,6 +8,8 @@ Parameters are learnt again at every checkpoint, and between two of them answers
 The second table lets questions end by themselves: worlds are drawn, and questions asked until the
 stated certainty of a goal is reached. It is right if the goal was reached that often.
 
+The third table counts answers, all of them right, until an order has few enough wrong pairs.
+
 Settings of the process were chosen on worlds of lower seeds than those drawn here.
 """
 
@@ -16,15 +18,18 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from experiments.football_matches import read_matches
 from experiments.gp_comparisons import read_set
 from experiments.harness import markdown_table, progress, with_error
 from experiments.jester_costs import read_ratings
 from rankwise import PreferenceGP
+from rankwise.rankers.base import generator
+from rankwise.rankers.gp.questions import least_asked
 
 FIRST_SEED = 20_000
-N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 20
+N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 40
 CHECKPOINTS = (10, 20, 40, 80, 160)
 N_PROCESSES = 2
 N_STOPPED, N_RANKED, MOST_ASKED, LEVEL = 100, 10, 150, 0.9
@@ -34,9 +39,10 @@ GOALS = {
     "whole order": {"goal": "order"},
 }
 SPREADS = (1.0, 3.0)
+NO_PAIRS = np.zeros((0, 2), dtype=int)
 STRATEGIES = ("suggested", "balanced", "random")
-BY_CHANCE = 0.16
-"""How often a difference of 0 seems to be below 0 by more than its standard error."""
+BARS, N_SORTED, MOST_SORTED, EVERY = ((10, 0.0), (30, 0.1), (30, 0.05)), 20, 400, 10
+"""Items and share of wrong pairs to reach from right answers; parameters are learnt every 10."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class World:
     answer: object
 
 
-def all_pairs():
-    return np.stack(np.triu_indices(N_ITEMS, 1), axis=1)
+def all_pairs(n_items=N_ITEMS):
+    return np.stack(np.triu_indices(n_items, 1), axis=1)
 
 
 def regression(name, *, features, noise, rng):
@@ -133,15 +139,16 @@ WORLDS = {
 }
 
 
-def next_question(gp, world, counts, strategy, rng):
-    """Return the pair to ask about."""
-    if strategy == "random" or (gp is None and strategy == "suggested"):
+def next_question(gp, world, counts, strategy, random_state):
+    """Return the pair to ask about; the same state leads to the same choice by chance."""
+    rng = generator(random_state)
+    if strategy == "random":
         return world.pairs[rng.integers(len(world.pairs))]
-    if strategy == "balanced":
-        asked = counts[world.pairs].sum(axis=1) + rng.random(len(world.pairs))
-        return world.pairs[np.argmin(asked)]
-    full = len(world.pairs) == N_ITEMS * (N_ITEMS - 1) // 2
-    return gp.suggest(candidates=None if full else world.pairs)[0]
+    full = len(world.pairs) == len(counts) * (len(counts) - 1) // 2
+    candidates = None if full else world.pairs
+    if strategy == "balanced" or gp is None:
+        return least_asked(counts, candidates, NO_PAIRS, rng)
+    return gp.suggest(candidates=candidates, random_state=random_state)[0]
 
 
 def learnt(world, answers):
@@ -171,7 +178,8 @@ def run(make, strategy, seed):
     test = test[test[:, 2] != 0]
     counts, answers, gp, values = np.zeros(N_ITEMS), [], None, []
     while len(answers) < CHECKPOINTS[-1]:
-        a, b = (int(item) for item in next_question(gp, world, counts, strategy, rng))
+        state = seed * CHECKPOINTS[-1] + len(answers)
+        a, b = (int(item) for item in next_question(gp, world, counts, strategy, state))
         sign = world.answer(a, b)
         answers.append((a, b, sign))
         counts[[a, b]] += 1
@@ -201,17 +209,95 @@ def rows_of(name):
         ]
         lines.append([name, strategy, *cells])
         progress(" | ".join(lines[-1]))
-    chosen = by_strategy["suggested"]
-    behind = []
+    chosen, cells = by_strategy["suggested"], []
     for other in STRATEGIES[1:]:
         loss = (chosen - by_strategy[other]) * [-1.0, 1.0]  # more accuracy, less log-loss
-        error = loss.std(axis=0, ddof=1) / np.sqrt(N_SEEDS)
-        for k, m in zip(*np.nonzero(loss.mean(axis=0) > error), strict=True):
-            what = ("accuracy", "log-loss")[m]
-            by = with_error(loss[:, k, m], 3)
-            if k > 0:
-                behind.append(f"{name}: {what} at {CHECKPOINTS[k]} answers, {other} by {by}")
-    return lines, behind
+        for k in range(1, len(CHECKPOINTS)):
+            for m, what in enumerate(("accuracy", "log-loss")):
+                cells.append(Cell(name, what, CHECKPOINTS[k], other, loss[:, k, m]))
+    return lines, cells
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How far suggested questions are behind others, in every draw of items."""
+
+    items: str
+    what: str
+    n_answers: int
+    other: str
+    loss: np.ndarray
+
+    def is_behind(self, n_errors):
+        """Tell whether they are behind by more than some standard errors."""
+        error = self.loss.std(ddof=1) / np.sqrt(len(self.loss))
+        return bool(self.loss.mean() > n_errors * error)
+
+    def __str__(self):
+        by = with_error(self.loss, 3)
+        return f"{self.items}: {self.what} at {self.n_answers} answers, {self.other} by {by}"
+
+
+def standing(cells):
+    """Say where suggested questions are behind, and how often chance alone would put them there."""
+    differing = [cell for cell in cells if np.any(cell.loss != 0.0)]
+    sentences = []
+    for n_errors, what in ((1, "a standard error"), (2, "two standard errors")):
+        behind = [cell for cell in differing if cell.is_behind(n_errors)]
+        chance = len(differing) * student_t.sf(n_errors, N_SEEDS - 1)
+        where = "; ".join(map(str, behind)) if n_errors == 1 else places(behind)
+        sentences.append(
+            f"By more than {what} of the paired difference suggested questions are behind in "
+            f"{len(behind)} of {len(differing)} comparisons ({where or 'nowhere'}); chance alone "
+            f"would make it about {chance:.0f} if all strategies were equally good."
+        )
+    early = [cell for cell in differing if cell.is_behind(1) and cell.n_answers <= 40]
+    names = [cell for cell in differing if cell.is_behind(1) and "features" not in cell.items]
+    sentences.append(
+        f"Of those behind by more than one, {len(early)} have at most 40 answers, and {len(names)} "
+        "are by name alone."
+    )
+    return " ".join(sentences)
+
+
+def places(cells):
+    """Count cells by set of items."""
+    names = [cell.items for cell in cells]
+    return "; ".join(f"{name}: {names.count(name)}" for name in dict.fromkeys(names))
+
+
+def sorting(strategy, n_items, bar, seed):
+    """Return how many right answers it takes until the share of wrong pairs is at most the bar."""
+    f = np.random.default_rng(seed).permutation(n_items)
+    world = World(None, all_pairs(n_items), None)
+    counts, answers, gp = np.zeros(n_items), [], None
+    while len(answers) < MOST_SORTED:
+        pair = next_question(gp, world, counts, strategy, seed * MOST_SORTED + len(answers))
+        a, b = sorted((int(item) for item in pair), key=lambda item: -f[item])
+        answers.append((a, b))
+        counts[[a, b]] += 1
+        if gp is None or len(answers) % EVERY == 0:
+            gp = PreferenceGP("linear", random_state=0).fit(np.eye(n_items), pairs=answers)
+        else:
+            gp.update([(a, b)])
+        if 1.0 - right_share(gp.predict(), f) <= bar + 1e-12:
+            break
+    return len(answers)
+
+
+def sorting_row(case):
+    """Return the line of a number of items and a bar."""
+    n_items, bar = case
+    needed = {
+        strategy: np.array(
+            [sorting(strategy, n_items, bar, FIRST_SEED + k) for k in range(N_SORTED)]
+        )
+        for strategy in STRATEGIES
+    }
+    ratio = needed["suggested"].mean() / needed["random"].mean()
+    cells = [with_error(values, 1) for values in needed.values()]
+    progress(f"{n_items} items, {bar:.0%}: {cells}")
+    return [str(n_items), f"{bar:.0%}", *cells, f"{ratio:.2f}"]
 
 
 def stopped(name, spread, seed):
@@ -265,23 +351,24 @@ def section() -> str:
     """Return the table of accuracies and log-losses, and that of questions that end."""
     with ProcessPoolExecutor(N_PROCESSES) as pool:
         found = list(pool.map(rows_of, WORLDS))
-        rows = list(pool.map(stopping_row, [(name, s) for name in GOALS for s in SPREADS]))
-    lines, behind = ([one for part in parts for one in part] for parts in zip(*found, strict=True))
+        stop_rows = list(pool.map(stopping_row, [(name, s) for name in GOALS for s in SPREADS]))
+        sort_rows = list(pool.map(sorting_row, BARS))
+    lines, cells = ([one for part in parts for one in part] for parts in zip(*found, strict=True))
     header = ["items", "questions", *(f"{n} answers" for n in CHECKPOINTS[1:])]
     stop_header = ["goal", "spread of scores / noise", "answers", "stated certainty", "right"]
     stop_header += ["ended", "right where ended"]
-    n_cells = len(WORLDS) * (len(CHECKPOINTS) - 1) * (len(STRATEGIES) - 1) * 2
+    sort_header = ["items", "wrong pairs", *STRATEGIES, "suggested / random"]
     return (
         f"{N_ITEMS} items, mean and standard error of {N_SEEDS} draws of items: accuracy and "
         "log-loss of decided answers to random questions.\n\n"
         + markdown_table(header, lines)
-        + "\nSuggested questions are behind by more than a standard error of the paired "
-        + f"difference: {'; '.join(behind) or 'nowhere'}. These are {len(behind)} of {n_cells} "
-        + "comparisons; if all strategies were equally good, chance alone would make it about "
-        + f"{BY_CHANCE * n_cells:.0f}.\n\n"
+        + f"\n{standing(cells)}\n\n"
         + f"Questions until {LEVEL:.0%} are certain, {N_RANKED} items by name, {N_STOPPED} worlds "
         + f"a line, at most {MOST_ASKED} answers. For the whole order certainty is the expected "
         + "share of pairs in the right order, and right is their share. Worlds that reach the most "
         + "answers first are stopped there, and state less certainty.\n\n"
-        + markdown_table(stop_header, rows)
+        + markdown_table(stop_header, stop_rows)
+        + "\nAnswers, all of them right, until at most the given share of pairs of items known by "
+        + f"name is in the wrong order; {N_SORTED} draws, at most {MOST_SORTED} answers.\n\n"
+        + markdown_table(sort_header, sort_rows)
     )

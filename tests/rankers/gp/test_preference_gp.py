@@ -23,8 +23,9 @@ from rankwise import (
     SquaredExponential,
     load,
 )
+from rankwise.rankers.base import generator
 from rankwise.rankers.gp.answers import pairs_of_queries
-from rankwise.rankers.gp.questions import candidate_items
+from rankwise.rankers.gp.questions import candidate_items, least_asked
 
 KERNEL = SquaredExponential(1.5, 1.2)
 
@@ -650,6 +651,83 @@ def test_where_all_pairs_have_answers_checks_give_way_to_the_items_asked_least()
     ranker = PreferenceGP(random_state=0).fit(pairs=ComparisonTable.of(*np.transpose(pairs)))
     ranker.update([pairs[0]])
     assert len(set(ranker.suggest(balance=1)[0]) - set(pairs[0])) > 0
+
+
+NO_PAIRS = np.zeros((0, 2), dtype=int)
+
+
+def by_name(n_items, pairs=NO_PAIRS, **options):
+    """Fit items known by name alone."""
+    ranker = PreferenceGP("linear", optimize=False, random_state=0)
+    return ranker.fit(np.eye(n_items), pairs=pairs, **options)
+
+
+@pytest.mark.parametrize("answer", ["won", "tied"])
+@pytest.mark.parametrize("goal", [{}, {"goal": "best"}, {"goal": "top", "k": 3}])
+def test_by_name_alone_questions_are_balanced_until_every_item_has_an_answer(answer, goal):
+    first = np.array([[3, 8]])
+    ranker = by_name(12, first) if answer == "won" else by_name(12, tied=first)
+    counts = np.zeros(12)
+    counts[first[0]] += 1
+    for seed in range(5):
+        pair = ranker.suggest(random_state=seed, **goal)
+        balanced = least_asked(counts, None, NO_PAIRS, generator(seed))
+        np.testing.assert_array_equal(pair[0], balanced)
+        ranker = ranker.update(pair) if answer == "won" else ranker.update(tied=pair)
+        counts[pair[0]] += 1
+    assert (counts == 1.0).all()
+    assert ranker.suggest(**goal).tolist() == ranker.suggest(balance=None, **goal).tolist()
+
+
+def test_a_first_batch_by_name_alone_asks_about_every_item():
+    ranker = by_name(12, [[3, 8]])
+    assert sorted([3, 8, *ranker.suggest(n=5).ravel().tolist()]) == list(range(12))
+    assert ranker.suggest(n=66).shape == (66, 2)
+
+
+def test_a_question_by_name_alone_is_asked_again_once_its_answer_is_taken_back():
+    ranker = by_name(12, [[3, 8]])
+    pair = ranker.suggest(random_state=1)
+    other = ranker.update(pair).suggest(random_state=1)
+    assert not set(other[0]) & set(pair[0])
+    np.testing.assert_array_equal(ranker.forget(pair).suggest(random_state=1), pair)
+
+
+def test_items_that_no_candidate_is_about_are_not_waited_for():
+    ranker = by_name(6, [[0, 1], [2, 3]])
+    listed = [[0, 1], [0, 2], [1, 2], [1, 3]]  # 4 and 5 have no answers, and cannot get any
+    for goal in ({}, {"goal": "top", "k": 2}):
+        options = {"candidates": listed, **goal}
+        plain = ranker.suggest(balance=None, **options)
+        assert ranker.suggest(**options).tolist() == plain.tolist()
+    assert 4 in ranker.suggest(candidates=[*listed, [3, 4]])[0]
+
+
+@pytest.mark.parametrize("kernel", ["linear", KERNEL])
+def test_a_new_item_known_by_name_alone_is_asked_about_next(kernel):
+    options = {"optimize": False, "random_state": 0}
+    ranker = PreferenceGP(kernel, **options).fit(np.eye(5), pairs=[[0, 1], [2, 3], [1, 2]])
+    assert 4 in ranker.suggest()[0]
+    known = [[0, 1], [2, 3], [1, 2], [3, 0]]  # a pair with the new item has two answers
+    ranker = PreferenceGP(kernel, **options).fit(np.eye(5), pairs=known)
+    assert ranker.suggest().tolist() == ranker.suggest(balance=None).tolist()
+    assert 4 in ranker.suggest()[0]
+
+
+def test_with_features_informative_questions_come_first():
+    ranker = fixed().fit(X, pairs=[[0, 1]])
+    assert ranker.suggest(n=1).tolist() == ranker.suggest(n=1, balance=None).tolist()
+
+
+def test_by_name_alone_checks_are_half_as_many_until_one_surprises():
+    right = [[i, j] for i in range(5) for j in range(i + 1, 5)]
+    for surprises, period in (([], 6), ([[4, 0]], 3)):
+        ranker = by_name(5, right[: 10 - len(surprises)] + surprises)
+        n_sure, n_upset = ranker._live_scores().sure_answers(1.0)
+        assert (n_upset > 0) == (period == 3)
+        assert n_sure < 10
+        assert ranker._period_of_checks(None, 3, are_scarce=True) == period
+        assert ranker._period_of_checks(None, 3, are_scarce=False) == 3
 
 
 def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):

@@ -10,6 +10,7 @@ from rankwise.rankers.gp.questions import (
     fisher_information,
     goal_certainty,
     information_gain,
+    least_asked,
     suggest_pairs,
     winner_score,
 )
@@ -116,6 +117,27 @@ def test_a_batch_does_not_ask_about_twins_twice():
     assert gain[0] == gain[1] > gain[2]
     chosen = suggest_pairs(np.zeros(5), cov, candidates, 2)
     assert chosen.tolist() == [[0, 3], [1, 2]]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_least_asked_pair_has_the_fewest_answers_of_those_left(listed):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        asked = rng.integers(3, size=6).astype(float)
+        left_out = ALL[rng.choice(15, rng.integers(10), replace=False)]
+        free = [pair for pair in ALL.tolist() if pair not in left_out.tolist()]
+        pair = least_asked(asked, ALL if listed else None, left_out, rng).tolist()
+        assert pair in free
+        assert asked[pair].sum() == min(asked[one].sum() for one in free)
+
+
+def test_the_least_asked_pair_is_the_same_from_a_list_of_all_pairs():
+    for seed in range(20):
+        asked = np.random.default_rng(seed).integers(3, size=6).astype(float)
+        scanned, listed = (
+            least_asked(asked, given, ALL[:0], np.random.default_rng(seed)) for given in (None, ALL)
+        )
+        np.testing.assert_array_equal(scanned, listed)
 
 
 def test_suggestions_leave_their_input_alone(gaussian):

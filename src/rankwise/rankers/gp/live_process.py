@@ -64,6 +64,9 @@ SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
 """From how many deviations on an answer was expected, and the share of those that came otherwise
 up to which chosen questions need no further checks."""
 
+SCARCE = 3.0
+"""Answers an item, on average, below which items known by name alone have few."""
+
 MAX_LIVE = 4000
 """Items up to which the joint distribution of all scores is kept between answers."""
 
@@ -141,8 +144,10 @@ class LiveProcess(ProcessRanker, ABC):
             random.
         balance : int or None
             For items of `fit`: every which question checks what seems certain. This keeps
-            probabilities calibrated, and ends once few such answers come as a surprise; None for
-            informative questions only.
+            probabilities calibrated, and ends once few such answers come as a surprise. Items
+            known by name alone are all asked about once first, the fewest answers first; then
+            half as many questions are checks, until one comes as a surprise or items have three
+            answers on average. None for informative questions only.
         random_state : int, RandomState or None
             Source of these draws and of the choice among items with equally few answers. When None,
             the same answers lead to the same questions.
@@ -173,9 +178,11 @@ class LiveProcess(ProcessRanker, ABC):
         mean, covariance = self._joint(X, items)
         noise = self.likelihood_.probit_noise
         even = None
-        if balance is not None and asked is not None and self._checks_are_needed(X):
-            known = self._asked_pairs(X, items)
-            even = Balance(asked[items], known, balance, n_answers, rng)
+        if balance is not None and asked is not None:
+            by_name, known = self._is_known_by_name(X, asked), self._asked_pairs(X, items)
+            are_scarce = by_name and bool(asked.mean() < SCARCE)
+            every = self._period_of_checks(X, balance, are_scarce=are_scarce)
+            even = Balance(asked[items], known, every, n_answers, by_name, rng)
         options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
         chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
         return chosen if labels is None else labels[chosen]
@@ -210,7 +217,7 @@ class LiveProcess(ProcessRanker, ABC):
         Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
         the amplitude of the kernel, each value weighted by its probability; before any answer,
         scores are expected to lie close together. In simulations the certainty at which questions
-        end holds to about one in a hundred where scores spread as much as the noise, and is on the
+        end holds to one or two in a hundred where scores spread as much as the noise, and is on the
         safe side where they spread more.
 
         Parameters
@@ -277,13 +284,29 @@ class LiveProcess(ProcessRanker, ABC):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
 
-    def _checks_are_needed(self, X: Any) -> bool:
-        """Tell whether answers that seem certain could be mostly noise, as far as is known."""
+    def _period_of_checks(self, X: Any, balance: int, *, are_scarce: bool) -> int | None:
+        """Return every which question is a check; None where surprises are known to be rare.
+
+        While answers are scarce, half as many are spent on checks until one comes as a surprise.
+        """
         live = self._known_scores(X)
         if live is None:
-            return True
+            return balance
         n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
-        return (n_upset + 1.0) / (n_sure + 2.0) > MAX_UPSETS
+        if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
+            return None
+        return 2 * balance if are_scarce and n_upset == 0.0 else balance
+
+    def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
+        """Tell whether answers about others tell nothing of the item with the fewest answers.
+
+        This is so where it covaries with all of them alike. O(n_items n_features).
+        """
+        rows = self.X_train_ if np.ndim(X) != 1 else self.X_train_[self._positions(X)]
+        least = int(np.argmin(asked))
+        others = self.kernel_(rows[[least]], rows)[0]
+        own, others = others[least], np.delete(others, least)
+        return bool(np.ptp(others) <= 1e-9 * own)
 
     def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
         """Return the pairs that have answers, as positions in ``items``, which are rows of X."""

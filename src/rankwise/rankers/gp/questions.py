@@ -26,6 +26,9 @@ MAX_ITEMS = 1000
 MAX_DOUBTFUL = 100
 """Items near the border of the best k among whose pairs the next question is looked for."""
 
+OPENING = 1
+"""Answers an item has, where only names are known, before questions are chosen by information."""
+
 
 def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
     """Return the expected information of an answer about the scores, in bits (BALD).
@@ -108,8 +111,11 @@ def suggest_pairs(
     S = covariance.copy() if n_pairs > 1 else covariance
     chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
-        if balance is not None and balance.is_due(place):
-            i, j = balance.pair(mean, S, noise, candidates, chosen[:place])
+        pair = None
+        if balance is not None:
+            pair = balance.pair(mean, S, noise, candidates, chosen[:place])
+        if pair is not None:
+            i, j = pair
         elif candidates is None and goal != "top":
             scan = most_informative_pair if goal == "order" else most_promising_pair
             i, j = scan(mean, S, noise, chosen[:place])
@@ -127,7 +133,10 @@ def suggest_pairs(
 @final
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """Let every few questions check what seems certain.
+    """Ask about every item first where only names are known; later check what seems certain.
+
+    By name alone an answer tells nothing of other items. While two items have no answers, or one
+    between them, the question is about the pair with the fewest.
 
     Informative questions are about items that seem close, so that either answer is likely whether
     scores lie far apart or not. Answers to nothing else hardly tell how noisy answers are, and
@@ -141,23 +150,22 @@ class Balance:
         How many answers each item has.
     known : (n_known, 2)
         The pairs that have answers.
-    every : int
-        Every which question is of this kind.
+    every : int or None
+        Every which question is a check; None where checks are not needed.
     n_answers : int
         The number of answers so far.
+    by_name : bool
+        Whether answers about other items tell nothing of the item with the fewest answers.
     rng
         Chooses among items with equally few answers.
     """
 
     asked: FloatArray
     known: IntArray
-    every: int
+    every: int | None
     n_answers: int
+    by_name: bool
     rng: np.random.Generator
-
-    def is_due(self, place: int) -> bool:
-        """Tell whether the question at this place of a batch is of this kind."""
-        return (self.n_answers + place) % self.every == self.every - 1
 
     def pair(
         self,
@@ -166,11 +174,29 @@ class Balance:
         noise: float,
         candidates: IntArray | None,
         chosen: IntArray,
-    ) -> IntArray:
-        """Return the pair to ask about, one that was not chosen before. O(n_items^2)."""
+    ) -> IntArray | None:
+        """Return the pair to ask about, not chosen before; None for the most informative one."""
         asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
-        if self._learns_from_others(asked, S):
-            return self._least_asked(asked, candidates, chosen)
+        if self.by_name:
+            pair = least_asked(asked, candidates, chosen, self.rng)
+            if asked[pair].sum() < 2.0 * OPENING:
+                return pair
+        if self.every is None or (self.n_answers + len(chosen) + 1) % self.every != 0:
+            return None
+        if not self.by_name and asked.min() == 0.0:
+            return least_asked(asked, candidates, chosen, self.rng)
+        check = self._most_certain(mean, S, noise, candidates, chosen)
+        return least_asked(asked, candidates, chosen, self.rng) if check is None else check
+
+    def _most_certain(
+        self,
+        mean: FloatArray,
+        S: FloatArray,
+        noise: float,
+        candidates: IntArray | None,
+        chosen: IntArray,
+    ) -> IntArray | None:
+        """Return the most certain pair without an answer; None if there is none. O(n_items^2)."""
         spread = S.diagonal()
         variance = np.maximum(spread[:, None] + spread - 2.0 * S, 0.0)
         certainty = np.abs(mean[:, None] - mean) / np.sqrt(noise + variance)
@@ -184,32 +210,35 @@ class Balance:
             of_candidates = certainty[candidates.min(axis=1), candidates.max(axis=1)]
             best = int(np.argmax(of_candidates))
             found, value = candidates[best], of_candidates[best]
-        return found if value > 0.0 else self._least_asked(asked, candidates, chosen)
+        return found if value > 0.0 else None
 
-    def _learns_from_others(self, asked: FloatArray, S: FloatArray) -> bool:
-        """Tell whether there are items without answers whose scores others tell something of.
 
-        Without features there is nothing of the kind: answers about items that were never compared
-        before say nothing on how noisy answers are.
-        """
-        idle = int(np.argmin(asked))
-        others = np.delete(np.abs(S[idle]), idle)
-        return bool(asked[idle] == 0.0 and others.max() > 1e-9 * S[idle, idle])
+def least_asked(
+    asked: FloatArray, candidates: IntArray | None, chosen: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Return the pair with the fewest answers to both items, not chosen before.
 
-    def _least_asked(
-        self, asked: FloatArray, candidates: IntArray | None, chosen: IntArray
-    ) -> IntArray:
-        """Return a pair with the fewest answers that was not chosen before."""
-        order = np.lexsort((self.rng.random(len(asked)), asked))
-        if candidates is None:  # the best pair that is free is among the first few items
-            head = order[: 3 + int(np.sqrt(2.0 * len(chosen)))]
-            i, j = np.triu_indices(len(head), 1)
-            candidates = np.sort(np.stack([head[i], head[j]], axis=1), axis=1)
-        place = np.argsort(order)
-        total = asked[candidates].sum(axis=1)
-        for pair in chosen:
-            total[(candidates == pair).all(axis=1)] = np.inf
-        return candidates[np.lexsort((place[candidates].sum(axis=1), total))[0]]
+    Parameters
+    ----------
+    asked : (n_items,)
+        How many answers each item has.
+    candidates : (n_candidates, 2) or None
+        The pairs to choose from; all pairs when None.
+    chosen : (n_chosen, 2)
+        Pairs to leave out.
+    rng
+        Chooses among items with equally few answers.
+    """
+    order = np.lexsort((rng.random(len(asked)), asked))
+    if candidates is None:  # the best pair that is free is among the first few items
+        head = order[: 3 + int(np.sqrt(2.0 * len(chosen)))]
+        i, j = np.triu_indices(len(head), 1)
+        candidates = np.sort(np.stack([head[i], head[j]], axis=1), axis=1)
+    place = np.argsort(order)
+    total = asked[candidates].sum(axis=1)
+    for pair in chosen:
+        total[(candidates == pair).all(axis=1)] = np.inf
+    return candidates[np.lexsort((place[candidates].sum(axis=1), total))[0]]
 
 
 def _best_candidate(

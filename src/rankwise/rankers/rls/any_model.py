@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import (
+    as_array,
     check_count,
     check_flag,
     check_length,
@@ -350,7 +351,7 @@ class _PairProblem:
     def of(
         cls, estimator: Any, X: Any, y: ArrayLike, groups: ArrayLike | None, positive: Any
     ) -> _PairProblem:
-        labels = np.asarray(y)
+        labels = as_array("y", y)
         n_items = _num_samples(X)
         check_length("y", labels, n_items)
         together = Queries.of(np.arange(n_items) if groups is None else groups, n_items, "groups")
