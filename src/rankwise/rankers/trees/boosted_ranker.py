@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Self, final
@@ -416,6 +417,15 @@ def _booster_of(text: bytes) -> Any:
     return _lightgbm().Booster(model_str=text.decode())
 
 
+@contextmanager
+def _refused_options() -> Iterator[None]:
+    """Name the options that LightGBM refuses as our own errors do."""
+    try:
+        yield
+    except _lightgbm().basic.LightGBMError as error:
+        raise InvalidInputError(f"LightGBM must accept the options: {error}.") from error
+
+
 def _lightgbm() -> Any:
     try:
         import lightgbm  # noqa: PLC0415
@@ -497,7 +507,8 @@ class TreeProblem:
     def bins(self) -> Any:
         """LightGBM's data, without labels."""
         labels = np.zeros(self.X.shape[0])
-        return _lightgbm().Dataset(self.X, labels, params=self.bin_options).construct()
+        with _refused_options():
+            return _lightgbm().Dataset(self.X, labels, params=self.bin_options).construct()
 
     @property
     def bin_options(self) -> dict[str, Any]:
@@ -587,10 +598,8 @@ class TreeProblem:
             training.set_group(sizes_of_runs(data.queries.index))
             if data.sample_weight is not None:
                 training.set_weight(data.sample_weight)
-        try:
+        with _refused_options():
             booster = _lightgbm().Booster(options, training)
-        except _lightgbm().basic.LightGBMError as error:
-            raise InvalidInputError(f"LightGBM must accept the options: {error}.") from error
         if held is not None:
             followed = self._followed(held)
             if objective.name == "lambdarank":
