@@ -283,6 +283,16 @@ PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
         (lambda: PROCESS.update([("a", "b")], date=3.0), "date has no list of entries"),
         (lambda: PROCESS.update([("a", "b")], date=[[]]), "`date` must hold one date for each"),
         (lambda: PROCESS.update([[1, 2], [3]]), "Rows of comparisons must be"),
+        (
+            lambda: rankwise.PreferenceGP().fit(P.X, pairs=[[0, 1], [1, 2]], judge=[[1, 2], [3]]),
+            "`judge` must hold one entry",
+        ),
+        (
+            lambda: rankwise.LinearRankRLS(early_stopping=True, validation_fraction=np.ones(3)).fit(
+                P.X, P.y, P.qid
+            ),
+            "`validation_fraction` must lie between 0 and 1",
+        ),
         (lambda: rankwise.leaderboard(NAMED, level=np.ones(3)), "`level` must lie between"),
         (lambda: rankwise.leaderboard(NAMED, clustered=[1, 0]), "`clustered` must be True or"),
         (lambda: rankwise.leaderboard(NAMED, deviation=1e300), "`deviation` must lie between"),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import real_number
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.distributed.base import DaskRanker
@@ -162,7 +163,7 @@ class DaskLinearRankRLS(DaskRanker):
                 "`X_val` and `y_val` must be given with `alphas` or `early_stopping` where there "
                 "is a single query: got none."
             )
-        if not 0.0 < self.validation_fraction < 1.0:
+        if not 0.0 < real_number(self.validation_fraction) < 1.0:
             raise InvalidInputError(
                 f"`validation_fraction` must lie between 0 and 1: got {self.validation_fraction!r}."
                 " Or give X_val, y_val and qid_val."

@@ -101,7 +101,7 @@ class AnswerContext:
             ("judge", judge, n_pairs),
             ("tied_judge", tied_judge, n_tied),
         ):
-            listed = [] if values is None else np.asarray(values).tolist()
+            listed = [] if values is None else as_array(name, values).tolist()
             if np.ndim(listed) != 1 or len(listed) != n_rows:
                 raise InvalidInputError(
                     f"`{name}` must say who gave each of the {n_rows} answers: got "

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.checks import real_number
 from rankwise.core.compile import even_parts, run_parts
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -139,7 +140,7 @@ def _draw_pairs(
 
 def _draw(count: int, fraction: float, rng: np.random.Generator) -> BoolArray:
     """Choose a share of some things at random, at least one of them."""
-    if not 0.0 < fraction < 1.0:
+    if not 0.0 < real_number(fraction) < 1.0:
         raise InvalidInputError(
             f"`validation_fraction` must lie between 0 and 1: got {fraction!r}. Or give "
             "X_val, y_val and qid_val."
