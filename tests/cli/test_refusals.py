@@ -46,6 +46,10 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         (("fit", "flat.txt", "-o", "new.model"), "differ|equal"),
         (("fit", "plain.csv", "-o", "new.model"), "expected a column of scores named y.*--y"),
         (("fit", "train.csv", "-o", "new.model", "--y", "grade"), "must have the column 'grade'"),
+        (
+            ("evaluate", "test.txt", "linear.model"),
+            r"linear\.model must hold scores: it is a model\. .*rankwise predict linear\.model",
+        ),
         (("fit", "train.txt", "-o", "."), r"\. must be a file to write: it is a folder"),
         (("fit", "train.txt", "-o", "no/model"), "The folder of no/model must exist: there is no"),
         ((*FIT, "--alpha", "-1"), "--alpha must be a finite number above 0: got -1"),

@@ -158,6 +158,14 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         raise _damaged(path, repr(error)) from error
 
 
+def looks_like_model(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as those of `write_model` do; a pipe is not looked into."""
+    if is_stream(path):
+        return False
+    with open(path, "rb") as stream:
+        return FORMAT.encode() in stream.read(_HEADER_START + 64)
+
+
 def _dtype(name: str) -> np.dtype[Any]:
     """Return the type of an array; raise ValueError for one that is never written."""
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):

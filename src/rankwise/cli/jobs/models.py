@@ -38,6 +38,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.data import RankingData
 from rankwise.io.files import format_suffix
+from rankwise.io.model_file import looks_like_model
 from rankwise.io.rankings import (
     RANKING_SUFFIXES,
     RankedItems,
@@ -167,6 +168,11 @@ def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
     """Return a score for each item: matched by names where the file has them, else by position."""
     if format_suffix(command.scores) in RANKING_SUFFIXES:
         return read_ranked(command.scores).matched(command.data, data.qid, data.items)
+    if looks_like_model(command.scores):
+        raise InvalidInputError(
+            f"{command.scores} must hold scores: it is a model. Score the items first: rankwise "
+            f"predict {command.scores} {command.data} -o scores.csv"
+        )
     scores = read_scores(command.scores)
     if len(scores) != data.n_items:
         raise InvalidInputError(
