@@ -48,3 +48,10 @@ def test_a_leaderboard_is_drawn_with_intervals():
     assert len(labels) == 3
     assert ax.yaxis_inverted()
     assert len(board.plot(Figure().subplots(), most=2).get_yticklabels()) == 2
+
+
+def test_the_card_of_the_second_tells_ties_and_losses():
+    drawn = [("ann", "bob", "a"), ("bob", "ann", "tie"), ("ann", "bob", "b")] * 5
+    assert "probability of a win; of a tie 0." in leaderboard_report(leaderboard(drawn)).html
+    decided = leaderboard([("ann", "bob"), ("bob", "ann"), ("ann", "bob")] * 5)
+    assert "probability that the first is preferred" in leaderboard_report(decided).html

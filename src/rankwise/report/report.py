@@ -181,14 +181,25 @@ def leaderboard_report(
     """
     sections = [ranking_section(board, FigureWriter()), pairs_section(board, table)]
     first = board.rows()[0]
-    runner_up = board.win_matrix(board.names[:2].tolist())[0, 1] if board.n_items > 1 else 1.0
     cards = [
         ("best", str(first["item"]), f"best with probability {decimals(first['best'], 2)}"),
-        ("against the second", decimals(runner_up, 2), "probability that the first is preferred"),
+        _against_the_second(board),
         ("answers", f"{float(board.answers.sum()) / 2.0:g}", f"about {board.n_items} items"),
     ]
     lead = f"{board.n_items} items ranked from comparisons, {board.level:.0%} intervals."
     return Report(title, _rendered(title, lead, cards, sections))
+
+
+def _against_the_second(board: Leaderboard) -> tuple[str, str, str]:
+    """Return what becomes of the first two items when they are compared again, as a card."""
+    title, text = "against the second", "probability that the first is preferred"
+    if board.n_items < 2:
+        return title, "1", text
+    wins, loses = board.win_matrix(board.names[:2].tolist())[[0, 1], [1, 0]].tolist()
+    ties = 1.0 - wins - loses
+    if ties > 0.005:
+        text = f"probability of a win; of a tie {decimals(ties, 2)}, of a loss {decimals(loses, 2)}"
+    return title, decimals(wins, 2), text
 
 
 def _judged(
