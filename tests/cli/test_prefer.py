@@ -204,7 +204,7 @@ def dated(folder):
     lines = [f"{w},{lost},{day}" for w, lost, day in rows]
     (folder / "days.csv").write_text("winner,loser,date\n" + "\n".join(lines))
     start = np.datetime64("2026-01-01")
-    lines = [f"{w},{lost},{start + day}" for w, lost, day in rows]
+    lines = [f"{w},{lost},{start + np.timedelta64(day, 'D')}" for w, lost, day in rows]
     (folder / "when.csv").write_text("winner,loser,when\n" + "\n".join(lines))
 
 

@@ -46,6 +46,13 @@ class Odd:
     """An object that is no number, no array and no text."""
 
 
+def matrix_of_ones():
+    """Return what NumPy warns of making."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.matrix(np.ones((N, 3)))
+
+
 ODD = [
     None, True, 0, 1, -1, 3, 2**31, 2**63, 10**30, 10**400, 0.5, -0.5, 1e-300, 1e300,
     float("nan"), float("inf"), 1j, "", "a", "linear", "x" * 500, b"bytes", Odd(), Odd, [], {}, (),
@@ -56,7 +63,7 @@ ODD = [
     np.array([Odd()] * N, dtype=object), np.full((N, 3), 1e308), np.full((N, 3), 1e-320),
     np.zeros(N, dtype=complex), np.zeros(N, dtype="datetime64[s]"), csr_array((N, 3)),
     csr_array(P.X), [[1, 2], [3]], pd.DataFrame({"a": ["x"] * N}), pd.Series([pd.NA] * N),
-    np.ma.masked_all(N), np.matrix(np.ones((N, 3))), lambda x: x, iter([1, 2]), [[0, 0]], [[0, 99]],
+    np.ma.masked_all(N), matrix_of_ones(), lambda x: x, iter([1, 2]), [[0, 0]], [[0, 99]],
     [[-1, 0]], [[0.5, 1]], PAIRS, np.arange(N), -np.arange(N), np.full(N, 2**62), np.full(N, 1e18),
     float, "NDCG @ 5", "NDCG @", "gaussian", "AUC", ["linear", "gaussian"], [1.0, -1.0], [0.1, 1.0],
 ]  # fmt: skip
