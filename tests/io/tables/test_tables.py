@@ -493,3 +493,10 @@ def test_a_buffer_for_pyarrow_owns_nothing_that_its_threads_would_release():
     assert sys.getrefcount(text) == before
     assert buffer.to_pybytes() == text[4:]
     assert arrow_buffer(pa, text, len(text)).size == 0
+
+
+def test_a_header_with_a_lone_carriage_return_is_refused(tmp_path):
+    path = tmp_path / "damaged.csv"
+    path.write_bytes(b"y,qid\rx,z\n1,2,3\n")
+    with pytest.raises(DataFileError, match=r"damaged\.csv, line 1: expected a header"):
+        read_table(path)

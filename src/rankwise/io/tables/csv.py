@@ -271,7 +271,10 @@ def _delimiter(line: bytes, usual: str) -> str:
     text = decode(line.strip())
 
     def n_cells(sign: str) -> int:
-        return len(next(csv.reader([text], delimiter=sign, skipinitialspace=True), []))
+        try:
+            return len(next(csv.reader([text], delimiter=sign, skipinitialspace=True), []))
+        except csv.Error:  # which is said when the header is read
+            return 0
 
     return max([usual, *KNOWN_DELIMITERS], key=n_cells)
 
