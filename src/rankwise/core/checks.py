@@ -1,7 +1,8 @@
 """Checks of what comes in from outside, with errors that say what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from os import PathLike
 from typing import Any
 
@@ -191,6 +192,31 @@ def entries_of(value: Any) -> list[Any]:
         return [value] if isinstance(value, str) else list(value)
     except TypeError:  # not iterable, or an array without axes
         return [value]
+
+
+LONGEST_NAME = 100
+"""Characters of a text for which no similar one is looked for."""
+
+
+def hint(value: Any, names: Iterable[Any]) -> str:
+    """Suggest the closest known name, if one is close."""
+    known = {str(name).lower(): name for name in names}
+    if isinstance(value, str) and len(value) > LONGEST_NAME:
+        return ""
+    close = get_close_matches(str(value).lower(), known, n=1)
+    return f" Did you mean {str(known[close[0]])!r}?" if close else ""
+
+
+def positions_of(names: Any, known: Sequence[Any], owner: str) -> IntArray:
+    """Return the place of every name among those of an owner, which differ from each other."""
+    place = {name: position for position, name in enumerate(known)}
+    wanted = entries_of(names.tolist() if isinstance(names, np.ndarray) else names)
+    strange = [name for name in wanted if not isinstance(name, Hashable) or name not in place]
+    if strange:
+        raise InvalidInputError(
+            f"Names must be those of {owner}: got {strange[0]!r}.{hint(strange[0], known)}"
+        )
+    return np.array([place[name] for name in wanted], dtype=np.intp)
 
 
 def check_share(name: str, value: object) -> float:

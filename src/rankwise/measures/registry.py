@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rankwise.core.checks import entries_of
+from rankwise.core.checks import entries_of, hint
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.binary import AP, RR, Precision, Recall
 from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
-from rankwise.measures.value import Measure, hint, in_quotes, one_of
+from rankwise.measures.value import Measure, in_quotes, one_of
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "scikit-learn": {

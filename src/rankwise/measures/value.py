@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import cache, partial
 from itertools import pairwise
 from typing import (
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
+from rankwise.core.checks import hint
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -48,9 +48,6 @@ ParameterRule: TypeAlias = Callable[[str, Any], Any]
 
 LARGEST = int(np.finfo(float).max)
 LARGEST_CUTOFF = int(np.iinfo(np.int64).max)
-
-LONGEST_NAME = 100
-"""Characters of a name that is compared with known ones."""
 
 
 def finite(name: str, value: Any) -> float:
@@ -170,15 +167,6 @@ def shown(value: Any) -> str:
 def in_quotes(names: Iterable[str]) -> str:
     """List names for an error message."""
     return ", ".join(repr(name) for name in names)
-
-
-def hint(value: Any, names: Iterable[str]) -> str:
-    """Suggest the closest known name, if one is close."""
-    known = {name.lower(): name for name in names}
-    if isinstance(value, str) and len(value) > LONGEST_NAME:
-        return ""
-    close = get_close_matches(str(value).lower(), known, n=1)
-    return f" Did you mean {known[close[0]]!r}?" if close else ""
 
 
 ROWS_AT_ONCE = 1 << 22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from math import log, pi
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_count, check_share, entries_of
+from rankwise.core.checks import check_count, check_share, positions_of
 from rankwise.core.display import new_axes, short_label
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.storable import storable
@@ -363,15 +363,7 @@ class Leaderboard:
         return self.judges.reliability[at], self.judges.width[at]
 
     def _places(self, names: Sequence[Any]) -> IntArray:
-        place = {name: position for position, name in enumerate(self.names.tolist())}
-        wanted = entries_of(names)
-        strange = [name for name in wanted if not isinstance(name, Hashable) or name not in place]
-        if strange:
-            raise InvalidInputError(
-                f"Names must be those of the leaderboard's {self.n_items} items: got "
-                f"{strange[0]!r}."
-            )
-        return np.array([place[name] for name in wanted], dtype=np.intp)
+        return positions_of(names, self.names.tolist(), f"the leaderboard's {self.n_items} items")
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each item, the best first."""

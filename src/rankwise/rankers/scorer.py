@@ -15,11 +15,11 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice, check_count, check_length, check_scores
+from rankwise.core.checks import check_choice, check_count, check_length, check_scores, hint
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import Measure, hint, in_quotes
+from rankwise.measures.value import Measure, in_quotes
 from rankwise.rankers.base import generator
 from rankwise.rankers.scoring_function import predicted
 

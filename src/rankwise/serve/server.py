@@ -5,7 +5,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from threading import Lock
 from typing import Any, Self, final
 
@@ -15,7 +14,7 @@ from sklearn.utils import get_tags
 
 from rankwise import __version__
 from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_count
+from rankwise.core.checks import check_count, hint
 from rankwise.core.errors import InvalidInputError, MissingExtraError, RankwiseError
 from rankwise.rankers.scoring_function import predicted
 
@@ -121,9 +120,7 @@ def _mismatch(item: dict[str, Any], names: Sequence[str]) -> str:
     unknown = [name for name in item if name not in names]
     if missing:
         return f"must have the feature {missing[0]!r}: it is missing."
-    close = get_close_matches(unknown[0], names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"must have the features of the model only: got {unknown[0]!r}.{hint}"
+    return f"must have the features of the model only: got {unknown[0]!r}.{hint(unknown[0], names)}"
 
 
 def _entries(item: Any) -> str:

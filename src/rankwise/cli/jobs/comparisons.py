@@ -6,7 +6,6 @@ waits for what another one needs.
 
 import sys
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, final
 
@@ -18,6 +17,7 @@ from rankwise.cli.commands import LeaderboardCommand, Prefer
 from rankwise.cli.jobs.files import check_target
 from rankwise.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import hint
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
@@ -181,11 +181,9 @@ def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntAr
     row = int(np.argmax((pairs < 0).any(axis=1) | (pairs[:, 0] == pairs[:, 1])))
     strange = [str(name) for name in names[row].tolist() if str(name) not in place]
     if strange:
-        close = get_close_matches(strange[0], items.names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise DataFileError(
             f"{command.answer_file}, row {row + 1}: expected names of items in {command.items}, "
-            f"got {strange[0]!r}.{hint}"
+            f"got {strange[0]!r}.{hint(strange[0], items.names)}"
         )
     if pairs[row, 0] == pairs[row, 1]:
         raise DataFileError(
@@ -404,11 +402,9 @@ def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
         return
     known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
     if person not in known:
-        close = get_close_matches(person, [str(name) for name in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
             f"--person must name one of the {len(known)} judges whose tastes are learned (with "
-            f"--tastes): got {person!r}.{hint}"
+            f"--tastes): got {person!r}.{hint(person, known)}"
         )
 
 

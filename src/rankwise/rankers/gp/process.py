@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from difflib import get_close_matches
 from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
-from rankwise.core.checks import check_count, check_flag, check_share, refuse_overflow
+from rankwise.core.checks import check_count, check_flag, check_share, positions_of, refuse_overflow
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
@@ -82,19 +81,6 @@ def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
             "`predict` returns either `std` or `cov`: both were asked for. The diagonal of `cov` "
             "holds the squares of `std`."
         )
-
-
-def positions_of(names: Sequence[Any], known: Sequence[Any]) -> IntArray:
-    """Return the place of every name among the known ones, which differ from each other."""
-    place = {name: position for position, name in enumerate(known)}
-    strange = [name for name in names if not isinstance(name, Hashable) or name not in place]
-    if strange:
-        close = get_close_matches(str(strange[0]), [str(name) for name in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InvalidInputError(
-            f"Names must be those of the {len(known)} items of `fit`: got {strange[0]!r}.{hint}"
-        )
-    return np.array([place[name] for name in names], dtype=np.intp)
 
 
 def _are_names(X: Any) -> bool:
@@ -984,4 +970,4 @@ class ProcessRanker(Ranker, ABC):
         """Return the positions of items of `fit`, given by their names or row numbers."""
         known = self.item_names_
         labels = np.arange(len(self.X_train_)) if known is None else known
-        return positions_of(np.asarray(names).tolist(), labels.tolist())
+        return positions_of(names, labels.tolist(), f"the {len(labels)} items of `fit`")
