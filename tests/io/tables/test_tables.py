@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
+from rankwise.io.comparisons import read_pairs
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
 from rankwise.io.tables.table import arrow_buffer
@@ -245,6 +246,7 @@ def test_long_numbers_are_read_as_float_does(tmp_path):
         ("a,y\n1,2\n3,4,5\n", "line 3: expected 2 cells as in the header, got 'more cells'"),
         ('a,y\n1,2\n3,"4\n5,6\n', r"line 3: expected a closing quote, got '4\\n5,6'"),
         ("a,y\n", "line 2: expected a row below the header, got nothing"),
+        ("a,y\n\n", "line 2: expected a row below the header, got nothing"),
         ("", "line 1: expected a header with a name for each column, got nothing"),
         ("a,,y\n1,2,3\n", "line 1: expected a header with a name for each column, got 'a,,y'"),
         ("a,y,a\n1,2,3\n", "line 1: expected a header with different names, got 'a twice'"),
@@ -381,6 +383,15 @@ def test_bad_parquet_is_named_with_its_place(tmp_path, columns, message):
     parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     with pytest.raises(DataFileError, match=message):
         read_table(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("read", [read_table, read_pairs])
+def test_parquet_without_rows_is_refused(tmp_path, read):
+    nothing = pa.array([], pa.int64())
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"winner": nothing, "loser": nothing}), path)
+    with pytest.raises(DataFileError, match="a.parquet: expected at least one row, got column"):
+        read(path)
 
 
 def test_file_that_is_no_parquet_is_refused(tmp_path):

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
 from rankwise.io.files import refuse_stream, replacing
-from rankwise.io.tables.table import DataTable, arrow_ids, arrow_numbers, pyarrow_with
+from rankwise.io.tables.table import (
+    DataTable,
+    arrow_ids,
+    arrow_numbers,
+    pyarrow_with,
+    refuse_empty,
+)
 
 PARQUET_SUFFIXES = {".parquet", ".pq"}
 EXCEL_SUFFIXES = {".xlsx"}
@@ -52,6 +58,7 @@ class ParquetTable(DataTable):
         """Read columns of numbers and columns of ids."""
         with open_parquet(self.path) as file:
             n_rows = file.metadata.num_rows
+            refuse_empty(self.path, n_rows)
             matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
             for columns, matrix in zip(numbers, matrices, strict=True):
                 for j, name in enumerate(columns):
@@ -160,6 +167,7 @@ class ExcelTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids."""
+        refuse_empty(self.path, self.sheet.num_rows)
         matrices = [np.empty((self.sheet.num_rows, len(columns))) for columns in numbers]
         for columns, matrix in zip(numbers, matrices, strict=True):
             for j, name in enumerate(columns):

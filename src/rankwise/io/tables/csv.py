@@ -148,7 +148,8 @@ class CsvTable(DataTable):
             )
         except arrow.ArrowInvalid:  # what is wrong, and where, the parser here finds
             return None
-        return table if table.column_names == wanted else None  # none of an empty file
+        has_rows = table.num_rows > 0 and table.column_names == wanted  # no names in an empty file
+        return table if has_rows else None
 
     def _read_here(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
@@ -171,7 +172,7 @@ class CsvTable(DataTable):
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as they are written."""
         table = self._arrow_table(set(), set(columns))
-        if table is not None and table.num_rows:
+        if table is not None:
             found = [table.column(name).to_pylist() for name in columns]
             if all(word == word.strip() for column in found for word in column):
                 return found

@@ -111,3 +111,9 @@ def _refuse(
     if bad.any():
         row = f"row {first + int(np.argmax(bad)) + 1}"
         raise CellError(path, row, name, expected, "none (null, NaN or infinity)")
+
+
+def refuse_empty(path: str | os.PathLike[str], n_rows: int) -> None:
+    """Refuse a table of names without a row."""
+    if n_rows == 0:
+        raise DataFileError(f"{os.fspath(path)}: expected at least one row, got column names only.")
