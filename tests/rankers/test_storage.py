@@ -295,6 +295,19 @@ def test_sparse_rows_of_another_shape_are_refused(shape, tmp_path):
         rankwise.load(changed(tmp_path / "m", ranker, reshape))
 
 
+@pytest.mark.parametrize("name", ["grid", "values", "standard_errors", "errors", "per_query"])
+def test_a_path_whose_columns_differ_in_length_is_refused(name, tmp_path):
+    ranker = rankwise.RankRLSCV().fit(P.X, P.y, P.qid)
+
+    def shorten(metadata, arrays):
+        path = dict(metadata["state"]["dict"])["path_"]["fields"]
+        array = path[name]["array"]
+        arrays[array] = arrays[array][:-1]
+
+    with pytest.raises(ModelFileError, match=r"a shape that fits the others .*path_\."):
+        rankwise.load(changed(tmp_path / "m", ranker, shorten))
+
+
 def nested(depth):
     return 1 if depth == 0 else {"list": [nested(depth - 1)], "tuple": False}
 
@@ -332,7 +345,12 @@ def set_array(name, value):
         (set_state("extra_", nested(40)), r"at most 32 values inside each other"),
         (set_state("extra_", {"list": 3, "tuple": 1}), r"a value as rankwise saves it .*extra_"),
         (set_state("extra_", {"dict": [["a"]]}), r"pairs of a key and a value .*extra_"),
-        (set_state("extra_", {"dict": [[nested(1), 1]]}), r"every key once .*extra_"),
+        (set_state("extra_", {"dict": [[nested(1), 1]]}), r"names or numbers as keys .*extra_"),
+        (set_state("extra_", {"dict": [["a", 1], ["a", 2]]}), r"every key once .*extra_, got 'a'"),
+        (
+            set_state("extra_", {"dict": [[{"value": "Identity", "fields": {}}, 1]]}),
+            r"names or numbers as keys in field state.extra_, got Identity",
+        ),
         (set_state("extra_", {"measure": "NDGC"}), r"field state.extra_ cannot, Unknown measure"),
         (set_param("alpha", "x"), r"what RankRLS takes in field params.alpha, got 'x'"),
         (set_param("cost", "free"), r"field params.cost, got 'free'"),

@@ -43,6 +43,9 @@ PROBE_TOLERANCE = 1e-9
 DEEPEST = 32
 """Values inside each other, at most; nothing that is saved comes near."""
 
+KEYS = (str, int, float)
+"""What keys of dictionaries are."""
+
 LONGEST_SHOWN = 60
 N_CSR_PARTS = 3
 
@@ -322,12 +325,10 @@ class StateReader:
             if not isinstance(pair, list) or len(pair) != 2:
                 raise self.bad(field, "pairs of a key and a value", pair)
             key = self.decode(pair[0], f"{field}, a key", depth + 1)
+            if not isinstance(key, KEYS):
+                raise self.bad(field, "names or numbers as keys", key)
             inner = self.decode(pair[1], f"{field}.{key}", depth + 1)
-            try:
-                is_new = key not in found
-            except TypeError:
-                is_new = False
-            if not is_new:
+            if key in found:
                 raise self.bad(field, "every key once", key)
             found[key] = inner
         return found
@@ -361,7 +362,7 @@ class StateReader:
         for name, axes in SHAPES.get(cls.__name__, {}).items():
             shape = _shape(content.get(name))
             unequal = any(lengths.setdefault(a, n) != n for a, n in zip(axes, shape, strict=False))
-            if name in content and (len(shape) != len(axes) or unequal):
+            if content.get(name) is not None and (len(shape) != len(axes) or unequal):
                 raise self.bad(f"{field}.{name}", "a shape that fits the others", shape)
         for name, rows in INDICES.get(cls.__name__, {}).items():
             index, of = content.get(name), content.get(rows)
@@ -669,6 +670,10 @@ SHAPES = {
     "Prior": {"R": "nr", "root": "rr", "first": "p", "second": "p", "extra_noise": "p"},
     "Posterior": {"C": "rr", "w": "r", "tau": "p", "nu": "p"},
     "Comparisons": dict.fromkeys(("winner", "loser", "count", "tied", "margin"), "p"),
+    "SelectionPath": {
+        **dict.fromkeys(("grid", "values", "standard_errors", "errors"), "v"),
+        "per_query": "vq",
+    },
 }
 """Lengths of the axes of fields, by letters: axes of one letter in one value are equally long."""
 
