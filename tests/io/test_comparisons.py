@@ -219,3 +219,50 @@ def test_answers_of_nobody_are_no_judge(nobody):
     assert read_comparisons(votes).unread == ("Worker",)
     with pytest.raises(DataFileError, match="who judged in every row: row 1 does not"):
         read_comparisons(votes, ComparisonColumns(judge="worker"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("left_image", "right_image"), ("Image A", "Image B"), ("summaryLeft", "summaryRight"),
+        ("text1", "text2"), ("White", "Black"), ("first caption", "second caption"),
+    ],
+)  # fmt: skip
+def test_columns_of_two_sides_are_found_by_the_word_that_differs(names):
+    first, second = names
+    columns = {first: ["x", "x", "y"], second: ["y", "z", "z"], "label": [first, second, "tie"]}
+    table = read_comparisons(columns)
+    assert table.pairs.tolist() == [[0, 1], [2, 0]]
+    assert table.unread == ()
+
+
+def test_numbers_of_two_sides_are_items_only_as_ids():
+    seen = {"label": ["left", "right"], "left_width": [10, 20], "right_width": [30, 40]}
+    with pytest.raises(DataFileError, match="Name the columns to read"):
+        read_comparisons(seen)
+    ids = {**seen, "left_id": [7, 8], "right_id": [8, 9]}
+    assert read_comparisons(ids).names.tolist() == [7, 8, 9]
+
+
+def test_two_columns_of_words_on_each_side_have_to_be_named():
+    both = {"left_image": ["x"], "right_image": ["y"], "left_note": ["p"], "right_note": ["q"]}
+    with pytest.raises(DataFileError, match="Name the columns to read"):
+        read_comparisons({**both, "label": ["left"]})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["1-0", "1/2-1/2", "0-1"], ["3:1", "2:2", "0:4"], ["10 - 9", "½-½", "0 – 1"]],
+)
+def test_final_scores_say_who_won(words):
+    columns = {"White": ["x", "x", "y"], "Black": ["y", "z", "z"], "Result": words}
+    table = read_comparisons(columns)
+    assert table.pairs.tolist() == [[0, 1], [2, 1]]
+    assert table.tied.tolist() == [False, True, False]
+
+
+def test_points_and_home_are_found_by_the_words_of_their_columns():
+    columns = {"home_club": ["x", "x"], "away_club": ["y", "z"]}
+    table = read_comparisons({**columns, "home_club_goals": [1, 0], "away_club_goals": [0, 2]})
+    assert table.pairs.tolist() == [[0, 1], [2, 0]]
+    assert table.covariate_names == ("home",)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
@@ -121,10 +122,10 @@ Usual: TypeAlias = tuple[str, ...]
 WINNER: Usual = ("winner", "won", "preferred", "better", "winner_name", "winning_team", "chosen")
 LOSER: Usual = ("loser", "lost", "rejected", "worse", "loser_name", "losing_team")
 FIRST: Usual = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
-FIRST += ("team1", "model1", "option_a", "option1", "system_a", "response_a")
+FIRST += ("team1", "model1", "option_a", "option1", "system_a", "response_a", "white")
 HOME, AWAY = ("home_team", "hometeam", "home"), ("away_team", "awayteam", "away", "visitor")
 SECOND: Usual = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2")
-SECOND += ("player2", "team2", "model2", "option_b", "option2", "system_b", "response_b")
+SECOND += ("player2", "team2", "model2", "option_b", "option2", "system_b", "response_b", "black")
 RESULT: Usual = (
     "winner",
     "result",
@@ -155,12 +156,32 @@ DATE: Usual = ("date", "day", "match_date", "game_date", "tourney_date", "dateti
 DATE += ("tstamp", "created_at", "time")
 """The names by which columns are found, in any spelling."""
 
+SIDES = (
+    ("a", "b"),
+    ("1", "2"),
+    ("first", "second"),
+    ("left", "right"),
+    ("home", "away"),
+    ("white", "black"),
+    ("red", "blue"),
+)
+"""Words in which the columns of two items may differ, as image_left and image_right do."""
+
+POINT_WORDS = frozenset(["score", "scores", "goal", "goals", "point", "points", "pts", "runs"])
+"""Words in the names of columns of points, such as team1_goals and team2_goals."""
+
 FIRST_WORDS = frozenset(["home", "a", "first", "left", "modela", "itema", "playera", "teama"])
 SECOND_WORDS = frozenset(["away", "b", "second", "right", "modelb", "itemb", "playerb", "teamb"])
+FIRST_WORDS, SECOND_WORDS = FIRST_WORDS | {"white", "red"}, SECOND_WORDS | {"black", "blue"}
 TIE_WORDS = frozenset(
     ["tie", "tied", "draw", "equal", "same", "both", "bothbad", "neither", "none", "=", ""]
 )
-"""What a column that says who won may hold, spelt by `plain_name`, besides names of items."""
+"""What a column that says who won may hold, spelt by `plain_name`, besides names of items and of
+their columns."""
+
+_FINAL_SCORE = re.compile(r"(\d+(?:\.5)?|1/2|½)\s*[-–:]\s*(\d+(?:\.5)?|1/2|½)")
+_WORD_OF_NAME = re.compile(r"\d+|[^\W\d_]+")
+_INNER_CAPITAL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
 
 YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
 NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
@@ -473,6 +494,8 @@ class _Columns:
             if winner is not None and loser is not None:
                 return self._won(self._take(winner), self._take(loser))
         first, second = self._name("first", FIRST + HOME), self._name("second", SECOND + AWAY)
+        if first is None and second is None:
+            first, second = self._sided_names()
         result = None if given.points else self._name("result", RESULT)
         if first is not None and second is not None and result is None:
             points = self._points()
@@ -486,12 +509,30 @@ class _Columns:
                 "`b` and `result` or `points`."
             )
         one, other = self._take(first), self._take(second)
-        return one, other, _outcomes(_home_or_away(self._take(result)), one, other, result)
+        spoken = {plain_name(first): FIRST_WON, plain_name(second): SECOND_WON}
+        cells = _home_or_away(self._take(result))
+        return one, other, _outcomes(cells, one, other, result, spoken)
+
+    def _sided_names(self) -> tuple[str, str] | tuple[None, None]:
+        """Return the only two columns of names, or ids, that differ in the word of their side."""
+        found = [
+            (one, other)
+            for one, other in _sided(self.columns)
+            if all(_holds_words(self.columns[k]) or "id" in _words(k) for k in (one, other))
+        ]
+        return found[0] if len(found) == 1 else (None, None)
+
+    def _sided_points(self) -> tuple[tuple[str, str], ...]:
+        """Return the columns of points that differ in the word of their side, if two alone do."""
+        found = [
+            pair for pair in _sided(self.columns) if not POINT_WORDS.isdisjoint(_words(pair[0]))
+        ]
+        return tuple(found) if len(found) == 1 else ()
 
     def _points(self) -> IntArray | None:
         """Return who has more points, where columns named or of usual names hold those of both."""
         given = self.given.points
-        for names in POINTS if given is None else (given,):
+        for names in (*POINTS, *self._sided_points()) if given is None else (given,):
             found = [column for name in names if (column := self._spelt(name)) is not None]
             if given is not None:
                 found = [self._required(name, "points") for name in names]
@@ -561,7 +602,7 @@ class _Columns:
         if self.given.home is not None:
             cells = self._take(self._required(self.given.home, "home"))
             columns["home"] = _outcomes(cells, first, second, "home").astype(float)
-        elif any(self._spelt(name) in self.used for name in HOME):
+        elif any("home" in _words(name) and self.columns[name] is first for name in self.used):
             neutral = self._maybe("neutral", NEUTRAL)
             columns["home"] = np.ones(len(first)) if neutral is None else ~_flags(neutral) * 1.0
         return columns
@@ -604,6 +645,34 @@ class _Columns:
             raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
 
 
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words of a column's name: "ImageLeft" and "image_left" are image and left."""
+    return tuple(_WORD_OF_NAME.findall(_INNER_CAPITAL.sub(" ", name).casefold()))
+
+
+def _sided(names: Collection[str]) -> list[tuple[str, str]]:
+    """Return the columns whose names differ in the words of two sides alone, first side first."""
+    by_words = {_words(name): name for name in names}
+    found = []
+    for words, name in by_words.items():
+        for one, other in SIDES:
+            partner = tuple(other if word == one else word for word in words)
+            if partner != words and partner in by_words:
+                found.append((name, by_words[partner]))
+    return found
+
+
+def _holds_words(cells: NDArray[Any]) -> bool:
+    """Tell whether a column holds anything but numbers."""
+    if cells.dtype.kind not in "OUT":
+        return False
+    try:
+        cells.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
 def _home_or_away(cells: NDArray[Any]) -> NDArray[Any]:
     """Spell out results that say H, D or A, in which A is not the first."""
     words = [str(cell).strip().lower() for cell in cells.tolist()]
@@ -625,16 +694,23 @@ def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _outcomes(
-    cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any], column: str
+    cells: NDArray[Any],
+    first: NDArray[Any],
+    second: NDArray[Any],
+    column: str,
+    spoken: Mapping[str, int] | None = None,
 ) -> IntArray:
-    """Return 1, 0 or -1 for every row of a column that says which of two items it speaks for."""
+    """Return 1, 0 or -1 for every row of a column that says which of two items it speaks for.
+
+    Words in ``spoken`` have a meaning beside the usual ones.
+    """
     if cells.dtype.kind in "iufb":
         return _numeric_outcomes(cells.astype(float), column)
     outcome = np.full(len(cells), 9, dtype=np.intp)
     outcome[_same(cells, second)] = SECOND_WON
     outcome[_same(cells, first)] = FIRST_WON
     open_rows = np.flatnonzero(outcome == 9)
-    said = {cell: _said(cell) for cell in dict.fromkeys(cells[open_rows].tolist())}
+    said = {cell: _said(cell, spoken or {}) for cell in dict.fromkeys(cells[open_rows].tolist())}
     known = {cell: value for cell, value in said.items() if value is not None}
     if len(known) < len(said):
         try:
@@ -655,8 +731,15 @@ def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(cells == names, dtype=bool)
 
 
-def _said(cell: Any) -> int | None:
+def _said(cell: Any, spoken: Mapping[str, int]) -> int | None:
+    """Return what a cell says: a word for one of the sides or a tie, or a final score; or None."""
     word = "" if cell is None or cell != cell else plain_name(str(cell))
+    score = _FINAL_SCORE.fullmatch(str(cell).strip())
+    if score is not None:
+        ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())
+        return int(np.sign(ahead - behind))
+    if word in spoken:
+        return spoken[word]
     if word in FIRST_WORDS:
         return FIRST_WON
     if word in SECOND_WORDS:
