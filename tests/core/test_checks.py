@@ -31,6 +31,7 @@ def masked(values, *where):
             "`pair_margin` must not have masked",
         ),
         (lambda: RankRLS().fit(X, pairs=[[0, 1], [2]]), "all of one length: got lengths"),
+        (lambda: RankRLS().fit([[1, 2], [3]], pairs=[("a", "b")]), "`X` must hold one entry for"),
         (lambda: RankRLS().fit(X, Y + 1j), "`y` must hold numbers.*complex128"),
         (lambda: RankRLS().fit(X, Y.astype("M8[s]")), "`y` must hold numbers.*datetime64"),
         (lambda: RankRLS().fit(X, [10**400] * 8), "`y` must hold numbers.*too large"),

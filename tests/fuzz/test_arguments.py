@@ -1,9 +1,11 @@
 """Whatever is passed, the answer is a result or an error that says what to pass."""
 
+import datetime
 import inspect
 import os
 import traceback
 import warnings
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwise
+import rankwise.io
 from fuzz.mutations import N_CASES, seeded_rng
 from problems import problem
 from rankwise import (
@@ -63,6 +66,7 @@ ODD = [
     np.array([Odd()] * N, dtype=object), np.full((N, 3), 1e308), np.full((N, 3), 1e-320),
     np.zeros(N, dtype=complex), np.zeros(N, dtype="datetime64[s]"), csr_array((N, 3)),
     csr_array(P.X), [[1, 2], [3]], pd.DataFrame({"a": ["x"] * N}), pd.Series([pd.NA] * N),
+    pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("sNaN"), datetime.date(2026, 1, 2), " ", "\0",
     np.ma.masked_all(N), matrix_of_ones(), lambda x: x, iter([1, 2]), [[0, 0]], [[0, 99]],
     [[-1, 0]], [[0.5, 1]], PAIRS, np.arange(N), -np.arange(N), np.full(N, 2**62), np.full(N, 1e18),
     float, "NDCG @ 5", "NDCG @", "gaussian", "AUC", ["linear", "gaussian"], [1.0, -1.0], [0.1, 1.0],
@@ -90,6 +94,31 @@ def fit(cls, **fixed):
 
 NAMED = [("a", "b"), ("b", "c"), ("a", "c")]
 LIVE = PreferenceGP().fit(pairs=NAMED)
+
+
+COLUMNS = {
+    "a": ["x", "y", "z", "x"],
+    "b": ["y", "z", "x", "z"],
+    "winner": ["a", "b", "tie", "a"],
+    "judge": ["j", "k", "j", "k"],
+    "date": ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"],
+    "count": [1, 2, 1, 1],
+    "weight": [1.0, 0.5, 1.0, 2.0],
+    "margin": [0.5, 1.0, 0.0, 2.0],
+}
+
+
+def with_cells(call):
+    """Return a call with columns in which what is odd is a single cell."""
+
+    def inner(**cells):
+        columns = {
+            name: values if cells[name] is values else [*values[:1], cells[name], *values[2:]]
+            for name, values in COLUMNS.items()
+        }
+        return call(columns)
+
+    return inner
 
 
 def names_of(cls):
@@ -197,6 +226,11 @@ TARGETS = {
     "click_propensities": (
         rankwise.click_propensities, {"position": [0, 1, 0, 1], "clicked": [1, 0, 0, 1]},
         ["item", "tol"],
+    ),
+    "read_comparisons, a cell": (with_cells(rankwise.io.read_comparisons), COLUMNS, []),
+    "leaderboard, a cell": (with_cells(rankwise.leaderboard), COLUMNS, []),
+    "leaderboard, a cell of a frame": (
+        with_cells(lambda columns: rankwise.leaderboard(pd.DataFrame(columns))), COLUMNS, [],
     ),
     "transductive_scores": (
         partial(rankwise.transductive_scores, RANKER),

@@ -266,3 +266,40 @@ def test_points_and_home_are_found_by_the_words_of_their_columns():
     table = read_comparisons({**columns, "home_club_goals": [1, 0], "away_club_goals": [0, 2]})
     assert table.pairs.tolist() == [[0, 1], [2, 0]]
     assert table.covariate_names == ("home",)
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA, pd.NaT])
+def test_cells_without_anything_are_of_any_kind(nothing):
+    frame = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "winner": ["a", "b"]}, dtype=object)
+    frame["judge"], frame["date"] = ["ann", nothing], ["2026-01-01", nothing]
+    table = read_comparisons(frame)
+    assert table.judge is None
+    assert table.unread == ("judge", "date")
+    with pytest.raises(InvalidInputError, match="must name two items: row 1 lacks one"):
+        read_comparisons(frame.assign(a=["x", nothing]))
+    tied = read_comparisons(frame.assign(winner=["a", nothing]))
+    assert tied.tied.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "message"),
+    [
+        ("a", ["x"], "'a' must hold names or numbers: row 1 holds a list"),
+        ("winner", {"a": 1}, "'winner' must hold names or numbers: row 1 holds a dict"),
+        ("judge", np.zeros(2), "'judge' must hold names or numbers: row 1 holds a ndarray"),
+        ("count", [1], "`count` must hold numbers"),
+        ("count", 10**400, "`count` must hold numbers"),
+        ("count", 1e300, "`weight` must hold numbers up to 1e[+]140"),
+    ],
+)
+def test_cells_that_cannot_be_used_are_named(column, cell, message):
+    columns = {"a": ["x", "y"], "b": ["y", "z"], "winner": ["a", "b"]}
+    columns |= {"judge": ["j", "k"], "count": [1, 2]}
+    columns[column] = [columns[column][0], cell]
+    with pytest.raises((DataFileError, InvalidInputError), match=message):
+        read_comparisons(columns)
+
+
+def test_a_path_that_no_system_has_is_refused():
+    with pytest.raises(DataFileError, match="A path must be one of the system: embedded null"):
+        read_comparisons("\0")

@@ -1,6 +1,6 @@
 """Checks of what comes in from outside, with errors that say what to do."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
@@ -32,6 +32,28 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
     raise InvalidInputError(
         f"`{name}` must be finite: row {row} holds NaN or infinity. Fill in or leave out such rows."
     )
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a cell is None or not equal to itself: any kind of NaN, NaT or NA."""
+    try:
+        return value is None or not bool(value == value)
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA, arrays, signalling NaN
+        return not isinstance(value, np.ndarray)
+
+
+def is_blank(value: Any) -> bool:
+    """Tell whether a cell is missing or an empty text."""
+    return is_missing(value) or (isinstance(value, str) and value == "")
+
+
+def missing_cells(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which cells of a vector of objects are missing."""
+    try:
+        unequal = np.asarray(values != values, dtype=bool)
+    except (TypeError, ValueError, ArithmeticError):
+        return np.array([is_missing(value) for value in values], dtype=bool)
+    return unequal | np.equal(values, np.array(None))
 
 
 LARGEST = 1e140
@@ -211,12 +233,20 @@ def positions_of(names: Any, known: Sequence[Any], owner: str) -> IntArray:
     """Return the place of every name among those of an owner, which differ from each other."""
     place = {name: position for position, name in enumerate(known)}
     wanted = entries_of(names.tolist() if isinstance(names, np.ndarray) else names)
-    strange = [name for name in wanted if not isinstance(name, Hashable) or name not in place]
+    strange = [name for name in wanted if not _is_among(name, place)]
     if strange:
         raise InvalidInputError(
             f"Names must be those of {owner}: got {strange[0]!r}.{hint(strange[0], known)}"
         )
     return np.array([place[name] for name in wanted], dtype=np.intp)
+
+
+def _is_among(name: Any, known: Mapping[Any, Any]) -> bool:
+    """Tell whether a name is known; what cannot be looked up is not."""
+    try:
+        return name in known
+    except (TypeError, ValueError):  # lists and arrays, signalling NaN
+        return False
 
 
 def check_share(name: str, value: object) -> float:

@@ -19,7 +19,7 @@ from rankwise.core.arrays import (
     freeze,
     sum_by,
 )
-from rankwise.core.checks import check_length, refuse_masked
+from rankwise.core.checks import check_length, missing_cells, refuse_masked
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
 
@@ -204,7 +204,7 @@ def _as_objects(ids: Sequence[Any]) -> NDArray[Any]:
 
 def _refuse_missing(values: NDArray[Any]) -> None:
     if values.dtype == object:
-        missing = np.array([_is_missing(v) for v in values], dtype=bool)
+        missing = missing_cells(values)
     elif values.dtype.kind in "fmM":
         missing = np.isnan(values)
     else:
@@ -214,14 +214,6 @@ def _refuse_missing(values: NDArray[Any]) -> None:
             f"`qid` must name a query for every row: row {int(np.argmax(missing))} has none "
             "(NaN or None). Give these rows an id or leave them out."
         )
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether an id is None or not equal to itself: any kind of NaN, NaT or NA."""
-    try:
-        return value is None or not bool(value == value)
-    except (TypeError, ValueError, ArithmeticError):  # pandas' NA, arrays, signalling NaN
-        return not isinstance(value, np.ndarray)
 
 
 HashArray = NDArray[np.uint64]

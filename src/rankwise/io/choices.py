@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
@@ -221,7 +222,7 @@ class _Choices:
         """Return the cells of a column, "" where there is nothing."""
         assert name is not None
         values: NDArray[Any] = np.asarray(self.columns[name])
-        return ["" if one is None or one != one else one for one in values.tolist()]
+        return ["" if is_missing(one) else one for one in values.tolist()]
 
     def _numbers(self, name: str | None, role: str) -> FloatArray:
         words = self._words(name)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import is_blank, is_missing, missing_cells
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import DataFileError, InvalidInputError, NothingToLearnError
@@ -442,11 +443,21 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
 
 
 def _vector(values: Any) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # cells of different lengths
+        array = np.empty(len(values), dtype=object)
+        array[:] = list(values)
     if array.dtype.kind in "US":
         words = array.astype(object)
-        words[[value != value for value in values]] = None  # NaN among words is no word
+        words[[is_missing(value) for value in values]] = None  # NaN among words is no word
         return words
+    if array.dtype == object and array.ndim == 1:
+        missing = missing_cells(array)
+        if missing.any():
+            array = array.copy()
+            array[missing] = None
+        return array
     if array.ndim == 0:
         raise InvalidInputError(
             f"Columns of comparisons must hold one entry per comparison: got {values!r}. Put it "
@@ -492,7 +503,7 @@ class _Columns:
         if not shown:
             winner, loser = self._name("winner", WINNER), self._name("loser", LOSER)
             if winner is not None and loser is not None:
-                return self._won(self._take(winner), self._take(loser))
+                return self._won(self._names(winner), self._names(loser))
         first, second = self._name("first", FIRST + HOME), self._name("second", SECOND + AWAY)
         if first is None and second is None:
             first, second = self._sided_names()
@@ -500,7 +511,7 @@ class _Columns:
         if first is not None and second is not None and result is None:
             points = self._points()
             if points is not None:
-                return self._take(first), self._take(second), points
+                return self._names(first), self._names(second), points
         if first is None or second is None or result is None:
             raise DataFileError(
                 "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
@@ -508,9 +519,9 @@ class _Columns:
                 f"{list(self.columns)}. Name the columns to read: `winner` and `loser`, or `a`, "
                 "`b` and `result` or `points`."
             )
-        one, other = self._take(first), self._take(second)
+        one, other = self._names(first), self._names(second)
         spoken = {plain_name(first): FIRST_WON, plain_name(second): SECOND_WON}
-        cells = _home_or_away(self._take(result))
+        cells = _home_or_away(self._names(result))
         return one, other, _outcomes(cells, one, other, result, spoken)
 
     def _sided_names(self) -> tuple[str, str] | tuple[None, None]:
@@ -562,15 +573,13 @@ class _Columns:
         if name is None:
             return None
         cells = self.columns[name].tolist()
-        blank = [
-            row for row, cell in enumerate(cells) if cell is None or cell != cell or cell == ""
-        ]
+        blank = [row for row, cell in enumerate(cells) if is_blank(cell)]
         if blank and self.given.judge is not None:
             raise DataFileError(
                 f"The column for `judge` must say who judged in every row: row {blank[0]} does "
                 "not. Give these judges a name, or leave such rows out."
             )
-        return None if blank else self._take(name)
+        return None if blank else self._names(name)
 
     def _date(self) -> FloatArray | None:
         """Return the days of a column; one that nobody named and nobody can read stays unread."""
@@ -632,16 +641,30 @@ class _Columns:
             )
         return found
 
+    def _names(self, name: str) -> NDArray[Any]:
+        """Return a column of names, or of who won; refuse cells that are lists or tables."""
+        cells = self._take(name)
+        if cells.dtype == object and not all(
+            issubclass(t, Hashable) for t in set(map(type, cells))
+        ):
+            row, cell = next((k, c) for k, c in enumerate(cells) if not isinstance(c, Hashable))
+            raise DataFileError(
+                f"The column {name!r} must hold names or numbers: row {row} holds a "
+                f"{type(cell).__name__}."
+            )
+        return cells
+
     def _take(self, name: str) -> NDArray[Any]:
         self.used.add(name)
         return self.columns[name]
 
     def _floats(self, role: str, values: NDArray[Any]) -> NDArray[Any]:
-        if values.dtype.kind in "OUT":
-            values = np.array(["nan" if cell in ("", None) else cell for cell in values.tolist()])
         try:
+            if values.dtype.kind in "OUT":
+                cells = values.tolist()
+                values = np.array(["nan" if is_blank(cell) else cell for cell in cells])
             return values.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
 
 
@@ -733,7 +756,7 @@ def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _said(cell: Any, spoken: Mapping[str, int]) -> int | None:
     """Return what a cell says: a word for one of the sides or a tie, or a final score; or None."""
-    word = "" if cell is None or cell != cell else plain_name(str(cell))
+    word = "" if is_missing(cell) else plain_name(str(cell))
     score = _FINAL_SCORE.fullmatch(str(cell).strip())
     if score is not None:
         ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())

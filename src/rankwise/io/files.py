@@ -32,6 +32,8 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
         mode = os.stat(path).st_mode
     except OSError:
         return False
+    except ValueError as error:
+        raise DataFileError(f"A path must be one of the system: {error} in {path!r}.") from error
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 

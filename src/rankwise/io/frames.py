@@ -12,7 +12,7 @@ from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_finite, check_flag
+from rankwise.core.checks import as_array, check_finite, check_flag
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError, MissingExtraError
@@ -265,10 +265,11 @@ def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> Com
     others : names of columns
         Columns of X that do not hold the names.
     """
-    if np.ndim(X) == 0 and not is_frame(X):
+    rows = X if is_frame(X) or issparse(X) else as_array("X", X)
+    if not is_frame(X) and rows.ndim == 0:
         raise InvalidInputError(f"`X` must have rows that are compared: got {type(X).__name__}.")
     names = _names_of(X, others)
-    n_rows = len(frame_table(X)) if is_frame(X) else np.shape(X)[0]
+    n_rows = len(frame_table(X)) if is_frame(X) else rows.shape[0]
     return read_comparisons(pairs, names=np.arange(n_rows) if names is None else names)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_count, check_scores, entries_of
+from rankwise.core.checks import check_count, check_scores, entries_of, is_missing
 from rankwise.core.display import brief, data_frame, html_table, new_axes, short_label, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -434,11 +434,7 @@ def _in_query(
 def _different(x: FloatArray, base: FloatArray) -> np.ndarray:
     """Return the features in which two items differ; two blanks do not."""
     pairs = zip(x.tolist(), base.tolist(), strict=True)
-    return np.flatnonzero([u != v and not (_is_blank(u) and _is_blank(v)) for u, v in pairs])
-
-
-def _is_blank(value: Any) -> bool:
-    return value is None or value != value
+    return np.flatnonzero([u != v and not (is_missing(u) and is_missing(v)) for u, v in pairs])
 
 
 def _typical(rows: NDArray[Any]) -> NDArray[Any]:
@@ -450,7 +446,7 @@ def _typical(rows: NDArray[Any]) -> NDArray[Any]:
     typical = np.empty(rows.shape[1], dtype=object)
     for j, column in enumerate(rows.T):
         words = [value for value in column if isinstance(value, str)]
-        known = [value for value in column if not _is_blank(value)]
+        known = [value for value in column if not is_missing(value)]
         typical[j] = Counter(words).most_common(1)[0][0] if words else None
         if known and not words:
             typical[j] = float(np.mean(known))
@@ -466,7 +462,7 @@ def _known_means(rows: FloatArray) -> FloatArray:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return short_label(value)
-    return "blank" if _is_blank(value) else brief(value)
+    return "blank" if is_missing(value) else brief(value)
 
 
 def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:

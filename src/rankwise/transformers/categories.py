@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
-from rankwise.core.checks import check_length, check_positive, entries_of, refuse_overflow
+from rankwise.core.checks import (
+    check_length,
+    check_positive,
+    entries_of,
+    is_missing,
+    refuse_overflow,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import one_output
@@ -206,4 +212,4 @@ def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
 
 def _as_text(value: Any) -> str:
     """Return a category as text; blanks are a category of their own."""
-    return BLANK if value is None or value != value else str(value)
+    return BLANK if is_missing(value) else str(value)

@@ -145,6 +145,12 @@ def test_pairs_that_leave_nothing_to_learn_are_skipped():
     ("y", "options", "message"),
     [
         (["a", "b", "c", "a"], {}, "numbers or two classes"),
+        (
+            np.array(["a", "b", None, "a"], dtype=object),
+            {},
+            "a label for every row: row 2 has none",
+        ),
+        (np.array(["a", "b", 1, "a"], dtype=object), {}, "numbers, or labels of one type"),
         (["a", "b", "a", "b"], {"positive": "z"}, "`positive` must be one of"),
         ([1, 1, 1, 1], {}, "different rank"),
         ([1, 0, 1], {}, "`y` must have one entry"),

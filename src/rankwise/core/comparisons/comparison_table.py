@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import check_length, check_positive, check_weight
+from rankwise.core.checks import (
+    check_length,
+    check_positive,
+    check_weight,
+    missing_cells,
+    refuse_huge_entries,
+)
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
@@ -45,7 +51,10 @@ class Labels:
             names, index = np.unique(array, return_inverse=True)
             return cls(freeze(names), freeze(index))
         words = array.tolist()
-        known = _sorted(list(dict.fromkeys(words)))
+        try:
+            known = _sorted(list(dict.fromkeys(words)))
+        except TypeError as error:
+            raise InvalidInputError(f"Names must be text or numbers: {error}.") from error
         place = {name: position for position, name in enumerate(known)}
         index = np.fromiter(map(place.__getitem__, words), dtype=np.intp, count=len(words))
         return cls(freeze(_as_names(known)), freeze(index))
@@ -154,6 +163,7 @@ class ComparisonTable:
         given = covariates or {}
         columns = [_numbers(name, values, n_rows) for name, values in given.items()]
         weights = check_weight("weight", weight, n_rows, "comparison")
+        refuse_huge_entries(weights, weights, "weight", "Divide all weights by the largest.")
         table = cls(
             labels.names,
             one,
@@ -319,8 +329,10 @@ def _joined(first: Any, second: Any) -> NDArray[Any]:
     joined = np.concatenate([one, other])
     if joined.dtype.kind in "iu":
         return joined
-    words = joined.tolist()
-    missing = np.array([name is None or name != name or name == "" for name in words], dtype=bool)
+    words = joined.astype(object, copy=False)
+    missing = missing_cells(words)
+    if not missing.any():
+        missing = np.asarray(words == "", dtype=bool)
     if missing.any():
         row = int(np.argmax(missing)) % len(one)
         raise InvalidInputError(f"Every comparison must name two items: row {row} lacks one.")

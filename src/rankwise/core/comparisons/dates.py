@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import as_array, check_length
+from rankwise.core.checks import as_array, check_length, is_blank
 from rankwise.core.errors import InvalidInputError
 
 DAY = 86400.0
@@ -49,7 +49,7 @@ def as_days(date: Any, n_rows: int) -> FloatArray:
 def _read_words(values: NDArray[Any]) -> NDArray[Any]:
     """Return numbers, times, or words that spell times as 2026-11-16."""
     words = values.tolist()
-    blank = [row for row, word in enumerate(words) if word is None or word != word or word == ""]
+    blank = [row for row, word in enumerate(words) if is_blank(word)]
     if blank:
         raise InvalidInputError(f"`date` must hold a date in every row: row {blank[0]} has none.")
     if not all(isinstance(word, str) for word in words):
@@ -96,7 +96,7 @@ def _as_times(values: NDArray[Any]) -> NDArray[np.datetime64]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="no explicit representation of timezones")
             return np.asarray(values, dtype="datetime64[s]")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"`date` must hold dates such as 2026-11-16, or numbers of days: {error}."
         ) from error

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import is_missing
 from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
 from rankwise.io.files import refuse_stream, replacing
 from rankwise.io.tables.table import (
@@ -69,7 +70,7 @@ class ParquetTable(DataTable):
         """Return the cells of columns as text."""
         with open_parquet(self.path) as file:
             found = [_column(file, name).to_pylist() for name in columns]
-        return [["" if c is None or c != c else str(c) for c in column] for column in found]
+        return [["" if is_missing(c) else str(c) for c in column] for column in found]
 
     def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
         """Return a column, or its part from row ``first`` on, as finite numbers."""

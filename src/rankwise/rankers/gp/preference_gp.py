@@ -689,7 +689,7 @@ class PreferenceGP(LiveProcess):
                 f"`n_starts` must be at most {MAX_STARTS:,}: got {self.n_starts}. Each start is a "
                 "search for parameters; a few are enough."
             )
-        if self.intransitive not in ("auto", True, False):
+        if self.intransitive != "auto" and not isinstance(self.intransitive, bool | np.bool_):
             raise InvalidInputError(
                 f"`intransitive` must be True, False or 'auto': got {self.intransitive!r}."
             )

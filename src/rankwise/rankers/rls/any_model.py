@@ -22,6 +22,8 @@ from rankwise.core.checks import (
     check_length,
     check_scores,
     check_share,
+    is_missing,
+    missing_cells,
 )
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -483,7 +485,7 @@ def _ranking_of(
     labels: NDArray[Any], positive: Any
 ) -> tuple[Callable[[NDArray[Any]], FloatArray], Any]:
     """Return what turns labels into numbers, and the positive class where labels are classes."""
-    classes = np.unique(labels)
+    classes = _distinct(labels)
     if positive is None and labels.dtype.kind in "biuf":
         check_scores(labels)
         return lambda y: np.asarray(y, dtype=float), None
@@ -493,9 +495,22 @@ def _ranking_of(
             "more classes into numbers."
         )
     chosen = classes[-1] if positive is None else positive
-    if not isinstance(chosen, Hashable) or chosen not in classes.tolist():
+    if not isinstance(chosen, Hashable) or is_missing(chosen) or chosen not in classes.tolist():
         raise InvalidInputError(f"`positive` must be one of {classes.tolist()}: got {positive!r}.")
     return lambda y: (np.asarray(y) == chosen).astype(float), chosen
+
+
+def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the different labels in order; refuse missing ones, and those without an order."""
+    if labels.dtype == object and missing_cells(labels).any():
+        row = int(np.argmax(missing_cells(labels)))
+        raise InvalidInputError(f"`y` must hold a label for every row: row {row} has none.")
+    try:
+        return np.unique(labels)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"`y` must hold numbers, or labels of one type: {error}."
+        ) from error
 
 
 def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
