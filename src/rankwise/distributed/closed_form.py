@@ -15,9 +15,8 @@ from rankwise.distributed.base import DaskRanker
 from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions
 from rankwise.distributed.shares import LocalGraphs, SharedProblem, refuse_ordered_weights
-from rankwise.features.function_space import ExplicitSpace
+from rankwise.features.function_space import ExplicitSpace, Identity
 from rankwise.features.kernels import Linear
-from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.measures.rankings import Judgements
 from rankwise.measures.value import Measure

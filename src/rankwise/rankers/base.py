@@ -42,7 +42,7 @@ from rankwise.core.errors import (
 )
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.core.training_data import TrainingData
-from rankwise.features.maps import FeatureMap
+from rankwise.features.function_space import FeatureMap
 from rankwise.io.frames import read_columns_in, reads_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance

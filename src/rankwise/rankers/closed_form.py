@@ -14,9 +14,8 @@ from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries
 from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace
+from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
-from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker

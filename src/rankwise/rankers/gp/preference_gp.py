@@ -20,8 +20,8 @@ from rankwise.features.covariances import (
     SklearnKernel,
     SquaredExponential,
 )
+from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import generator

@@ -26,7 +26,7 @@ from rankwise.features.context_covariances import (
     WithTraits,
 )
 from rankwise.features.covariances import ParametricKernel
-from rankwise.features.maps import Expansion
+from rankwise.features.function_space import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (

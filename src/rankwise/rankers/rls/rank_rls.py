@@ -15,11 +15,12 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
     FunctionSpace,
+    Identity,
+    choose_basis,
     smallest_space,
     unknowns_of_sparse_rows,
 )
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import Identity, choose_basis
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
