@@ -18,8 +18,8 @@ from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
-from rankwise.rankers.svm.losses import HingeLoss
 from rankwise.rankers.svm.newton import minimize_hinge
+from rankwise.rankers.svm.objective import HingeLoss
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Step,
