@@ -29,7 +29,7 @@ from rankwise.measures.value import Measure, weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure
+from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 
 LEAST_QUERIES = 10

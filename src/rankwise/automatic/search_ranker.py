@@ -14,7 +14,7 @@ from rankwise.features.kernels import Gaussian
 from rankwise.measures.value import Measure
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
-from rankwise.selection.judging import as_measure
+from rankwise.selection.path import as_measure
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))

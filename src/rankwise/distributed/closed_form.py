@@ -26,8 +26,7 @@ from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS, RankRLSCV
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure, path_of_queries
-from rankwise.selection.path import Candidate, ChoiceRule, check_alphas
+from rankwise.selection.path import Candidate, ChoiceRule, as_measure, check_alphas, path_of_queries
 
 
 class ClosedFormDaskRanker(DaskRanker, ABC):

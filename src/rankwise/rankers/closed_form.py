@@ -26,8 +26,13 @@ from rankwise.selection.holdouts import (
     ValidationData,
     refuse_partial_validation,
 )
-from rankwise.selection.judging import judge_comparisons, judge_scores
-from rankwise.selection.path import ChoiceRule, SelectionPath, Simplest
+from rankwise.selection.path import (
+    ChoiceRule,
+    SelectionPath,
+    Simplest,
+    judge_comparisons,
+    judge_scores,
+)
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
 ALPHA_REMEDY = "Choose a positive value; small values regularise little."

@@ -43,13 +43,13 @@ from rankwise.selection.holdouts import (
     refuse_partial_validation,
     resolve_folds,
 )
-from rankwise.selection.judging import judge_scores
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
     as_settings,
     best_candidate,
+    judge_scores,
 )
 from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
 

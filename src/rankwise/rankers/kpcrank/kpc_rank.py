@@ -20,13 +20,15 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV, ClosedFormRanker, Validation, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
-from rankwise.selection.judging import as_measure, judge_comparisons, refuse_listwise
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
+    as_measure,
     as_settings,
     best_candidate,
+    judge_comparisons,
+    refuse_listwise,
 )
 
 N_PAIR_FOLDS = 5

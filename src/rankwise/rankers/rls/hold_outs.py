@@ -34,8 +34,7 @@ from rankwise.selection.holdouts import (
     resolve_folds,
     resolve_pair_folds,
 )
-from rankwise.selection.judging import judge_comparisons, judge_pairs, refuse_listwise
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import SelectionPath, judge_comparisons, judge_pairs, refuse_listwise
 
 MOST_UNKNOWNS = 8192
 """Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""

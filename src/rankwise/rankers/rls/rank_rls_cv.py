@@ -28,11 +28,11 @@ from rankwise.rankers.rls.hold_outs import (
     SettingProblem,
     resolve_hold_out,
 )
-from rankwise.selection.judging import as_measure
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
+    as_measure,
     as_settings,
     check_alphas,
 )

@@ -44,8 +44,14 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
-from rankwise.selection.path import TRUSTED, check_alphas
+from rankwise.selection.path import (
+    TRUSTED,
+    as_measure,
+    check_alphas,
+    judge_pairs,
+    judge_scores,
+    refuse_listwise,
+)
 
 ROUNDING = 1e-10
 """Leads below this share of the largest are ties."""

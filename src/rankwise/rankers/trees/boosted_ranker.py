@@ -31,8 +31,7 @@ from rankwise.selection.holdouts import (
     refuse_partial_validation,
     resolve_folds,
 )
-from rankwise.selection.judging import as_measure
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import SelectionPath, as_measure
 from rankwise.solve.iteration import (
     Ending,
     Step,
