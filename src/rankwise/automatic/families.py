@@ -14,8 +14,7 @@ from rankwise.core.training_data import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import Gaussian, Kernel, Linear
 from rankwise.graph.preference_graph import PreferenceGraph, Ties
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.pipeline import RankerPipeline, join_fitted

@@ -18,8 +18,7 @@ from rankwise.distributed.shares import LocalGraphs, SharedProblem, refuse_order
 from rankwise.features.function_space import ExplicitSpace, Identity
 from rankwise.features.kernels import Linear
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure
 from rankwise.rankers.closed_form import ALPHA_REMEDY, keep_linear_solution
 from rankwise.rankers.linear.statistics import Statistics
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out

@@ -27,9 +27,8 @@ from rankwise.core.queries import Queries
 from rankwise.core.storable import storable
 from rankwise.core.training_data import TrainingData
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
-from rankwise.measures.rankings import Judgements
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.selection.holdouts import HeldOut, PairsHeldOut
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]

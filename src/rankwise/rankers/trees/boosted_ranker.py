@@ -20,8 +20,7 @@ from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.tree_text import trees_only
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.rankers.trees.residual import ResidualPreferences, ResidualRLS
