@@ -19,7 +19,7 @@ from rankwise import (
     evaluate_answers,
 )
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.selection.path import as_measure, judge_comparisons
 
 RNG = np.random.default_rng(0)

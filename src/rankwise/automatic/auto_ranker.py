@@ -21,9 +21,8 @@ from rankwise.core.errors import (
     InvalidInputError,
     RankwiseError,
 )
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
-from rankwise.core.training_data import TrainingData
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.value import Measure, weighted_mean
 from rankwise.rankers.base import generator

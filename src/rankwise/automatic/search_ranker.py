@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
 from rankwise.core.checks import check_count
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.kernels import Gaussian
 from rankwise.measures.value import Measure
 from rankwise.rankers.pipeline import RankerPipeline

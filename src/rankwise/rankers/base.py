@@ -43,8 +43,7 @@ from rankwise.core.errors import (
     SeenQueriesWarning,
     warn_caller,
 )
-from rankwise.core.queries import Queries, QueryFingerprints
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.features.function_space import FeatureMap
 from rankwise.io.frames import LEARNING, PAIRS, reads_columns
 from rankwise.io.rankings import RankedItems

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight

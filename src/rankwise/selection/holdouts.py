@@ -13,8 +13,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_count, check_length, check_scores
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
 

@@ -23,9 +23,8 @@ from rankwise.core.display import (
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
-from rankwise.core.training_data import TrainingData
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Judgements, Measure, weighted_mean

@@ -15,8 +15,7 @@ from sklearn.utils.validation import validate_data
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.checks import check_length, check_positive, entries_of, refuse_overflow
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import one_output
+from rankwise.core.queries import Queries, one_output
 from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
 N_FOLDS = 5

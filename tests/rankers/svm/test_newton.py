@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 import reference
 from problems import problem
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
 from rankwise.graph.preference_graph import Grades
 from rankwise.rankers.svm.newton import minimize_hinge

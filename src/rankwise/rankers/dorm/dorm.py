@@ -18,8 +18,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.rankers.base import PointRanker, generator

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_caller
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData, one_output
+from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
 from rankwise.measures.registry import parse_measure

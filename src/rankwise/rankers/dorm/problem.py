@@ -13,8 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData, one_output
+from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import FeatureMap, FunctionSpace
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.value import Judgements, Measure

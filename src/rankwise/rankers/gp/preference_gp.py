@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnBase
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice, check_count, check_positive
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
     ParametricKernel,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties

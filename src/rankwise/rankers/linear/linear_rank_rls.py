@@ -17,7 +17,7 @@ from rankwise.core.checks import check_choice, check_count
 from rankwise.core.devices import as_device
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import Identity
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.reading import open_stream

@@ -10,8 +10,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_col
 from rankwise.core.checks import real_number
 from rankwise.core.compile import even_parts, run_parts
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
     FunctionSpace,

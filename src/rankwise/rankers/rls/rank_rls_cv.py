@@ -14,7 +14,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import as_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import QueryWeight, Ties

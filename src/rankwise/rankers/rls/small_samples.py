@@ -33,8 +33,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph, Ties

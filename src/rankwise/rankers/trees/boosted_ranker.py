@@ -17,7 +17,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_positive, refuse_overflow, refuse_unusable_rows
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.tree_text import trees_only
 from rankwise.measures.value import Judgements, Measure, Rankings
