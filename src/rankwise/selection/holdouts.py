@@ -147,6 +147,18 @@ class HeldOut:
         return type(self)(self.scores[:, :, k : k + 1], self.error)
 
 
+def by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
+    """Return columns of all alphas, each with its outputs, as (n_alphas, n_rows, n_outputs)."""
+    shape = len(columns), n_alphas, columns.shape[1] // n_alphas
+    return np.ascontiguousarray(columns.reshape(shape).transpose(1, 0, 2))
+
+
+def error_of_pivots(pivot: FloatArray) -> FloatArray:
+    """Estimate the relative rounding error of a solve from its smallest pivot."""
+    lost = ~(pivot > 0)
+    return np.where(lost, np.inf, np.finfo(float).eps / np.where(lost, 1.0, pivot))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class PairsHeldOut:
