@@ -40,6 +40,7 @@ from rankwise.rankers.gp.answers import (
 )
 from rankwise.rankers.gp.context import (
     AnswerContext,
+    PersonTraits,
     answer_context,
     refuse_anonymous,
     with_context,
@@ -55,7 +56,6 @@ from rankwise.rankers.gp.evidence import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.judges import ByJudge, learnt_judges
 from rankwise.rankers.gp.live_process import LiveProcess
-from rankwise.rankers.gp.traits import PersonTraits
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""

@@ -33,7 +33,7 @@ from rankwise.rankers.gp.answers import (
     LikelihoodName,
     ShownItems,
 )
-from rankwise.rankers.gp.context import AnswerContext
+from rankwise.rankers.gp.context import AnswerContext, PersonTraits
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood_base import Likelihood, Outcomes
@@ -47,7 +47,6 @@ from rankwise.rankers.gp.judges import ByJudge, Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
 )
-from rankwise.rankers.gp.traits import PersonTraits
 from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread
 
