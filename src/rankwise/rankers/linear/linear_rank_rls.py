@@ -43,9 +43,9 @@ from rankwise.rankers.linear.validation import (
 )
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
-from rankwise.solve.device_rows import as_rows
+from rankwise.solve.device_rows import rows_on
 from rankwise.solve.iteration import StepCallback
-from rankwise.solve.rows import StoredRows
+from rankwise.solve.rows import StoredRows, as_rows
 
 MOST_LINES = 8
 """Alphas with a line of their own, evenly spread over the grid."""
@@ -277,7 +277,8 @@ class LinearRankRLS(PointRanker):
             problems = self._held_out_problems(X, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        rows = as_rows(X, settings.dtype, as_device(self.device))
+        device = as_device(self.device)
+        rows = as_rows(X, settings.dtype) if device is None else rows_on(X, device)
         found: list[list[CGResult]] = [[] for _ in outputs]
         for problem, result in run_in_batches(rows, problems, settings):
             found[problem.output].append(result)

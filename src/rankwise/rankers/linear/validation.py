@@ -14,7 +14,7 @@ from rankwise.core.queries import Queries, TrainingData
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
-from rankwise.solve.device_rows import as_rows
+from rankwise.solve.rows import as_rows
 
 N_HOLD_OUTS = 5
 """Draws by which an alpha is chosen on a single query."""

@@ -26,7 +26,6 @@ from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
     ConjugateGradients,
@@ -35,6 +34,7 @@ from rankwise.solve.kernel_iteration import (
 )
 from rankwise.solve.normal_equations import System
 from rankwise.solve.operators import ABREAST, joint_operator
+from rankwise.solve.rows import as_rows
 
 FEW_UNKNOWNS = 2000
 """Dense equations of a lower order are solved at once."""

@@ -18,9 +18,8 @@ from scipy.linalg.lapack import dpotri
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.graph.pair_sums import BandLaplacian, PairSet, Slacks
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import Interrupts
-from rankwise.solve.rows import ColumnOrder, StoredRows
+from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
 
 HingeLoss: TypeAlias = Literal["hinge", "squared_hinge"]
 
