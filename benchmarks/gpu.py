@@ -39,8 +39,9 @@ from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
 from rankwise.rankers.gp.inference.likelihood import Probit
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel
-from rankwise.solve.device_rows import as_rows
+from rankwise.solve.device_rows import rows_on
 from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 KERNEL = Gaussian(0.05)
@@ -236,7 +237,7 @@ def sparse_operator(n_rows, per_row, n_features, device):
     graph = PreferenceGraph.from_scores(y, qid)
     w = rng.normal(size=n_features)
     v = rng.normal(size=n_rows)
-    there = as_rows(X, device=as_device(device))
+    there = rows_on(X, as_device(device))
     w_there, v_there = (as_device(device).array(a) for a in (w, v))
     name = f"{n_rows} x {n_features} sparse rows, {X.nnz / 1e6:.0f} M entries"
     compare(

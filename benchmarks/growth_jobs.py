@@ -19,7 +19,7 @@ from rankwise import (
     SquaredExponential,
     evaluate,
 )
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites

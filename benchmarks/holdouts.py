@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, eigh
 
 from benchmarks.harness import Row, markdown, one_core, peak_megabytes, row_of, timings, within
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import KernelSpace, smallest_space
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 from rankwise.rankers.rls.leave_query_out import leave_query_out

@@ -19,10 +19,9 @@ from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.svmlight import write_svmlight
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import NormalOperator, normal_operator
-from rankwise.solve.rows import SparseRows
+from rankwise.solve.rows import SparseRows, as_rows
 
 SIZE = float(os.environ.get("RANKWISE_BENCH_SIZE", "1"))
 """Share of the full number of rows, to try the script out."""

@@ -19,9 +19,9 @@ from rankwise.solve.conjugate_gradients import (
     Validator,
     multishift_cg,
 )
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import normal_operator
+from rankwise.solve.rows import as_rows
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 TRIED = 5

@@ -13,7 +13,7 @@ from rankwise import Gaussian, RankRLS, RankSVM
 from rankwise.core.queries import Queries
 from rankwise.graph.pair_sums import GradedPairs
 from rankwise.graph.preference_graph import Grades
-from rankwise.rankers.svm.losses import HingeLoss, smoothed_hinge
+from rankwise.rankers.svm.objective import HingeLoss, smoothed_hinge
 
 GAP = 1e-3
 N_QUERIES, QUERY_SIZE, N_FEATURES = 1017, 41, 46  # as in three of MQ2007's five parts

@@ -31,7 +31,7 @@ from sklearn.model_selection import GroupKFold
 
 from experiments.harness import data_path, is_quick, markdown_table, progress
 from rankwise import Disagreement, FeatureScaleWarning, Gaussian, Kernel, Linear, Queries, RankRLS
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.io import read_svmlight
 from rankwise.rankers.kpcrank.component_fit import ComponentFit
 

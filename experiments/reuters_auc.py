@@ -24,9 +24,8 @@ from experiments.harness import markdown_table
 from experiments.kernel_regression import regression_path
 from experiments.reuters_data import Corpus, read_corpus
 from rankwise import AUC, Precomputed, Queries, RankRLS, RankSVM, paired_test
-from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import KernelSpace
-from rankwise.features.maps import Identity
+from rankwise.core.queries import TrainingData
+from rankwise.features.function_space import Identity, KernelSpace
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 
 N_DRAWS, N_TRAIN, N_FOLDS = 5, 500, 10

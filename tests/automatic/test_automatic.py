@@ -16,8 +16,7 @@ from rankwise.automatic import families
 from rankwise.automatic.auto_ranker import _Board, _Tried
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
 from rankwise.core.errors import MissingExtraError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.rankers.trees import boosted_ranker
 from rankwise.selection.holdouts import Folds
 

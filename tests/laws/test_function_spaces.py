@@ -10,6 +10,8 @@ from laws.implementations import implementations
 from rankwise import Gaussian, InvalidInputError, Laplacian, Linear, Polynomial, Precomputed
 from rankwise.core.arrays import dense_rows
 from rankwise.features.function_space import (
+    Basis,
+    Expansion,
     FunctionSpace,
     basis_space,
     explicit_space,
@@ -17,7 +19,6 @@ from rankwise.features.function_space import (
     smallest_space,
     unknowns_of_sparse_rows,
 )
-from rankwise.features.maps import Basis, Expansion
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 3)) + np.array([4.0, 0.0, -2.0])

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from laws.implementations import implementations
 from rankwise import Gaussian, Laplacian, Linear, Polynomial
 from rankwise.features.components import find_components
-from rankwise.features.maps import BLOCK_ROWS, Basis, Expansion, FeatureMap, Identity
+from rankwise.features.function_space import BLOCK_ROWS, Basis, Expansion, FeatureMap, Identity
 
 RNG = np.random.default_rng(0)
 TRAINING = RNG.normal(size=(14, 3)) + np.array([5.0, 0.0, -3.0])

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-import rankwise.measures.rankings as rankings_module
+import rankwise.measures.value as value_module
 from rankwise.core.compile import UncompiledWork
 from rankwise.core.queries import Queries
 from rankwise.measures._kernels import (
@@ -15,7 +15,8 @@ from rankwise.measures._kernels import (
     tied_pairs,
 )
 from rankwise.measures.pairwise import count_uncompiled
-from rankwise.measures.rankings import (
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import (
     EVERY_POSITION,
     Judgements,
     Rankings,
@@ -23,7 +24,6 @@ from rankwise.measures.rankings import (
     sort_cells,
     sort_uncompiled,
 )
-from rankwise.measures.registry import parse_measure
 
 
 def drawn():
@@ -127,7 +127,7 @@ CUT_OFF = ["NDCG", "NDCG(gain='exponential')", "DCG", "AP", "RR", "ERR", "Precis
 @pytest.mark.parametrize("ties", ["average", "input", "reverse", "best", "worst"])
 @pytest.mark.parametrize("name", CUT_OFF)
 def test_values_to_a_cutoff_are_those_of_a_whole_sort(name, ties, monkeypatch):
-    monkeypatch.setattr(rankings_module, "WORK", UncompiledWork(0))
+    monkeypatch.setattr(value_module, "WORK", UncompiledWork(0))
     rng = np.random.default_rng(4)
     queries = Queries.from_qid(np.repeat(np.arange(60), rng.integers(1, 130, 60)))
     y = rng.choice([0.0, 0.25, 1.0, 1.3, 2.0], queries.n_items)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.inspection import permutation_importance
 
 from rankwise import (
@@ -53,6 +54,26 @@ def test_named_columns_give_the_ranker_of_arrays(make, ranker):
     assert fitted.score(frame, "grade", qid="query") == value
     order = np.lexsort((-expected, QUERIES))
     np.testing.assert_array_equal(fitted.rank(frame, qid="query"), order)
+
+
+def test_arrays_are_taken_as_they_are(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("read as a frame")
+
+    monkeypatch.setattr("rankwise.io.frames.is_frame", refuse)
+    for rows in (X, csr_array(X)):
+        ranker = RankRLS().fit(rows, GRADES, qid=QUERIES)
+        assert ranker.predict(rows).shape == GRADES.shape
+        assert ranker.score(rows, GRADES, QUERIES) > 0.5
+    with pytest.raises(AssertionError, match="read as a frame"):
+        RankRLS().fit(pd.DataFrame(COLUMNS), "grade", qid="query")
+
+
+def test_comparisons_in_arrays_of_objects_are_read_by_name():
+    pairs = RNG.permuted(np.arange(60).reshape(-1, 2), axis=1)
+    expected = RankRLS().fit(X, pairs=pairs)
+    named = RankRLS().fit(X, pairs=pairs.astype(object))
+    np.testing.assert_array_equal(named.coef_, expected.coef_)
 
 
 def test_dask_frames_are_collected():

@@ -19,8 +19,8 @@ from rankwise import (
     evaluate_answers,
 )
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
-from rankwise.selection.judging import as_measure, judge_comparisons
+from rankwise.core.queries import TrainingData
+from rankwise.selection.path import as_measure, judge_comparisons
 
 RNG = np.random.default_rng(0)
 N_ITEMS, N_PAIRS = 24, 120

@@ -28,7 +28,7 @@ from rankwise import (
 )
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.core.storable import STORABLE, storable
-from rankwise.features.maps import Expansion, Identity
+from rankwise.features.function_space import Expansion, Identity
 from rankwise.graph.edges import Incidence
 from rankwise.io.model_file import read_model, write_model
 from rankwise.rankers.storage import StateReader, StateWriter

@@ -18,10 +18,9 @@ from rankwise.solve.conjugate_gradients import (
     multishift_cg,
     raised_diagonal,
 )
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.operators import GraphOperator, normal_operator
-from rankwise.solve.rows import ItemRows
+from rankwise.solve.rows import ItemRows, as_rows
 
 ALPHAS = 10.0 ** np.arange(-3, 4)
 EXACT = StoppingRule(tol=1e-13, max_iter=200)

@@ -8,7 +8,6 @@ import reference
 from problems import problem
 from rankwise import PreferenceGraph
 from rankwise.core.compile import even_parts
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
@@ -17,7 +16,7 @@ from rankwise.solve.operators import (
     normal_operator,
     query_blocks,
 )
-from rankwise.solve.rows import CACHED_COLUMNS, ColumnOrder, DenseRows, SparseRows
+from rankwise.solve.rows import CACHED_COLUMNS, ColumnOrder, DenseRows, SparseRows, as_rows
 
 SIZES = (5, 1, 7, 2, 4, 1, 1, 9)
 OPTIONS = [

@@ -21,15 +21,14 @@ from rankwise.core.errors import (
     InvalidInputError,
     RankwiseError,
 )
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
-from rankwise.core.training_data import TrainingData
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.value import Measure, weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure
+from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 
 LEAST_QUERIES = 10

@@ -9,13 +9,11 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import Gaussian, Kernel, Linear
 from rankwise.graph.preference_graph import PreferenceGraph, Ties
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.pipeline import RankerPipeline, join_fitted

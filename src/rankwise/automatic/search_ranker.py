@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
 from rankwise.core.checks import check_count
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.kernels import Gaussian
 from rankwise.measures.value import Measure
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
-from rankwise.selection.judging import as_measure
+from rankwise.selection.path import as_measure
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))

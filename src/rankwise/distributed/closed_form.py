@@ -15,20 +15,17 @@ from rankwise.distributed.base import DaskRanker
 from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions
 from rankwise.distributed.shares import LocalGraphs, SharedProblem, refuse_ordered_weights
-from rankwise.features.function_space import ExplicitSpace
+from rankwise.features.function_space import ExplicitSpace, Identity
 from rankwise.features.kernels import Linear
-from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure
 from rankwise.rankers.closed_form import ALPHA_REMEDY, keep_linear_solution
 from rankwise.rankers.linear.statistics import Statistics
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS, RankRLSCV
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure, path_of_queries
-from rankwise.selection.path import Candidate, ChoiceRule, check_alphas
+from rankwise.selection.path import Candidate, ChoiceRule, as_measure, check_alphas, path_of_queries
 
 
 class ClosedFormDaskRanker(DaskRanker, ABC):

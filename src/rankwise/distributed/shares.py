@@ -23,8 +23,8 @@ from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.graph.split_queries import GradeCounts, QueryShare, SplitQueries
 from rankwise.rankers.linear.statistics import OnePassError, ScoredRows, Statistics, accumulate
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.operators import GraphOperator, NormalOperator, normal_operator
+from rankwise.solve.rows import as_rows
 
 
 @final

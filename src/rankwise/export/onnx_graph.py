@@ -14,8 +14,8 @@ from rankwise import __version__
 from rankwise.core.arrays import FloatArray, dense_rows
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
+from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
-from rankwise.features.maps import Expansion
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 

@@ -13,8 +13,8 @@ from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.features.function_space import Expansion, FeatureMap, Identity
 from rankwise.features.kernels import Kernel, finite_kernel, kernel_on, refuse_sparse
-from rankwise.features.maps import Expansion, FeatureMap, Identity
 
 Solver: TypeAlias = Literal["auto", "full", "truncated"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.compile import even_parts, sum_parts
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph._kernels import (
     add_band,
     apply_band,

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, IntArray, as_columns, freeze, sum_by
 from rankwise.core.checks import check_choice, check_pairs, check_scores, check_weight
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
 

@@ -12,7 +12,7 @@ from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import as_array, check_finite, check_flag
+from rankwise.core.checks import as_array, check_finite
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.devices import takes_tensors
 from rankwise.core.errors import InvalidInputError, MissingExtraError
@@ -159,7 +159,8 @@ READERS = {
 SEES_EVERY_FRAME = tuple(map(int, version("scikit-learn").split(".")[:2])) >= (1, 9)
 """Whether scikit-learn finds the names of columns in all kinds of frames."""
 
-LEARNING, ALL_METHODS = ("fit", "fit_path"), ("fit", "fit_path", "predict", "rank", "score")
+LEARNING = ("fit", "fit_path")
+"""Methods that choose the features; all others find them by name."""
 
 
 def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,15 +169,13 @@ def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
     Comparisons (``pairs``) may name the items as the rows of the frame do, in its only column of
     text or its index. Where it learns, all columns that are not named are features, and those that
     look like ids are refused. Where it predicts, the features are found by the names they had in
-    ``fit``: their order does not matter, others are ignored.
+    ``fit``: their order does not matter, others are ignored. Tensors of PyTorch are taken too.
     """
     signature = inspect.signature(method)
     learns = method.__name__ in LEARNING
 
     @wraps(method)
     def with_columns(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if learns:
-            _check_flags(self)
         X = args[0] if args else kwargs.get("X")
         any_named = any(isinstance(value, str) for value in (*args[1:3], *kwargs.values()))
         any_named = any_named or any(is_named(kwargs.get(name)) for name in PAIRS)
@@ -290,20 +289,6 @@ def _name_items(ranker: Any, given: dict[str, Any]) -> None:
         given["items"] = _names_of(given["X"], others)
     except InvalidInputError:  # several columns of text: which one holds names is not said
         given["items"] = None
-
-
-def _check_flags(ranker: Any) -> None:
-    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
-    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
-        if isinstance(parameter.default, bool):
-            check_flag(name, getattr(ranker, name, None))
-
-
-def read_columns_in(cls: type) -> None:
-    """Let the methods that a class defines itself take data frames and names of columns."""
-    for name in ALL_METHODS:
-        if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
-            setattr(cls, name, reads_columns(vars(cls)[name]))
 
 
 def _resolve(ranker: Any, given: dict[str, Any], learns: bool) -> None:

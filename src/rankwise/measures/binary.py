@@ -9,14 +9,16 @@ import numpy as np
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures._kernels import first_reciprocals, precision_sums
-from rankwise.measures.rankings import Judgements, Rankings, TieRule
 from rankwise.measures.value import (
     Cutoff,
     InnerProduct,
     InnerProductMeasure,
+    Judgements,
     Measure,
     MeasurePlan,
     Number,
+    Rankings,
+    TieRule,
     ratio,
 )
 

@@ -24,9 +24,17 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance, KendallTau
-from rankwise.measures.rankings import Judgements, Rankings, many_vectors, one_vector
 from rankwise.measures.registry import parse_measure, parse_measures
-from rankwise.measures.value import Measure, in_quotes, one_of, weighted_mean
+from rankwise.measures.value import (
+    Judgements,
+    Measure,
+    Rankings,
+    in_quotes,
+    many_vectors,
+    one_of,
+    one_vector,
+    weighted_mean,
+)
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""

@@ -9,17 +9,19 @@ import numpy as np
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures._kernels import cascade_sums
-from rankwise.measures.rankings import Judgements, Rankings, TieRule
 from rankwise.measures.value import (
     Cutoff,
     Discounts,
     Gain,
     InnerProduct,
     InnerProductMeasure,
+    Judgements,
     Measure,
     MeasurePlan,
     Number,
     NumberAboveOne,
+    Rankings,
+    TieRule,
 )
 
 UtilityNorm: TypeAlias = Literal["best", "none"]

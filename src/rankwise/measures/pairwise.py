@@ -11,8 +11,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, freeze
 from rankwise.core.compile import UncompiledWork
 from rankwise.measures._kernels import differing_pairs, swapped_pairs, tied_pairs
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, MeasurePlan, Number, ratio
+from rankwise.measures.value import Judgements, Measure, MeasurePlan, Number, Rankings, ratio
 
 PairTies: TypeAlias = Literal["half", "one"]
 Average: TypeAlias = Literal["queries", "pooled"]

@@ -1,9 +1,11 @@
-"""What every ranker shares: scores, orders, the default measure, saving."""
+"""What every ranker shares: the tables it takes, scores, orders, the default measure, saving."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, Self, final, overload
@@ -25,6 +27,7 @@ from rankwise.core.arrays import (
     sum_by,
 )
 from rankwise.core.checks import (
+    check_flag,
     check_length,
     check_scores,
     refuse_huge_entries,
@@ -40,10 +43,9 @@ from rankwise.core.errors import (
     SeenQueriesWarning,
     warn_caller,
 )
-from rankwise.core.queries import Queries, QueryFingerprints
-from rankwise.core.training_data import TrainingData
-from rankwise.features.maps import FeatureMap
-from rankwise.io.frames import read_columns_in, reads_columns
+from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
+from rankwise.features.function_space import FeatureMap
+from rankwise.io.frames import LEARNING, PAIRS, reads_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.storage import save
@@ -71,6 +73,44 @@ def _public(name: str) -> Any:
 
 WIDEST_RATIO = 1e3
 """Ranges of features that differ by more than this are warned of."""
+
+METHODS_OF_TABLES = (*LEARNING, "predict", "rank", "score")
+"""Methods that take tables of any kind wherever a ranker defines them."""
+
+
+def takes_tables(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method take tables of any kind: arrays as they are, all else as `reads_columns` does.
+
+    Where it learns, the parameters that are switched on or off are checked first.
+    """
+    read_first = reads_columns(method)
+    learns = method.__name__ in LEARNING
+
+    @wraps(method)
+    def with_tables(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if learns:
+            _check_flags(self)
+        call = method if _are_arrays(args, kwargs) else read_first
+        return call(self, *args, **kwargs)
+
+    return with_tables
+
+
+def _are_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether arguments are arrays or left out; comparisons may name their items in arrays."""
+    if any(kwargs.get(name) is not None for name in PAIRS):
+        return False
+    return all(
+        value is None or isinstance(value, np.ndarray) or sparse.issparse(value)
+        for value in (*args, *kwargs.values())
+    )
+
+
+def _check_flags(ranker: Ranker) -> None:
+    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
+    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
+        if isinstance(parameter.default, bool):
+            check_flag(name, getattr(ranker, name, None))
 
 
 class Ranker(BaseEstimator, ABC):
@@ -102,7 +142,9 @@ class Ranker(BaseEstimator, ABC):
     """The columns of scores, queries, items and categories, where the command line learned them."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        read_columns_in(cls)
+        for name in METHODS_OF_TABLES:
+            if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
+                setattr(cls, name, takes_tables(vars(cls)[name]))
         super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Any:
@@ -138,7 +180,7 @@ class Ranker(BaseEstimator, ABC):
         items: ArrayLike | None = None,
     ) -> Any: ...
 
-    @reads_columns
+    @takes_tables
     def rank(
         self,
         X: Any,
@@ -195,7 +237,7 @@ class Ranker(BaseEstimator, ABC):
         ranked = RankedItems.of(scores, qid, items).in_order(k)
         return ranked.to_frame() if as_frame else ranked.rows
 
-    @reads_columns
+    @takes_tables
     def score(
         self,
         X: Any,
@@ -286,7 +328,7 @@ class Ranker(BaseEstimator, ABC):
             return 0
         return int(remembered.torn(QueryFingerprints.of(queries, as_columns(scores)[:, 0])))
 
-    @reads_columns
+    @takes_tables
     def explain(
         self, X: Any, qid: ArrayLike | None = None, a: int = 0, b: int | None = None, **options: Any
     ) -> Any:
@@ -305,7 +347,7 @@ class Ranker(BaseEstimator, ABC):
         """
         return _public("explain")(self, X, qid, a, b, **options)
 
-    @reads_columns
+    @takes_tables
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
         """Make a page about this ranker, judged on the items given; see `make_report`.
 

@@ -12,11 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace
+from rankwise.core.queries import Queries, TrainingData
+from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
-from rankwise.features.maps import Identity
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
@@ -27,8 +25,13 @@ from rankwise.selection.holdouts import (
     ValidationData,
     refuse_partial_validation,
 )
-from rankwise.selection.judging import judge_comparisons, judge_scores
-from rankwise.selection.path import ChoiceRule, SelectionPath, Simplest
+from rankwise.selection.path import (
+    ChoiceRule,
+    SelectionPath,
+    Simplest,
+    judge_comparisons,
+    judge_scores,
+)
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
 ALPHA_REMEDY = "Choose a positive value; small values regularise little."

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import refuse_overflow
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.rankers.base import Ranker
 
 

@@ -28,8 +28,8 @@ from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.errors import InvalidInputError, ModelFileError
 from rankwise.core.queries import QueryFingerprints
 from rankwise.core.storable import STORABLE
+from rankwise.features.function_space import FeatureMap
 from rankwise.features.kernels import Kernel
-from rankwise.features.maps import FeatureMap
 from rankwise.io.model_file import read_model, write_model
 from rankwise.io.tree_text import are_trees
 from rankwise.measures.registry import parse_measure

@@ -13,8 +13,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_count, check_length, check_scores
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
 
@@ -146,6 +145,18 @@ class HeldOut:
     def output(self, k: int) -> Self:
         """Return the scores of one output."""
         return type(self)(self.scores[:, :, k : k + 1], self.error)
+
+
+def by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
+    """Return columns of all alphas, each with its outputs, as (n_alphas, n_rows, n_outputs)."""
+    shape = len(columns), n_alphas, columns.shape[1] // n_alphas
+    return np.ascontiguousarray(columns.reshape(shape).transpose(1, 0, 2))
+
+
+def error_of_pivots(pivot: FloatArray) -> FloatArray:
+    """Estimate the relative rounding error of a solve from its smallest pivot."""
+    lost = ~(pivot > 0)
+    return np.where(lost, np.inf, np.finfo(float).eps / np.where(lost, 1.0, pivot))
 
 
 @final

@@ -1,10 +1,10 @@
-"""Rows on a device, with the same products as rows here, and the choice between the two."""
+"""Rows on a device, with the same products as rows here."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self, final
 
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
@@ -13,7 +13,6 @@ from rankwise.solve.rows import (
     GIVEN_ORDER,
     BlockLaplacian,
     ColumnOrder,
-    DenseRows,
     GroupwiseMap,
     SparseRows,
     StoredRows,
@@ -190,13 +189,7 @@ class SparseDeviceRows(RowsOnDevice):
         return SparseRows.of(self.X).group_squares(group, weight, factor)
 
 
-def as_rows(X: Matrix, dtype: DTypeLike | None = None, device: Device | None = None) -> StoredRows:
-    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``.
-
-    On a device rows are stored in double precision.
-    """
-    if device is None:
-        return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)
-    if sparse.issparse(X):
-        return SparseDeviceRows.of(X, device)
-    return DenseDeviceRows.of(X, device)
+def rows_on(X: Matrix, device: Device) -> RowsOnDevice:
+    """Return the rows of a CSR matrix or of a dense array on a device."""
+    kind = SparseDeviceRows if sparse.issparse(X) else DenseDeviceRows
+    return kind.of(X, device)

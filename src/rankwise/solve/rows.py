@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.compile import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.solve._kernels import (
@@ -677,3 +677,8 @@ def _by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
     order = np.argsort(group[members], kind="stable")
     counts = np.bincount(group[members], minlength=n_groups)
     return members[order], np.concatenate([[0], np.cumsum(counts)])
+
+
+def as_rows(X: Matrix, dtype: DTypeLike | None = None) -> StoredRows:
+    """Return the rows of a CSR matrix or of a dense array, stored as they are or as ``dtype``."""
+    return SparseRows.of(X, dtype) if sparse.issparse(X) else DenseRows.of(X, dtype)

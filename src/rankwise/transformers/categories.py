@@ -21,8 +21,7 @@ from rankwise.core.checks import (
     refuse_overflow,
 )
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import one_output
+from rankwise.core.queries import Queries, one_output
 from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
 N_FOLDS = 5

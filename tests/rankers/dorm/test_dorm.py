@@ -25,7 +25,7 @@ from rankwise import (
     evaluate,
     parse_measure,
 )
-from rankwise.measures.rankings import Judgements
+from rankwise.measures.value import Judgements
 from rankwise.rankers.dorm.losses import (
     DECAYS,
     PositionObjective,

@@ -13,7 +13,7 @@ from rankwise import (
     SquaredExponential,
     average_over_length_scales,
 )
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.context_covariances import WithDrift, WithEffects
 from rankwise.features.covariances import Hyperprior, SklearnKernel
 from rankwise.rankers.gp import evidence

@@ -20,7 +20,7 @@ from rankwise.rankers.kpcrank.component_fit import (
     leave_query_out_components,
 )
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.judging import judge_scores
+from rankwise.selection.path import judge_scores
 
 CONVENTIONS = [
     ("magnitude", "drop"),

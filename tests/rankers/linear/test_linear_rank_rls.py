@@ -22,7 +22,7 @@ from rankwise import (
     RankRLS,
     parse_measure,
 )
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.measures.pairwise import Concordance, Disagreement
 from rankwise.rankers.linear import run as run_module
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS

@@ -14,7 +14,7 @@ from rankwise import (
     leave_pair_out_auc,
 )
 from rankwise.core.devices import TorchDevice, as_device, computing_on
-from rankwise.features.maps import Basis
+from rankwise.features.function_space import Basis
 from rankwise.solve.normal_equations import DeviceSystem
 
 pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")

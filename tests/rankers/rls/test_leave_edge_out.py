@@ -8,7 +8,7 @@ import pytest
 import reference
 from rankwise import Gaussian, Linear, PreferenceGraph
 from rankwise.core.devices import as_device
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 

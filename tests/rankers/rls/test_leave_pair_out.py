@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise import Gaussian, InvalidInputError, Linear, RankRLS
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
 

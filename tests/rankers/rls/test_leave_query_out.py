@@ -7,8 +7,7 @@ import rankwise.rankers.rls.leave_query_out as leave_query_out_module
 import reference
 from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
-from rankwise.features.function_space import ExplicitSpace, KernelSpace, smallest_space
-from rankwise.features.maps import Identity
+from rankwise.features.function_space import ExplicitSpace, Identity, KernelSpace, smallest_space
 from rankwise.rankers.rls._kernels import refit_without_each, weighted_blocks
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
 from rankwise.selection.holdouts import Folds

@@ -20,7 +20,7 @@ from rankwise import (
     PreferenceGraph,
     RankRLS,
 )
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph.preference_graph import OutputGraphs
 from rankwise.rankers.rls import rank_rls
 

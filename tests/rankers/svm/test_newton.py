@@ -9,21 +9,20 @@ from scipy.sparse import csr_array
 
 import reference
 from problems import problem
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.pair_sums import BLOCK_ENTRIES, BLOCK_ROWS, ExplicitPairs, GradedPairs
 from rankwise.graph.preference_graph import Grades
-from rankwise.rankers.svm import systems
-from rankwise.rankers.svm.losses import smoothed_hinge, squared_hinge
 from rankwise.rankers.svm.newton import minimize_hinge
-from rankwise.rankers.svm.systems import (
+from rankwise.rankers.svm.objective import (
     ItemSystems,
     NewtonSystems,
     RegularizedLoss,
     is_triangular,
     near_inverse,
+    smoothed_hinge,
     solve_by_products,
     solve_in_span,
+    squared_hinge,
 )
 from rankwise.solve.iteration import Interrupts, StoppingRule
 
@@ -318,7 +317,7 @@ def test_products_take_over_where_the_span_has_not_sufficed(monkeypatch):
     loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
     objective = replace(objective, dense=None)
     expected = NewtonSystems.of(objective).solve(loss, b, 1e-10, Interrupts())
-    monkeypatch.setattr(systems, "solve_in_span", lambda *_: (b, False))
+    monkeypatch.setattr("rankwise.rankers.svm.objective.solve_in_span", lambda *_: (b, False))
     late = NewtonSystems(objective, 0)
     np.testing.assert_allclose(late.solve(loss, b, 1e-10, Interrupts()), expected, rtol=1e-6)
     assert not late.is_spanned

@@ -19,7 +19,7 @@ from rankwise import (
     evaluate,
     export_ranker,
 )
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem
 from rankwise.rankers.trees.objectives import tree_objective

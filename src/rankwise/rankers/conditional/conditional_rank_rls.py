@@ -20,13 +20,15 @@ from rankwise.rankers.closed_form import ALPHA_REMEDY
 from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
-from rankwise.selection.judging import (
+from rankwise.selection.path import (
+    ChoiceRule,
+    SelectionPath,
     as_measure,
+    check_alphas,
     judge_comparisons,
     judge_scores,
     refuse_listwise,
 )
-from rankwise.selection.path import ChoiceRule, SelectionPath, check_alphas
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import ConjugateGradients, as_conjugate_gradients
 

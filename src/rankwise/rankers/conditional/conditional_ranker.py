@@ -25,10 +25,9 @@ from rankwise.core.checks import (
 )
 from rankwise.core.devices import Device, DeviceArray, as_device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
+from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Kernel, as_kernel, finite_kernel, refuse_sparse
-from rankwise.features.maps import Expansion
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.conditional.closed_form import (

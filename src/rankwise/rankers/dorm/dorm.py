@@ -18,11 +18,9 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import FunctionSpace, basis_space, function_space
+from rankwise.core.queries import Queries, TrainingData
+from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
-from rankwise.features.maps import Basis
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.losses import Decay, ObjectiveLike, decay_of, scores_at_positions

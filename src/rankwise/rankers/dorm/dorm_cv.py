@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_caller
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData, one_output
+from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
 from rankwise.measures.registry import parse_measure
@@ -43,13 +42,13 @@ from rankwise.selection.holdouts import (
     refuse_partial_validation,
     resolve_folds,
 )
-from rankwise.selection.judging import judge_scores
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
     as_settings,
     best_candidate,
+    judge_scores,
 )
 from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
 

@@ -13,9 +13,8 @@ from rankwise.core.queries import Queries
 from rankwise.measures.binary import RRMeasure
 from rankwise.measures.graded import NDCG, WTA
 from rankwise.measures.pairwise import Concordance
-from rankwise.measures.rankings import Judgements
 from rankwise.measures.registry import parse_measure
-from rankwise.measures.value import InnerProduct, InnerProductMeasure, Measure
+from rankwise.measures.value import InnerProduct, InnerProductMeasure, Judgements, Measure
 from rankwise.rankers.dorm.oracles.assignment import (
     OraclePlan,
     OracleTargets,

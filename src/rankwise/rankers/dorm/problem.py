@@ -13,13 +13,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData, one_output
-from rankwise.features.function_space import FunctionSpace
-from rankwise.features.maps import FeatureMap
+from rankwise.core.queries import Queries, TrainingData, one_output
+from rankwise.features.function_space import FeatureMap, FunctionSpace
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure
 from rankwise.rankers.dorm.cutting_planes import DualPlanes, PlaneSpace, PrimalPlanes, solve
 from rankwise.rankers.dorm.losses import (
     DECAYS,

@@ -10,9 +10,8 @@ from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.checks import check_flag, check_pairs, check_positive, check_weight
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
-from rankwise.core.training_data import TrainingData
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import read_comparisons
 from rankwise.rankers.gp.context import NO_CONTEXT, AnswerContext

@@ -16,7 +16,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice, check_count, check_pairs, check_share, entries_of
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import Hyperprior
 from rankwise.io.comparisons import are_positions, read_comparisons
 from rankwise.rankers.base import generator

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnBase
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice, check_count, check_positive
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
     ParametricKernel,
@@ -20,8 +20,8 @@ from rankwise.features.covariances import (
     SklearnKernel,
     SquaredExponential,
 )
+from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import generator
@@ -40,6 +40,7 @@ from rankwise.rankers.gp.answers import (
 )
 from rankwise.rankers.gp.context import (
     AnswerContext,
+    PersonTraits,
     answer_context,
     refuse_anonymous,
     with_context,
@@ -55,7 +56,6 @@ from rankwise.rankers.gp.evidence import (
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.judges import ByJudge, learnt_judges
 from rankwise.rankers.gp.live_process import LiveProcess
-from rankwise.rankers.gp.traits import PersonTraits
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""

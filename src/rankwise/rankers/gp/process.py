@@ -26,14 +26,14 @@ from rankwise.features.context_covariances import (
     WithTraits,
 )
 from rankwise.features.covariances import ParametricKernel
-from rankwise.features.maps import Expansion
+from rankwise.features.function_space import Expansion
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
     LikelihoodName,
     ShownItems,
 )
-from rankwise.rankers.gp.context import AnswerContext
+from rankwise.rankers.gp.context import AnswerContext, PersonTraits
 from rankwise.rankers.gp.evidence import Approximation, HyperpriorName, Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood_base import Likelihood, Outcomes
@@ -47,7 +47,6 @@ from rankwise.rankers.gp.judges import ByJudge, Cavities
 from rankwise.rankers.gp.questions import (
     RankDistribution,
 )
-from rankwise.rankers.gp.traits import PersonTraits
 from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread
 

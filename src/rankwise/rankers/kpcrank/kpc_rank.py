@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
@@ -20,13 +20,15 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV, ClosedFormRanker, Validation, judge_folds
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
-from rankwise.selection.judging import as_measure, judge_comparisons, refuse_listwise
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
+    as_measure,
     as_settings,
     best_candidate,
+    judge_comparisons,
+    refuse_listwise,
 )
 
 N_PAIR_FOLDS = 5

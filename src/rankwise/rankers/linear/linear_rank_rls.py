@@ -17,8 +17,8 @@ from rankwise.core.checks import check_choice, check_count
 from rankwise.core.devices import as_device
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
-from rankwise.features.maps import Identity
+from rankwise.core.queries import TrainingData
+from rankwise.features.function_space import Identity
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.reading import open_stream
 from rankwise.io.svmlight import ZeroBased
@@ -43,9 +43,9 @@ from rankwise.rankers.linear.validation import (
 )
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
-from rankwise.solve.device_rows import as_rows
+from rankwise.solve.device_rows import rows_on
 from rankwise.solve.iteration import StepCallback
-from rankwise.solve.rows import StoredRows
+from rankwise.solve.rows import StoredRows, as_rows
 
 MOST_LINES = 8
 """Alphas with a line of their own, evenly spread over the grid."""
@@ -277,7 +277,8 @@ class LinearRankRLS(PointRanker):
             problems = self._held_out_problems(X, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        rows = as_rows(X, settings.dtype, as_device(self.device))
+        device = as_device(self.device)
+        rows = as_rows(X, settings.dtype) if device is None else rows_on(X, device)
         found: list[list[CGResult]] = [[] for _ in outputs]
         for problem, result in run_in_batches(rows, problems, settings):
             found[problem.output].append(result)

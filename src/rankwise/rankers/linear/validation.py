@@ -10,13 +10,11 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_col
 from rankwise.core.checks import real_number
 from rankwise.core.compile import even_parts, run_parts
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure, MeasurePlan, weighted_mean
+from rankwise.core.queries import Queries, TrainingData
+from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
-from rankwise.solve.device_rows import as_rows
+from rankwise.solve.rows import as_rows
 
 N_HOLD_OUTS = 5
 """Draws by which an alpha is chosen on a single query."""

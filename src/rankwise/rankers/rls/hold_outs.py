@@ -11,7 +11,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space, unknowns_of_sparse_rows
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
@@ -34,8 +34,7 @@ from rankwise.selection.holdouts import (
     resolve_folds,
     resolve_pair_folds,
 )
-from rankwise.selection.judging import judge_comparisons, judge_pairs, refuse_listwise
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import SelectionPath, judge_comparisons, judge_pairs, refuse_listwise
 
 MOST_UNKNOWNS = 8192
 """Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, pair_targets
 from rankwise.rankers.rls.complete_pairs import EPS, TINY

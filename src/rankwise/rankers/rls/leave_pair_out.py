@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 from rankwise.core.arrays import FloatArray, IntArray, as_columns
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
 from rankwise.rankers.closed_form import normal_equations

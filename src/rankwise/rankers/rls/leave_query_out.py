@@ -21,12 +21,10 @@ from rankwise.rankers.rls._kernels import (
 from rankwise.rankers.rls.leave_query_out_dual import (
     DEVICE_ENTRIES,
     blocks_of_weights,
-    by_alpha,
-    error_of_pivots,
     leave_folds_out_of_dual,
     solve_in_blocks,
 )
-from rankwise.selection.holdouts import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut, by_alpha, error_of_pivots
 from rankwise.solve.normal_equations import (
     Primal,
     Spectrum,

@@ -19,7 +19,7 @@ from rankwise.rankers.rls._kernels import (
     solve_each,
     weighted_blocks,
 )
-from rankwise.selection.holdouts import Folds, HeldOut
+from rankwise.selection.holdouts import Folds, HeldOut, by_alpha, error_of_pivots
 from rankwise.solve.normal_equations import (
     DeviceSystem,
     Dual,
@@ -517,15 +517,3 @@ def solve_in_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArra
         pivot[a] = np.diagonal(factor).min() ** 2 / largest
         B[a] = dpotrs(factor, B[a], lower=True)[0]
     return B, pivot
-
-
-def error_of_pivots(pivot: FloatArray) -> FloatArray:
-    """Estimate the relative rounding error of a solve from its smallest pivot."""
-    lost = ~(pivot > 0)
-    return np.where(lost, np.inf, np.finfo(float).eps / np.where(lost, 1.0, pivot))
-
-
-def by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
-    """Return columns of all alphas, each with its outputs, as (n_alphas, n_rows, n_outputs)."""
-    shape = len(columns), n_alphas, columns.shape[1] // n_alphas
-    return np.ascontiguousarray(columns.reshape(shape).transpose(1, 0, 2))

@@ -11,21 +11,21 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
     FunctionSpace,
+    Identity,
+    choose_basis,
     smallest_space,
     unknowns_of_sparse_rows,
 )
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import Identity, choose_basis
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
 from rankwise.selection.path import check_alphas
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
-from rankwise.solve.device_rows import as_rows
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
     ConjugateGradients,
@@ -34,6 +34,7 @@ from rankwise.solve.kernel_iteration import (
 )
 from rankwise.solve.normal_equations import System
 from rankwise.solve.operators import ABREAST, joint_operator
+from rankwise.solve.rows import as_rows
 
 FEW_UNKNOWNS = 2000
 """Dense equations of a lower order are solved at once."""

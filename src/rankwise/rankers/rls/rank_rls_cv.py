@@ -14,9 +14,9 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import as_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
+from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import as_kernel
-from rankwise.features.maps import choose_basis
 from rankwise.graph.preference_graph import QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -28,11 +28,11 @@ from rankwise.rankers.rls.hold_outs import (
     SettingProblem,
     resolve_hold_out,
 )
-from rankwise.selection.judging import as_measure
 from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
+    as_measure,
     as_settings,
     check_alphas,
 )

@@ -33,8 +33,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph, Ties
@@ -44,8 +43,14 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.judging import as_measure, judge_pairs, judge_scores, refuse_listwise
-from rankwise.selection.path import TRUSTED, check_alphas
+from rankwise.selection.path import (
+    TRUSTED,
+    as_measure,
+    check_alphas,
+    judge_pairs,
+    judge_scores,
+    refuse_listwise,
+)
 
 ROUNDING = 1e-10
 """Leads below this share of the largest are ties."""

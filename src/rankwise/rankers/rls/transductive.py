@@ -13,8 +13,7 @@ from sklearn.base import clone
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_positive, refuse_huge_rows
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.queries import Queries
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import Precomputed, as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph

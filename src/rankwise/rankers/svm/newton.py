@@ -8,8 +8,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, Matrix, freeze
 from rankwise.core.compile import serial_blas
 from rankwise.graph.pair_sums import PairSet
-from rankwise.rankers.svm.losses import HingeLoss
-from rankwise.rankers.svm.systems import NewtonIterate, NewtonSystems, RegularizedLoss
+from rankwise.rankers.svm.objective import HingeLoss, NewtonIterate, NewtonSystems, RegularizedLoss
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_choice, check_positive
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
-from rankwise.rankers.svm.losses import HingeLoss
 from rankwise.rankers.svm.newton import minimize_hinge
+from rankwise.rankers.svm.objective import HingeLoss
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Step,

@@ -17,11 +17,10 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_positive, refuse_overflow, refuse_unusable_rows
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.tree_text import trees_only
-from rankwise.measures.rankings import Judgements, Rankings
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.rankers.trees.residual import ResidualPreferences, ResidualRLS
@@ -31,8 +30,7 @@ from rankwise.selection.holdouts import (
     refuse_partial_validation,
     resolve_folds,
 )
-from rankwise.selection.judging import as_measure
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import SelectionPath, as_measure
 from rankwise.solve.iteration import (
     Ending,
     Step,

@@ -9,7 +9,7 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.training_data import TrainingData
+from rankwise.core.queries import TrainingData
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, PairSet
 from rankwise.graph.preference_graph import Cost, Grades, PreferenceGraph, QueryWeight, Ties
 

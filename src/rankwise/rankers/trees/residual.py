@@ -8,11 +8,10 @@ import numpy as np
 from scipy import linalg, sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
+from rankwise.core.queries import TrainingData
 from rankwise.core.storable import storable
-from rankwise.core.training_data import TrainingData
-from rankwise.features.function_space import ExplicitSpace, explicit_space
+from rankwise.features.function_space import ExplicitSpace, FeatureMap, explicit_space
 from rankwise.features.kernels import Kernel, as_kernel
-from rankwise.features.maps import FeatureMap
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.measures.value import Measure
 

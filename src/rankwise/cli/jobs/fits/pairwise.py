@@ -43,8 +43,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.io.reading import open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
-from rankwise.selection.judging import PAIR_MEASURES
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import PAIR_MEASURES, SelectionPath
 from rankwise.solve.conjugate_gradients import last_known
 
 LEFT_OUT = "by leaving out each {} in turn"

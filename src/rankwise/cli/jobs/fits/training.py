@@ -34,8 +34,7 @@ from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker, RankerPath
 from rankwise.selection.holdouts import HeldOut
-from rankwise.selection.judging import as_measure, judge_scores
-from rankwise.selection.path import SelectionPath
+from rankwise.selection.path import SelectionPath, as_measure, judge_scores
 
 MOST_ROWS = 32
 """Rows of a printed table of values; of a longer grid it shows evenly spaced ones."""

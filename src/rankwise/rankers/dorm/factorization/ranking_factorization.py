@@ -22,8 +22,7 @@ from rankwise.core.errors import (
 )
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import DiscountedGain
-from rankwise.measures.rankings import Judgements
-from rankwise.measures.value import Measure
+from rankwise.measures.value import Judgements, Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.factorization.alternating import (
     Factorization,

@@ -7,9 +7,8 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.compile import njit
-from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable, best_head
-from rankwise.rankers.dorm.oracles.assignment import OraclePlan
-from rankwise.rankers.dorm.oracles.assignment_kernels import descending
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, StateTable
+from rankwise.rankers.dorm.oracles.assignment_kernels import best_head, descending
 
 HEADS, SOURCES, ASSIGNMENTS = range(3)
 

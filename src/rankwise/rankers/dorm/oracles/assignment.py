@@ -9,9 +9,8 @@ from scipy.optimize import linear_sum_assignment
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.dorm.oracles._first_relevant_kernels import place_first_relevant
-from rankwise.rankers.dorm.oracles._truncated_kernels import NO_TABLE, make_table
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
+    CANDIDATES,
     FEW_STATES,
     GENERAL,
     N_FLOATS,
@@ -21,7 +20,9 @@ from rankwise.rankers.dorm.oracles.assignment_kernels import (
     TRUNCATED,
     TWO_GRADES,
     best_chain,
+    best_head,
     find_planes,
+    place_first_relevant,
 )
 
 MANY_ITEMS = 200
@@ -74,6 +75,33 @@ class OracleTargets(NamedTuple):
     def slack_weights(self) -> FloatArray:
         """Weight of each query's slack: C times that of the query."""
         return self.weights[2]
+
+
+class StateTable(NamedTuple):
+    """Room for the states: how many items of each grade the head takes; and how to search them."""
+
+    values: FloatArray  # (n_states, 2), of the head and of the tail
+    last_grade: NDArray[np.uint8]  # (n_states,), the grade of the head's last item
+    wheels: IntArray  # (7 + depth, n_grades)
+    shifts: FloatArray  # ((n_items + 1) * depth + 1,)
+    address: int  # of best_head
+
+
+def make_table(n_states: int, depth: int, n_grades: int, n_items: int) -> StateTable:
+    """Allocate room for the largest query, and compile the search."""
+    return StateTable(
+        np.empty((n_states, 2)),
+        np.empty(n_states, np.uint8),
+        np.empty((CANDIDATES + depth, n_grades), np.intp),
+        np.empty((n_items + 1) * depth + 1),
+        best_head.address(),
+    )
+
+
+NO_TABLE = StateTable(
+    np.empty((0, 2)), np.empty(0, np.uint8), np.empty((0, 0), np.intp), np.empty(0), 0
+)
+"""Where there is nothing to search."""
 
 
 class Scratch(NamedTuple):

@@ -18,8 +18,12 @@ from rankwise.rankers.dorm.oracles._diversity_kernels import (
     DiversePlan,
     assign_diverse_heads,
 )
-from rankwise.rankers.dorm.oracles._truncated_kernels import StateTable, make_table
-from rankwise.rankers.dorm.oracles.assignment import OraclePlan, assign_by_value
+from rankwise.rankers.dorm.oracles.assignment import (
+    OraclePlan,
+    StateTable,
+    assign_by_value,
+    make_table,
+)
 
 MAX_STATES = 200_000
 """States in the table of the search: 3.4 MB."""
