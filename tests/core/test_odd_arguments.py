@@ -1,5 +1,7 @@
 """What the fuzzers found, one case each."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,7 @@ from rankwise import (
     WithinQueryEncoder,
     WithinQueryScaler,
 )
-from rankwise.io import read_comparisons
+from rankwise.io import from_frame, read_comparisons, write_scores
 
 P = problem(seed=0, sizes=(4, 3, 5))
 
@@ -338,3 +340,96 @@ PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
 def test_an_odd_argument_of_a_method_is_named(make, message):
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+RANKER = RankRLS().fit(P.X, P.y, P.qid)
+GP = rankwise.PreferenceGP().fit(P.X, pairs=[[0, 1], [2, 1], [3, 2]])
+NAMED_GP = rankwise.PreferenceGP().fit(pairs=[("a", "b"), ("b", "c")])
+DIRECT = rankwise.DORM().fit(P.X, P.y, P.qid)
+EVALUATION = rankwise.evaluate(P.y, P.y, P.qid)
+RAGGED = [[1, 2], [3]]
+
+
+def matrix():
+    """Return what NumPy warns of making."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.matrix([[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: EVALUATION.interval(random_state=matrix()),
+            "`random_state` must be None, a whole",
+        ),
+        (lambda: EVALUATION.interval(random_state=-1), "`random_state` must be None, a whole"),
+        (lambda: next(rankwise.QueryKFold(2, random_state="a").split(P.X, P.y, P.qid)), "`random_"),
+        (lambda: RANKER.rank(P.X, k=1j), "`k` must be a whole number"),
+        (lambda: RANKER.rank(P.X, as_frame=pd.NA), "`as_frame` must be True or False"),
+        (lambda: rankwise.RankSVM().fit_path(P.X, P.y, P.qid, Cs=RAGGED), "`Cs` must hold one"),
+        (lambda: DIRECT.predict_diverse(P.X, RAGGED, P.qid), "`sources` must hold one entry"),
+        (lambda: DIRECT.predict_diverse(P.X, [None] * 12, P.qid), "`sources` must name a source"),
+        (lambda: DIRECT.predict_diverse(P.X, [["a"]] * 12, P.qid), "weights of items over topics"),
+        (lambda: GP.update(RAGGED, tied=[[0, 1]]), "`pairs` must hold one entry"),
+        (lambda: GP.predict(P.X, return_std=pd.NA), "`return_std` must be True or False"),
+        (lambda: GP.certainty(n_draws=2**31), "`n_draws` must be at most 10,000,000"),
+        (lambda: GP.sample(n=2**31), "`n` must be at most 10,000,000"),
+        (lambda: GP.with_length_scale(None), "`factor` must be a finite number"),
+        (lambda: NAMED_GP.rank(RAGGED), "`X` must hold one entry"),
+        (lambda: NAMED_GP.leaderboard().format([]), "`kind` must be one of"),
+        (lambda: rankwise.Queries.single(-1), "`n_items` must be a whole number"),
+        (lambda: rankwise.Queries.from_qid([1, 1]).sum([1.0]), "`values` must have one entry"),
+        (
+            lambda: rankwise.PreferenceGraph.from_pairs([[0, 1]], n_items="2"),
+            "`n_items` must be a whole",
+        ),
+        (
+            lambda: rankwise.PreferenceGraph.from_scores([1.0, 2.0]).quadratic([1.0]),
+            "`f` must have one entry per item",
+        ),
+        (lambda: rankwise.leave_pair_out_auc(P.X, P.y, ties=np.zeros(2)), "`ties` must be one of"),
+        (lambda: rankwise.leave_pair_out_auc(P.X, P.y, roc=pd.NA), "`roc` must be True or False"),
+        (lambda: rankwise.leave_pair_out([], P.X, P.y), "`estimator` must have a method `fit`"),
+        (
+            lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y, n_permutations=np.zeros(0)),
+            "`n_permutations` must be a whole number",
+        ),
+        (lambda: rankwise.feature_importance(None, P.X, P.y), "`ranker` must have a method"),
+        (
+            lambda: rankwise.feature_importance(RANKER, P.X, P.y, n_repeats=2**31),
+            "`n_repeats` must be at most 100,000",
+        ),
+        (
+            lambda: rankwise.transductive_scores(None, P.X, P.y, P.qid, P.X, P.qid),
+            "`ranker` must be a RankRLS",
+        ),
+        (lambda: rankwise.suspect_answers([("a", "b")], None), "`board` must be a Leaderboard"),
+        (lambda: rankwise.average_over_length_scales(None), "`gp` must be a PreferenceGP"),
+        (lambda: rankwise.SquaredExponential(item_effect=None), "`item_effect` must be finite"),
+        (lambda: rankwise.SquaredExponential(length_scale=RAGGED), "`length_scale` must hold one"),
+        (lambda: read_comparisons([("a", "b")], True), "`columns` must be ComparisonColumns"),
+        (lambda: read_comparisons([("a", "b")], names=RAGGED), "`names` must hold one entry"),
+        (lambda: read_comparisons([("a", "b")], names=[["a"]]), "`names` must be text or numbers"),
+        (lambda: RANKER.report(None, P.y), "`X` must be a table of numbers"),
+        (lambda: write_scores(None, [1.0]), "`target` must be the path of a file or an open one"),
+        (
+            lambda: from_frame(pd.DataFrame({"x": [1.0], "y": [1.0]}), y=True),
+            "`y` must name a column of",
+        ),
+        (
+            lambda: from_frame(pd.DataFrame({"x": [1.0], "y": [1.0]}), features=[3]),
+            "`features` must name columns of",
+        ),
+    ],
+)
+def test_odd_arguments_are_named(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("path", [None, 0, 2**31, True, {}])
+def test_paths_are_text_or_paths(path):
+    with pytest.raises(rankwise.DataFileError, match="Expected the path of a file, got"):
+        rankwise.LinearRankRLS().fit_file(path)

@@ -13,6 +13,7 @@ from rankwise.ask.beliefs import FEW_ANSWERS, Beliefs, rater_weights
 from rankwise.ask.questions import AskGoal, Standing, choose_question
 from rankwise.ask.store import Answer, AnswerStore, Question, Rater, Record
 from rankwise.core.arrays import IntArray
+from rankwise.core.checks import seeded
 from rankwise.core.errors import InvalidInputError
 
 MAX_RATERS = 1000
@@ -65,7 +66,7 @@ class AskSession:
         self.items = store.items()
         self._features = self.items.features
         self._repeats = repeats
-        self._rng = np.random.default_rng(random_state)
+        self._rng = seeded(random_state)
         self._tally = _Tally(len(self.items))
         self._records: list[Record] = []
         self._restart(store.records())

@@ -110,7 +110,7 @@ def copy_numbers(first: IntArray) -> IntArray:
 
 def as_columns(values: FloatArray) -> FloatArray:
     """Return values of shape (n,) or (n, k) as a matrix of columns."""
-    return values.reshape(len(values), -1)
+    return values[:, None] if values.ndim == 1 else values
 
 
 def raw_rows(Z: Any) -> NDArray[Any]:

@@ -184,7 +184,7 @@ def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
         raise InvalidInputError(
             f"`pairs` must hold integer positions of rows of `X`: got dtype {values.dtype}."
         )
-    limit = int(values.max()) + 1 if n_items is None else n_items
+    limit = int(values.max()) + 1 if n_items is None else check_count("n_items", n_items)
     outside = ((values < 0) | (values >= limit)).any(axis=1)
     if outside.any():
         bad = int(np.argmax(outside))
@@ -276,6 +276,21 @@ def check_path(name: str, value: object) -> str | PathLike[str] | None:
     raise InvalidInputError(f"`{name}` must be the path of a file, or None: got {got}.")
 
 
+def seeded(random_state: object) -> np.random.Generator:
+    """Return the generator of a seed, or one that nobody can repeat where it is None."""
+    is_seed = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    is_known = isinstance(random_state, np.random.Generator | np.random.RandomState)
+    if is_seed or is_known or random_state is None:
+        try:
+            return np.random.default_rng(random_state)  # type: ignore[arg-type]
+        except ValueError:  # below 0
+            pass
+    raise InvalidInputError(
+        "`random_state` must be None, a whole number from 0 on or a generator of NumPy: got "
+        f"{random_state!r}."
+    )
+
+
 def real_number(value: object) -> float:
     """Return a number as a float, NaN for what is none or lies beyond all of them."""
     try:
@@ -294,12 +309,14 @@ def check_positive(name: str, value: object, remedy: str) -> float:
     return number
 
 
-def check_count(name: str, value: object) -> int:
-    """Return a whole number above 0."""
+def check_count(name: str, value: object, most: int | None = None) -> int:
+    """Return a whole number above 0, and at most ``most``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < 1:  # type: ignore[call-overload]
         raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")
     if int(value) >= 2**63:  # type: ignore[call-overload]
         n_digits = len(str(value))
         raise InvalidInputError(f"`{name}` must be below 2**63: got one of {n_digits} digits.")
+    if most is not None and int(value) > most:  # type: ignore[call-overload]
+        raise InvalidInputError(f"`{name}` must be at most {most:,}: got {value:,}.")
     return int(value)  # type: ignore[call-overload]

@@ -22,6 +22,7 @@ from rankwise.core.arrays import (
 from rankwise.core.checks import (
     LARGEST,
     as_floats,
+    check_count,
     check_finite,
     check_length,
     check_pairs,
@@ -119,7 +120,9 @@ class Queries:
     @classmethod
     def single(cls, n_items: int) -> Self:
         """Put all items into one query with the id 0: one global ranking."""
-        return cls(freeze(np.zeros(1, dtype=np.intp)), freeze(np.zeros(n_items, dtype=np.intp)))
+        is_none = isinstance(n_items, int) and n_items == 0
+        length = 0 if is_none else check_count("n_items", n_items)
+        return cls(freeze(np.zeros(1, dtype=np.intp)), freeze(np.zeros(length, dtype=np.intp)))
 
     @property
     def n_items(self) -> int:
@@ -167,7 +170,13 @@ class Queries:
 
     def sum(self, values: ArrayLike) -> FloatArray:
         """Sum a value of each item over each query."""
-        return sum_by(self.index, np.asarray(values, dtype=float), self.n_queries)
+        of_items = as_floats("values", values)
+        if of_items.shape != (self.n_items,):
+            raise InvalidInputError(
+                f"`values` must have one entry per item: there are {self.n_items}, got shape "
+                f"{of_items.shape}."
+            )
+        return sum_by(self.index, of_items, self.n_queries)
 
     def mean(self, values: ArrayLike) -> FloatArray:
         """Average a value of each item over each query."""

@@ -12,7 +12,12 @@ from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix, first_equal
-from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.checks import (
+    as_array,
+    check_choice,
+    check_positive,
+    real_number,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
 from rankwise.features.kernels import Gaussian, Kernel, ProductTerms
@@ -174,7 +179,7 @@ class SquaredExponential(ParametricKernel):
 
     def __post_init__(self) -> None:
         check_positive("amplitude", self.amplitude, "It is a standard deviation.")
-        if not (self.item_effect >= 0.0 and np.isfinite(self.item_effect)):
+        if not 0.0 <= real_number(self.item_effect) < np.inf:
             raise InvalidInputError(
                 f"`item_effect` must be finite and not negative: got {self.item_effect}. Use 0 for "
                 "scores that depend on the features alone."
@@ -182,7 +187,7 @@ class SquaredExponential(ParametricKernel):
         if isinstance(self.length_scale, str):
             check_choice("length_scale", self.length_scale, ("one", "per_feature"))
             return
-        for value in np.ravel(self.length_scale):
+        for value in np.ravel(as_array("length_scale", self.length_scale)):
             check_positive("length_scale", value, "Or use 'one' or 'per_feature'.")
         if np.ndim(self.length_scale) > 0:  # a list or an array: a frozen value holds a tuple
             object.__setattr__(self, "length_scale", tuple(np.ravel(self.length_scale).tolist()))

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, as_columns, freeze, sum_by
-from rankwise.core.checks import check_choice, check_pairs, check_scores, check_weight
+from rankwise.core.checks import (
+    as_floats,
+    check_choice,
+    check_pairs,
+    check_scores,
+    check_weight,
+)
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
@@ -129,7 +135,7 @@ class Grades:
         """Sort the items of each query by score; O(n log n)."""
         if keep_ties:
             return cls(queries, queries.index, np.arange(queries.n_queries), weight, ties_kept=True)
-        columns = scores.reshape(len(scores), -1)
+        columns = as_columns(scores)
         grade, query = _number_grades(queries, columns[:, 0])
         for k in range(1, columns.shape[1]):
             _refuse_other_ties(grade, _number_grades(queries, columns[:, k])[0], k)
@@ -482,7 +488,13 @@ class PreferenceGraph:
 
     def quadratic(self, f: FloatArray) -> float:
         """Return the weighted sum of squared differences ``f' L f`` of scores f."""
-        return float(f @ (self @ f))
+        scores = as_floats("f", f)
+        if scores.shape != (self.n_items,):
+            raise InvalidInputError(
+                f"`f` must have one entry per item: there are {self.n_items}, got shape "
+                f"{scores.shape}."
+            )
+        return float(scores @ (self @ scores))
 
     def __repr__(self) -> str:
         kind = type(self.laplacian).__name__

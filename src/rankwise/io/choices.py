@@ -23,6 +23,7 @@ from rankwise.io.comparisons import (
     have_two_items,
     names_of_columns,
     read_comparisons,
+    refuse_other_columns,
 )
 from rankwise.io.data import plain_name
 
@@ -89,6 +90,7 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
     >>> read_choices(tasted)
     ChoiceTable(2 choices among 3 items by 1 judges)
     """
+    refuse_other_columns(columns)
     try:
         return _Choices(columns_of(source), columns or ComparisonColumns()).table()
     except (DataFileError, InvalidInputError) as error:

@@ -281,6 +281,7 @@ def read_comparisons(
     """
     if isinstance(source, ComparisonTable):
         return source if names is None else source.among(names)
+    refuse_other_columns(columns)
     found = _Columns(columns_of(source), columns or ComparisonColumns())
     try:
         return found.table(names)
@@ -290,6 +291,14 @@ def read_comparisons(
         if isinstance(source, str | os.PathLike):
             raise DataFileError(f"{os.fspath(source)}: {error}") from None
         raise
+
+
+def refuse_other_columns(columns: object) -> None:
+    """Refuse what does not name the columns of comparisons."""
+    if not isinstance(columns, ComparisonColumns | None):
+        raise InvalidInputError(
+            f"`columns` must be ComparisonColumns or None: got {type(columns).__name__}."
+        )
 
 
 def read_items(X: Any, others: Collection[str] = ()) -> tuple[NDArray[Any] | None, Any]:

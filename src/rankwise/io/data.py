@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import entries_of
 from rankwise.core.errors import DataFileError, InvalidInputError, RankwiseError
 
 USUAL_NAMES = {
@@ -134,6 +135,10 @@ class ColumnNames:
 
     def required(self, name: str, option: str) -> str:
         """Return the name of a column, which may be asked for in another spelling."""
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"`{option}` must name a column of {self.owner}: got {type(name).__name__}."
+            )
         if name in self.names:
             return name
         same = [known for known in self.names if plain_name(known) == plain_name(name)]
@@ -153,7 +158,11 @@ class ColumnNames:
     def chosen(self, asked: str | Sequence[str], option: str) -> list[str]:
         """Return the columns that names, patterns and ranges stand for, each once."""
         found: dict[str, None] = {}
-        for one in [asked] if isinstance(asked, str) else asked:
+        for one in entries_of(asked):
+            if not isinstance(one, str):
+                raise InvalidInputError(
+                    f"`{option}` must name columns of {self.owner}: got {type(one).__name__}."
+                )
             matches = self._matches(one, option)
             if not matches:
                 raise self.error(

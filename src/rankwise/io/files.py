@@ -26,14 +26,21 @@ _GZIP_LEVEL = 6  # gzip's default; Python's 9 takes three times as long to save 
 _PLACES_OF_STREAMS = ("/dev/", "/proc/")  # links there stand for open files: not to be replaced
 
 
+def as_path(path: object) -> str | os.PathLike[str]:
+    """Return a path; refuse everything else, numbers of open files too."""
+    if isinstance(path, str | os.PathLike):
+        return path
+    raise DataFileError(f"Expected the path of a file, got {type(path).__name__}.")
+
+
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is a pipe or a device, which is read and written once."""
     try:
-        mode = os.stat(path).st_mode
+        mode = os.stat(as_path(path)).st_mode
     except OSError:
         return False
     except ValueError as error:
-        raise DataFileError(f"A path must be one of the system: {error} in {path!r}.") from error
+        raise DataFileError(f"Expected the path of a file, got {path!r}: {error}.") from error
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
@@ -64,7 +71,7 @@ def refuse_unwritable(path: str | os.PathLike[str]) -> None:
 
 def format_suffix(path: str | os.PathLike[str]) -> str:
     """Return the suffix of the format, such as ``.csv``, without that of the compression."""
-    name = PurePath(path)
+    name = PurePath(as_path(path))
     if name.suffix.lower() in _COMPRESSED:
         name = name.with_suffix("")
     return name.suffix.lower()
@@ -77,6 +84,7 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Compressed data that turn out to be damaged or cut short inside the block raise a
     `DataFileError` that names the file.
     """
+    is_stream(path)  # refuses what is no path
     suffix = PurePath(path).suffix.lower()
     with open(path, "rb") as raw:
         if suffix not in _COMPRESSED:

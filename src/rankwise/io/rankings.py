@@ -48,8 +48,12 @@ def write_scores(target: str | os.PathLike[str] | TextIO, scores: ArrayLike) -> 
     if isinstance(target, str | os.PathLike):
         with open_write(target) as stream:
             stream.write(text.encode())
-    else:
+    elif callable(getattr(target, "write", None)):
         target.write(text)
+    else:
+        raise InvalidInputError(
+            f"`target` must be the path of a file or an open one: got {type(target).__name__}."
+        )
 
 
 def read_scores(path: str | os.PathLike[str]) -> FloatArray:

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import wilcoxon
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import as_floats, check_count, check_share
+from rankwise.core.checks import (
+    as_floats,
+    check_count,
+    check_share,
+    seeded,
+)
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -172,7 +177,7 @@ class Evaluation:
 
     def _bootstrap(self, n_bootstrap: int, seed: int) -> FloatArray:
         """Return overall values of drawn queries, (n_bootstrap, n_measures)."""
-        rng = np.random.default_rng(seed)
+        rng = seeded(seed)
         counted = ~np.isnan(self.values)
         weights = np.where(counted, self.weights, 0.0)
         sums = weights * np.where(counted, self.values, 0.0)

@@ -27,6 +27,7 @@ from rankwise.core.arrays import (
     sum_by,
 )
 from rankwise.core.checks import (
+    check_count,
     check_flag,
     check_length,
     check_scores,
@@ -228,8 +229,9 @@ class Ranker(BaseEstimator, ABC):
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
                 "Rank each column of `predict` instead."
             )
-        if k is not None and k < 1:
-            raise InvalidInputError(f"`k` must be at least 1: got {k}.")
+        if k is not None:
+            check_count("k", k)
+        check_flag("as_frame", as_frame)
         if items is not None and not as_frame:
             raise InvalidInputError(
                 "`items` must come with as_frame=True: an order of row numbers has no names."

@@ -26,6 +26,8 @@ MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
 MOST_SHOWN = 10
 """Features that are printed or drawn."""
+MOST_REPEATS = 100_000
+"""How often a feature is permuted at most."""
 MOST_ROWS, LEAST_ORDERS = 200_000, 10
 """Rows that are scored for a ranker that compares items; orders that are drawn at least."""
 
@@ -658,7 +660,7 @@ def feature_importance(
     rows, chosen = _dense(X), parse_measure(measure)
     names = _names(ranker, X, rows.shape[1], feature_names)
     queries, truth = Queries.of(qid, len(rows)), check_scores(y)
-    n_repeats, rng = check_count("n_repeats", n_repeats), generator(random_state)
+    n_repeats, rng = check_count("n_repeats", n_repeats, MOST_REPEATS), generator(random_state)
     value = chosen.overall(truth, _predict(ranker, rows, queries.index), queries)
     sign = 1.0 if chosen.greater_is_better else -1.0
     losses = np.empty((n_repeats, rows.shape[1]))

@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_count, check_share, positions_of
+from rankwise.core.checks import (
+    check_choice,
+    check_count,
+    check_share,
+    positions_of,
+)
 from rankwise.core.display import new_axes, short_label
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.storable import storable
@@ -429,9 +434,7 @@ class Leaderboard:
             "json": _json,
             "html": _html,
         }
-        if kind not in writers:
-            known = ", ".join(map(repr, writers))
-            raise InvalidInputError(f"`kind` must be one of {known}: got {kind!r}.")
+        check_choice("kind", kind, tuple(writers))
         return writers[kind](self)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:

@@ -72,6 +72,11 @@ def predicted(ranker: Any, rows: FloatArray, qid: Any = None, **options: Any) ->
 
     Rankers get the queries of the rows; a scikit-learn pipeline does without.
     """
+    if not callable(getattr(ranker, "predict", None)):
+        raise InvalidInputError(
+            f"`ranker` must have a method `predict`, as fitted rankers have: got "
+            f"{type(ranker).__name__}."
+        )
     if qid is not None and isinstance(ranker, Ranker):
         options["qid"] = qid
     with warnings.catch_warnings():

@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike
 
 from rankwise import __version__
 from rankwise.core.arrays import raw_rows
-from rankwise.core.checks import check_length, check_scores
+from rankwise.core.checks import (
+    check_length,
+    check_scores,
+    refuse_huge_rows,
+    refuse_unusable_rows,
+)
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError, MissingExtraError
@@ -214,7 +219,12 @@ def _judged(
     models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
     if not models:
         raise InvalidInputError("`rankers` must hold at least one fitted ranker: got none.")
+    refuse_unusable_rows(X)
     rows, truth = raw_rows(X), check_scores(y)
+    if rows.ndim != 2:
+        raise InvalidInputError(f"`X` must be a table of items: got shape {rows.shape}.")
+    if rows.dtype.kind == "f":
+        refuse_huge_rows(rows)
     check_length("y", truth, len(rows))
     names = feature_names
     if names is None:

@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import check_count, check_length, check_scores
+from rankwise.core.checks import (
+    check_count,
+    check_length,
+    check_scores,
+    seeded,
+)
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
@@ -364,7 +369,7 @@ class PairKFold:
                 "`n_splits` must lie between 2 and the number of different comparisons or groups, "
                 f"{n_groups}: got {self.n_splits}."
             )
-        order = np.random.default_rng(self.random_state).permutation(n_groups)
+        order = seeded(self.random_state).permutation(n_groups)
         fold = np.empty(n_groups, dtype=np.intp)
         fold[order] = np.arange(n_groups) % self.n_splits
         for one in range(self.n_splits):

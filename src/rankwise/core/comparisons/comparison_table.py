@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
@@ -10,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
+    as_array,
     check_length,
     check_positive,
     check_weight,
+    entries_of,
     missing_cells,
     refuse_huge_entries,
 )
@@ -318,7 +321,7 @@ def _as_names(names: list[Any]) -> NDArray[Any]:
 
 
 def _joined(first: Any, second: Any) -> NDArray[Any]:
-    one, other = np.asarray(first), np.asarray(second)
+    one, other = as_array("first", first), as_array("second", second)
     if one.ndim != 1 or one.shape != other.shape:
         raise InvalidInputError(
             "Both columns of items must be vectors of one length: got shapes "
@@ -340,7 +343,9 @@ def _joined(first: Any, second: Any) -> NDArray[Any]:
 
 
 def _among(ends: NDArray[Any], names: Any) -> Labels:
-    known = list(np.asarray(names).tolist())
+    known = entries_of(as_array("names", names).tolist())
+    if not all(isinstance(name, Hashable) for name in known):
+        raise InvalidInputError("`names` must be text or numbers, one for each item.")
     place = {name: position for position, name in enumerate(known)}
     if len(place) != len(known):
         twice = next(name for name in known if known.count(name) > 1)

@@ -411,6 +411,8 @@ def suspect_answers(
     >>> int(rows[0]), bool(probability[0] > 10 * probability[1])
     (60, True)
     """
+    if not isinstance(board, Leaderboard):
+        raise InvalidInputError(f"`board` must be a Leaderboard: got {type(board).__name__}.")
     table = read_comparisons(comparisons, columns)
     place = {name: position for position, name in enumerate(board.names.tolist())}
     score = board.score[[place[name] for name in table.names.tolist()]]

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_length, check_positive
+from rankwise.core.checks import (
+    as_array,
+    as_floats,
+    check_length,
+    check_positive,
+    missing_cells,
+)
 from rankwise.core.errors import (
     ConvergenceWarning,
     InvalidInputError,
@@ -93,8 +99,7 @@ class DirectRanker(PointRanker, ABC):
         """
         scores = self.predict(X)
         queries = Queries.of(qid, len(scores))
-        named = np.asarray(sources)
-        check_length("sources", named, len(scores))
+        named = _check_sources(sources, len(scores))
         positions = diverse_places(scores, named, queries, n)
         return np.lexsort((positions, queries.index))
 
@@ -110,6 +115,20 @@ class DirectRanker(PointRanker, ABC):
         self.decay_ = problem.decay
         self.improvement_ = problem.improvement(solution, earlier)
         return self._keep(predictor, weights, problem.data, problem.n_ignored_queries)
+
+
+def _check_sources(sources: ArrayLike, n_items: int) -> NDArray[Any]:
+    """Return the sources of items, or their weights over topics."""
+    named = as_array("sources", sources)
+    check_length("sources", named, n_items)
+    if named.ndim == 2:
+        return as_floats("sources", named, "numbers, the weights of items over topics")
+    if named.ndim != 1 or (named.dtype == object and missing_cells(named).any()):
+        raise InvalidInputError(
+            "`sources` must name a source for each item, or hold their weights over topics: got "
+            f"shape {named.shape}, or some are missing."
+        )
+    return named.astype(str) if named.dtype == object else named
 
 
 def diverse_places(scores: FloatArray, sources: NDArray[Any], queries: Queries, n: int) -> IntArray:

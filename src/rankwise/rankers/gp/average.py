@@ -159,6 +159,8 @@ def average_over_length_scales(
     grid = np.array([check_positive("factors", f, "Give multiples.") for f in np.ravel(factors)])
     if len(grid) == 0:
         raise InvalidInputError("`factors` must hold at least one value: got none.")
+    if not isinstance(gp, ProcessRanker):
+        raise InvalidInputError(f"`gp` must be a PreferenceGP: got {type(gp).__name__}.")
     members = tuple(gp.with_length_scale(factor) for factor in grid.tolist())
     evidence = np.array([member.log_marginal_likelihood_ for member in members])
     return LengthScaleAverage(members, grid, softmax(evidence))

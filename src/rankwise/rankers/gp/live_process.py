@@ -13,7 +13,14 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice, check_count, check_pairs, check_share, entries_of
+from rankwise.core.checks import (
+    as_array,
+    check_choice,
+    check_count,
+    check_pairs,
+    check_share,
+    entries_of,
+)
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import TrainingData
@@ -39,7 +46,7 @@ from rankwise.rankers.gp.context import (
 from rankwise.rankers.gp.evidence import Inference, SiteParameters
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import LiveScores, sequential_sites
-from rankwise.rankers.gp.process import ProcessRanker
+from rankwise.rankers.gp.process import MOST_DRAWS, ProcessRanker
 from rankwise.rankers.gp.questions import (
     MAX_ITEMS,
     Balance,
@@ -244,7 +251,7 @@ class LiveProcess(ProcessRanker, ABC):
         k = self._goal_size(goal, k, X)
         rng, rows = generator(random_state), self._rows_to_predict(X)
         members, weights = self._with_amplitudes()
-        numbers = rng.multinomial(check_count("n_draws", n_draws), weights)
+        numbers = rng.multinomial(check_count("n_draws", n_draws, MOST_DRAWS), weights)
         draws = [
             member.posterior_.draws_at(*member._kernel_blocks(rows), int(number), rng)
             for member, number in zip(members, numbers, strict=True)
@@ -452,7 +459,7 @@ class LiveProcess(ProcessRanker, ABC):
         tied, tied_weight = options.pop("tied"), options.pop("tied_weight")
         refuse_unread(tied, options["pair_margin"], pairs, self.likelihood, tied_weight)
         items = self._known_items()
-        if np.size(pairs) == 0 and tied is not None:
+        if tied is not None and np.size(as_array("pairs", pairs)) == 0:
             return tied_comparisons(tied, items, self.likelihood, tied_weight, context)
         data = TrainingData.of(len(self.X_train_), pairs=pairs, **options)
         return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)

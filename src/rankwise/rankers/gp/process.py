@@ -13,7 +13,15 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, dense_rows, first_equal, sum_by
-from rankwise.core.checks import check_count, check_flag, check_share, positions_of, refuse_overflow
+from rankwise.core.checks import (
+    as_array,
+    check_count,
+    check_flag,
+    check_positive,
+    check_share,
+    positions_of,
+    refuse_overflow,
+)
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
@@ -50,6 +58,9 @@ from rankwise.rankers.gp.questions import (
 from rankwise.rankers.judges import JudgeReport
 from rankwise.rankers.leaderboard import Effect, Leaderboard, RankSpread
 
+MOST_DRAWS = 10_000_000
+"""Draws from the posterior at once."""
+
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
 
@@ -75,6 +86,8 @@ MAY_BE_ABSENT = (
 
 def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
     """Refuse to return standard deviations and covariances together."""
+    check_flag("return_std", return_std)
+    check_flag("return_cov", return_cov)
     if return_std and return_cov:
         raise InvalidInputError(
             "`predict` returns either `std` or `cov`: both were asked for. The diagonal of `cov` "
@@ -254,6 +267,7 @@ class ProcessRanker(Ranker, ABC):
         names = self._names_of(X)
         if judge is None and X is not None and names is None:
             return super().rank(X, qid, k, as_frame=as_frame, items=items)
+        check_flag("as_frame", as_frame)
         if as_frame and items is None:
             items = names
         scores = self.predict(X, judge=judge)
@@ -478,7 +492,7 @@ class ProcessRanker(Ranker, ABC):
         """
         check_is_fitted(self)
         if n is not None:
-            check_count("n", n)
+            check_count("n", n, MOST_DRAWS)
         known, names = self._recorded, self._labels(None, len(self.X_train_))
         careless = None if self.judges_ is None else self.judges_.careless
         found = self._cavities().flipped(self.likelihood_, careless)
@@ -595,7 +609,7 @@ class ProcessRanker(Ranker, ABC):
         -------
         draws : (n, n_items)
         """
-        check_count("n", n)
+        check_count("n", n, MOST_DRAWS)
         X, rng = self._rows_to_predict(X), generator(random_state)
         if judge is not None:
             return gaussian_draws(*self._joint_of_person(X, self._person(judge)), n, rng)
@@ -661,7 +675,7 @@ class ProcessRanker(Ranker, ABC):
             Source of the draws.
         """
         check_share("level", level)
-        check_count("n_draws", n_draws)
+        check_count("n_draws", n_draws, MOST_DRAWS)
         rows = self._rows_to_predict(X)
         score, covariance = self.predict(X, return_cov=True, judge=judge)
         covariance = covariance - covariance.mean(axis=0)
@@ -690,7 +704,8 @@ class ProcessRanker(Ranker, ABC):
             return None
         if X is None:
             return self.item_names_
-        return np.asarray(X) if np.ndim(X) == 1 else None
+        names = as_array("X", X)
+        return names if names.ndim == 1 else None
 
     def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
         """Return the names of items: those of `fit`, as given, or row numbers."""
@@ -760,7 +775,8 @@ class ProcessRanker(Ranker, ABC):
                 "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
                 f"{kernel}."
             )
-        return self._with_theta(kernel.theta + np.log(factor) * is_length)
+        longer = check_positive("factor", factor, "It multiplies the length-scales.")
+        return self._with_theta(kernel.theta + np.log(longer) * is_length)
 
     def _with_theta(self, theta: FloatArray) -> Self:
         """Return a copy conditioned on the same answers under another kernel."""

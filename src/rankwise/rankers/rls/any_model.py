@@ -267,6 +267,10 @@ def leave_pair_out(
     check_share("confidence", confidence)
     check_flag("roc", roc)
     check_flag("keep_leads", keep_leads)
+    if not callable(getattr(estimator, "fit", None)):
+        raise InvalidInputError(
+            f"`estimator` must have a method `fit`: got {type(estimator).__name__}."
+        )
     problem = _PairProblem.of(estimator, X, y, groups, positive)
     rng = generator(random_state)
     batches = problem.group_pairs(rng, n_fits)
@@ -276,7 +280,7 @@ def leave_pair_out(
         met = problem.all_group_pairs(n_fits) if roc else batches
         counts, fits = problem.counts(problem.y, met, n_jobs, progress=progress, roc=roc), len(met)
     pvalue = float("nan")
-    if n_permutations:
+    if not isinstance(n_permutations, int) or n_permutations != 0:
         check_count("n_permutations", n_permutations)
         null = [
             problem.counts(problem.shuffled(rng), batches, n_jobs, progress=progress).value

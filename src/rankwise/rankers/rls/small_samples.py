@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, final
+from typing import Any, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,9 @@ from sklearn.utils import check_array
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
 from rankwise.core.checks import (
+    check_choice,
     check_count,
+    check_flag,
     check_positive,
     check_share,
     refuse_huge_rows,
@@ -303,6 +305,8 @@ def leave_pair_out_auc(
     """
     check_share("confidence", confidence)
     check_positive("alpha", alpha, "Choose it before looking at this data.")
+    check_choice("ties", ties, get_args(Ties))
+    check_flag("roc", roc)
     rows = _check_rows(X)
     data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)

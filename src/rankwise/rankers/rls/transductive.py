@@ -86,6 +86,8 @@ def transductive_scores(
     >>> bool(np.corrcoef(scores, X[new, 0] - scores.mean())[0, 1] > 0.5)
     True
     """
+    if not isinstance(ranker, RankRLS):
+        raise InvalidInputError(f"`ranker` must be a RankRLS: got {type(ranker).__name__}.")
     alpha = check_positive("alpha", ranker.alpha, ALPHA_REMEDY)
     _refuse_settings(ranker)
     checker = clone(ranker)

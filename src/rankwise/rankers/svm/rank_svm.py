@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice, check_positive
+from rankwise.core.checks import (
+    as_array,
+    check_choice,
+    check_positive,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace, explicit_space
@@ -226,7 +230,7 @@ class RankSVM(PointRanker):
         >>> [(ranker.C, ranker.coef_.round(2).tolist()) for ranker in path]
         [(0.01, [0.09]), (0.1, [0.32])]
         """
-        grid = np.ravel(np.asarray(Cs)).tolist()
+        grid = np.ravel(as_array("Cs", Cs)).tolist()
         if not grid:
             raise InvalidInputError("`Cs` must hold at least one value: got none.")
         grid = [check_positive("Cs", C, C_REMEDY) for C in grid]

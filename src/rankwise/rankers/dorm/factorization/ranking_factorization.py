@@ -12,7 +12,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_positive
+from rankwise.core.checks import (
+    as_array,
+    check_count,
+    check_positive,
+)
 from rankwise.core.compile import serial_blas
 from rankwise.core.errors import (
     ConvergenceWarning,
@@ -350,7 +354,7 @@ def _half_step_tol(rule: StoppingRule) -> float:
 
 
 def _check_index(name: str, index: ArrayLike, length: int) -> IntArray:
-    values = np.asarray(index)
+    values = as_array(name, index)
     if values.dtype.kind not in "iu" or ((values < 0) | (values >= length)).any():
         raise InvalidInputError(
             f"`{name}` must be whole numbers from 0 to {length - 1}: got {index!r}."
