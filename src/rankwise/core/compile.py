@@ -211,8 +211,8 @@ def njit(
         Not every caller needs it: it is compiled when its ``address`` is asked for, which a call
         adds to the arguments.
     is_scalar
-        Branches and short loops, for which vector units are of no use: quicker to compile. Only for
-        a kernel that makes no arrays.
+        Branches and short loops, for which vector units and unrolled loops are of no use: quicker
+        to compile. Only for a kernel that makes no arrays.
     options
         Of numba's ``njit``.
     """
