@@ -32,17 +32,21 @@ y = np.round(X[:, 0] + rng.normal(size=60)) % 4
 qid = np.repeat(np.arange(12), 5)
 """
 
-JOBS = {
-    "import rankwise": "",
-    "read svmlight": """
+SVMLIGHT = """
 import pathlib, tempfile
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "a.txt")
-    rows = zip(y, qid, X)
-    path.write_text("".join(f"{a:g} qid:{q} 1:{x[0]} 3:{x[1]:.3f}\\n" for a, q, x in rows))
+    rows = [*zip(y, qid, X)] * {copies}
+    path.write_text("".join(f"{{a:g}} qid:{{q}} 1:{{x[0]}} 3:{{x[1]:.3f}}\\n" for a, q, x in rows))
     from rankwise.io.svmlight import read_svmlight
     read_svmlight(path)
-""",
+"""
+"""Small files are read without compiled code."""
+
+JOBS = {
+    "import rankwise": "",
+    "read svmlight": SVMLIGHT.format(copies=1),
+    "read svmlight, 2 MB": SVMLIGHT.format(copies=1000),
     "evaluate": "rankwise.evaluate(y, X[:, 0], qid, measures=['NDCG @ 5', 'Concordance'])",
     "RankRLS": "rankwise.RankRLS().fit(X, y, qid=qid)",
     "RankRLSCV": "rankwise.RankRLSCV().fit(X, y, qid=qid)",

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import rankwise
@@ -45,3 +46,17 @@ def test_import_loads_nothing_heavy():
     code = f"import sys, rankwise; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("ranker", [rankwise.LinearRankRLS(), rankwise.RankRLS(kernel="gaussian")])
+def test_loading_a_model_and_predicting_loads_nothing_that_neither_needs(tmp_path, ranker):
+    heavy = {"numba", "scipy.stats", "scipy.optimize", "pandas", "pyarrow", "rich", "typer"}
+    X = np.arange(12.0).reshape(6, 2)
+    ranker.fit(X, [0, 1, 2, 0, 2, 1]).save(tmp_path / "model")
+    code = (
+        "import sys, numpy, rankwise\n"
+        f"scores = rankwise.load({str(tmp_path / 'model')!r}).predict(numpy.ones((3, 2)))\n"
+        f"print(len(scores), sorted({heavy} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "3 []"

@@ -13,6 +13,7 @@ from architecture.source_tree import (
     Module,
     classes,
     exported,
+    imported_names,
     importers,
     imports,
     last_part,
@@ -122,6 +123,16 @@ def _is_guarded(function, node):
         node in ast.walk(attempt) and "raise MissingExtraError" in ast.unparse(attempt)
         for attempt in ast.walk(function)
         if isinstance(attempt, ast.Try)
+    )
+
+
+def test_parts_of_scipy_that_few_processes_need_are_loaded_by_calls():
+    none_of(
+        module.at(node, ast.unparse(node))
+        for module in MODULES.values()
+        for node in module.nodes(ast.Import, ast.ImportFrom)
+        if {"scipy.stats", "scipy.optimize"}
+        & {part for name in imported_names(node) for part in (name, name.rpartition(".")[0])}
     )
 
 

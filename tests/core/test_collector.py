@@ -5,6 +5,7 @@ import gc
 import pytest
 
 import rankwise
+from rankwise.core import loading
 from rankwise.core.collector import paused_collector
 
 
@@ -67,12 +68,12 @@ def test_what_somebody_froze_stays_frozen():
 
 def test_public_names_are_loaded_in_a_pause(monkeypatch):
     seen = []
-    load = rankwise.import_module
+    load = loading.import_module
 
     def watched(name):
         seen.append(gc.isenabled())
         return load(name)
 
-    monkeypatch.setattr(rankwise, "import_module", watched)
+    monkeypatch.setattr(loading, "import_module", watched)
     assert rankwise.__getattr__("Queries").__name__ == "Queries"
     assert seen == [False]

@@ -466,11 +466,12 @@ def _add_up(values, out):
 
 
 @pytest.mark.parametrize("is_scalar", [False, True])
-def test_a_scalar_kernel_uses_no_vector_units(is_scalar):
+def test_loops_of_a_scalar_kernel_stay_as_they_are(is_scalar):
     options = {name: value for name, value in MAKES_NO_ARRAYS.items() if name != "cache"}
     kernel = njit(**options, is_scalar=is_scalar)(_add_up)
     out = np.ones(9)
     kernel(np.arange(9.0), out)
     np.testing.assert_array_equal(out, 1.0 + 2.0 * np.arange(9.0))
     (text,) = kernel.compiled().inspect_llvm().values()
-    assert (" x double>" in text) != is_scalar
+    assert (" x double>" in text) != is_scalar  # vectors
+    assert (text.count(" = fadd ") > 1) != is_scalar  # several turns at once

@@ -16,6 +16,20 @@ def test_the_steps_are_named_and_the_folder_is_filled(tmp_path):
     assert any(name.endswith(".nbc") for name in files)
 
 
+@pytest.mark.parametrize(
+    ("step", "kernels"),
+    [
+        ("reading files", ["parse_lines", "scatter_rows"]),
+        ("measures", ["sort_items", "swapped_pairs"]),
+    ],
+)
+def test_what_small_problems_do_without_is_compiled(tmp_path, step, kernels):
+    compile_steps([step], tmp_path)
+    files = [name for _, _, names in os.walk(tmp_path) for name in names]
+    for kernel in kernels:
+        assert any(f".{kernel}-" in name for name in files), kernel
+
+
 def test_a_failing_step_is_told():
     with pytest.raises(RankwiseError, match=r"(?s)it failed.*no such step"):
         compile_steps(["no such step"])

@@ -96,13 +96,20 @@ class PlainLibrary(JITCodeLibrary):
         pass
 
     def _optimize_final_module(self) -> None:
-        wanted = _WITHOUT_VECTORS if self.is_scalar else {}
-        found = self._codegen._module_pass_manager(**wanted)
-        passes, *builder = found if isinstance(found, tuple) else (found,)  # alone before 0.62
-        passes.run(self._final_module, *builder)
+        if self.is_scalar:
+            builder = llvm.create_pass_builder(self._codegen._tm, _loops_as_written())
+            builder.getModulePassManager().run(self._final_module, builder)
+            return
+        found = self._codegen._module_pass_manager()
+        passes, *others = found if isinstance(found, tuple) else (found,)  # alone before 0.62
+        passes.run(self._final_module, *others)
 
 
-_WITHOUT_VECTORS = {"opt": 2, "loop_vectorize": False, "slp_vectorize": False}
+def _loops_as_written() -> Any:
+    """Return options of LLVM's that make loops neither wider nor longer."""
+    options = llvm.create_pipeline_tuning_options()
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    return options
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

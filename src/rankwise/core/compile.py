@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib import import_module
 from itertools import pairwise
 from types import CodeType, FunctionType
-from typing import Any, TypeAlias, cast, final
+from typing import Any, ClassVar, TypeAlias, cast, final
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -153,13 +153,20 @@ def few_threads(rank: int) -> AbstractContextManager[None]:
 class UncompiledWork:
     """Count what is done without compiled code, until compiling that code would have paid."""
 
+    is_allowed: ClassVar[bool] = True
+
+    @classmethod
+    def forbid(cls) -> None:
+        """Compile even what small problems do not need, from now on in this process."""
+        cls.is_allowed = False
+
     def __init__(self, limit: int) -> None:
         self.left = limit
 
     def is_small(self, n_keys: int) -> bool:
         """Tell whether so many more keys are still too few to compile for, and count them."""
         self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
-        return self.left > 0
+        return self.is_allowed and self.left > 0
 
 
 KEYS_PER_CALL = 2_000
@@ -211,8 +218,8 @@ def njit(
         Not every caller needs it: it is compiled when its ``address`` is asked for, which a call
         adds to the arguments.
     is_scalar
-        Branches and short loops, for which vector units are of no use: quicker to compile. Only for
-        a kernel that makes no arrays.
+        Branches and short loops, for which vector units and unrolled loops are of no use: quicker
+        to compile. Only for a kernel that makes no arrays.
     options
         Of numba's ``njit``.
     """

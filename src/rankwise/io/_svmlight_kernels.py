@@ -207,16 +207,6 @@ def _find_newline(text: Any, pos: Any) -> Any:
 
 
 @njit(**MAKES_NO_ARRAYS)
-def first_not_ascending(indptr: Any, indices: Any) -> Any:
-    """Return the first entry whose feature is not above the one before it in its row, or -1."""
-    for row in range(len(indptr) - 1):
-        for k in range(indptr[row] + 1, indptr[row + 1]):
-            if indices[k] <= indices[k - 1]:
-                return k
-    return -1
-
-
-@njit(**MAKES_NO_ARRAYS)
 def scatter_rows(indptr: Any, indices: Any, values: Any, offset: Any, X: Any) -> None:
     """Write the stored entries into the zeros of ``X``; feature numbers begin at ``offset``."""
     for row in range(len(indptr) - 1):

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.checks import as_floats, check_finite, check_length, check_share
@@ -252,7 +252,7 @@ def compare_auc(
     difference = one.auc - two.auc
     variance, degrees = _variance(*leads)
     error = float(np.sqrt(variance))
-    width = stats.t.isf((1.0 - confidence) / 2.0, degrees) * error
+    width = scipy.stats.t.isf((1.0 - confidence) / 2.0, degrees) * error
     low, high = max(-1.0, difference - width), min(1.0, difference + width)
     sizes = len(leads[0]), len(leads[1])
     pvalue = _p_value(difference, error, degrees, alternative, min(sizes))
@@ -273,9 +273,9 @@ class _Shares(NamedTuple):
 def _shares(relevant: BoolArray, scores: FloatArray) -> _Shares:
     """Count by ranks: an item's rank among all less its rank in its own class."""
     mine, others = scores[relevant], scores[~relevant]
-    among_all = stats.rankdata(scores)
-    above = (among_all[relevant] - stats.rankdata(mine)) / len(others)
-    below = (among_all[~relevant] - stats.rankdata(others)) / len(mine)
+    among_all = scipy.stats.rankdata(scores)
+    above = (among_all[relevant] - scipy.stats.rankdata(mine)) / len(others)
+    below = (among_all[~relevant] - scipy.stats.rankdata(others)) / len(mine)
     return _Shares(above, 1.0 - below)
 
 
@@ -296,7 +296,7 @@ def _logit_interval(
     if value in (0.0, 1.0) or variance == 0.0:
         reach = 1.0 - tail ** (1.0 / min(len(shares.of_relevant), len(shares.of_other)))
         return max(0.0, value - reach), min(1.0, value + reach)
-    width = stats.t.isf(tail, degrees) * np.sqrt(variance) / (value * (1.0 - value))
+    width = scipy.stats.t.isf(tail, degrees) * np.sqrt(variance) / (value * (1.0 - value))
     logit = np.log(value / (1.0 - value))
     low, high = 1.0 / (1.0 + np.exp(-(logit + np.array([-width, width]))))
     return float(low), float(high)
@@ -310,7 +310,7 @@ def _p_value(
     lead, factor = sides[alternative], 2.0 if alternative == "two-sided" else 1.0
     if error == 0.0:
         return min(1.0, factor * 0.5**n_least) if lead > 0.0 else 1.0
-    return min(1.0, factor * float(stats.t.sf(lead / error, degrees)))
+    return min(1.0, factor * float(scipy.stats.t.sf(lead / error, degrees)))
 
 
 def _classes(y: ArrayLike) -> BoolArray:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import wilcoxon
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
@@ -481,7 +481,7 @@ def paired_test(
     changed = known[known != 0.0]
     statistic, pvalue = 0.0, 1.0
     if len(changed) > 0:
-        statistic, pvalue = wilcoxon(changed, alternative=alternative)
+        statistic, pvalue = scipy.stats.wilcoxon(changed, alternative=alternative)
     return PairedTest(
         statistic=float(statistic),
         pvalue=float(pvalue),

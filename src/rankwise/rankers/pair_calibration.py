@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit
 
 from rankwise.core.arrays import FloatArray
@@ -75,7 +75,7 @@ class PairCalibration:
         typical = float(np.sqrt(np.average(lead**2, weights=weight)))
         if typical == 0.0:
             return cls(ranker, 0.0)
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda scale: -weight @ log_expit(scale * lead / typical),
             bounds=(0.0, LARGEST_CERTAINTY),
             method="bounded",

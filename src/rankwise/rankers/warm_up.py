@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import rankwise
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import RankwiseError
 from rankwise.io.svmlight import read_svmlight, write_svmlight
 from rankwise.io.tables.reading import read_table, write_table
@@ -82,6 +83,7 @@ def compile_steps(
 def run_steps(names: Sequence[str]) -> None:
     """Do these steps in this process, naming each on standard output as it begins."""
     warnings.simplefilter("ignore")
+    UncompiledWork.forbid()
     for name in names:
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()

@@ -1,4 +1,5 @@
 import csv
+import subprocess
 import sys
 
 import numpy as np
@@ -218,6 +219,25 @@ def test_pyarrow_reads_what_is_well_formed_and_nothing_is_lost_without_it(tmp_pa
     assert quick[0][0].tobytes() == slow[0][0].tobytes()
     assert [one.tolist() for one in quick[1]] == [one.tolist() for one in slow[1]]
     assert table.words("t") == words == ["x, y"] * 99
+
+
+def test_pyarrow_reads_large_files_in_pieces_and_without_pandas(tmp_path):
+    path = tmp_path / "a.csv"
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=60_000), np.arange(60_000.0)
+    write_table(path, {"a": a, "b": b})
+    table = open_table(path)
+    assert table._arrow_table({"a"}, set()).column("a").num_chunks > 1
+    assert np.array_equal(table.read([["b", "a"]], [])[0][0], np.column_stack([b, a]))
+    program = (
+        "import sys\nfrom rankwise.io.tables.reading import open_table\n"
+        f"open_table({str(path)!r}).read([['a']], [])\n"
+        "print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
 
 
 def test_long_numbers_are_read_as_float_does(tmp_path):

@@ -111,7 +111,7 @@ class CsvTable(DataTable):
         matrices = [np.empty((table.num_rows, len(columns))) for columns in numbers]
         for columns, matrix in zip(numbers, matrices, strict=True):
             for j, name in enumerate(columns):
-                matrix[:, j] = table.column(name).to_numpy()
+                _copy_column(table.column(name), matrix[:, j])
         if not all(np.isfinite(matrix).all() for matrix in matrices):
             return None
         words = [table.column(name).to_pylist() for name in ids]
@@ -265,6 +265,14 @@ def _in_utf8(path: str | os.PathLike[str], text: bytes) -> bytes:
             f"{os.fspath(path)}: expected UTF-16 text, as its first bytes say, got other bytes "
             f"({error.reason}). Save it as UTF-8."
         ) from error
+
+
+def _copy_column(column: Any, out: FloatArray) -> None:
+    """Copy a column of numbers; pyarrow's own ``to_numpy`` would load pandas."""
+    stop = 0
+    for chunk in column.chunks:
+        start, stop = stop, stop + len(chunk)
+        out[start:stop] = np.from_dlpack(chunk)
 
 
 def _delimiter(line: bytes, usual: str) -> str:

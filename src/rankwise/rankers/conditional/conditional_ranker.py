@@ -8,9 +8,9 @@ from os import PathLike
 from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -222,7 +222,7 @@ class RelationProblem:
 def _unit_targets(Y: FloatArray) -> FloatArray:
     """Return wins less losses of every item among those of its row, as a share of the row."""
     n_items = Y.shape[1]
-    return (2.0 * rankdata(Y, axis=1) - n_items - 1.0) / n_items
+    return (2.0 * scipy.stats.rankdata(Y, axis=1) - n_items - 1.0) / n_items
 
 
 TARGETS: dict[str, Callable[[FloatArray], FloatArray]] = {

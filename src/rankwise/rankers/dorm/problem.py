@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, kron
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -335,7 +335,7 @@ def _best_mixture(
         if value < least:
             best, least = mixture, value
         planes.append(np.append(slope, float(loss.weights @ losses)))
-        found = linprog(
+        found = scipy.optimize.linprog(
             np.append(np.zeros(n_decays), 1.0),
             A_ub=np.array([np.append(plane[:-1], -1.0) for plane in planes]),
             b_ub=[-plane[-1] for plane in planes],

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.compile import few_threads
@@ -393,7 +393,7 @@ def _minimize(
     """
     objective.sites = start.sites
     unit = max(1.0, float(np.linalg.norm(objective(start.x)[1])))
-    result = minimize(
+    result = scipy.optimize.minimize(
         lambda theta: tuple(part / unit for part in objective(theta)),
         start.x,
         jac=True,

@@ -5,8 +5,8 @@ from math import log, pi, sqrt
 from typing import Any, Literal, Self, final
 
 import numpy as np
+import scipy
 from scipy.special import entr, ndtr
-from scipy.stats import rankdata
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import check_share
@@ -379,7 +379,7 @@ class RankDistribution:
     @classmethod
     def from_draws(cls, scores: FloatArray) -> Self:
         """Rank the items in each draw of their scores. O(n_draws n_items log n_items)."""
-        return cls(freeze(rankdata(-scores, method="ordinal", axis=1).astype(np.intp)))
+        return cls(freeze(scipy.stats.rankdata(-scores, method="ordinal", axis=1).astype(np.intp)))
 
     @property
     def expected(self) -> FloatArray:

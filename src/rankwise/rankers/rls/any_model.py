@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import numpy as np
+import scipy
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import _num_samples
@@ -117,8 +117,10 @@ class PairEstimate:
         value = self.value - other.value
         lean = (self.right - other.right) - value * self.total
         error = float(np.sqrt((lean**2).sum()) / self.n_pairs)
-        width = float(stats.norm.isf((1 - self.confidence) / 2)) * error
-        pvalue = 2.0 * float(stats.norm.sf(abs(value) / error)) if error > 0 else float(value == 0)
+        width = float(scipy.stats.norm.isf((1 - self.confidence) / 2)) * error
+        pvalue = (
+            2.0 * float(scipy.stats.norm.sf(abs(value) / error)) if error > 0 else float(value == 0)
+        )
         return PairDifference(value, error, value - width, value + width, pvalue)
 
     def plot(self, ax: Any = None) -> Any:

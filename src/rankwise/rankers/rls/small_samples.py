@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, final, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 from sklearn.utils import check_array
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
@@ -375,7 +375,7 @@ def logit_interval(
         reach = 1 - tail ** (2.0 / n_items)
         return max(0.0, value - reach), min(1.0, value + reach)
     logit = np.log(value / (1 - value))
-    width = stats.norm.isf(tail) * error / (value * (1 - value))
+    width = scipy.stats.norm.isf(tail) * error / (value * (1 - value))
     low, high = 1 / (1 + np.exp(-(logit + np.array([-width, width]))))
     return float(low), float(high)
 

@@ -3,8 +3,8 @@
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.compile import in_threads, n_threads
@@ -286,7 +286,7 @@ def assign_by_value(V: FloatArray) -> IntArray:
     -----
     [LS08] eq. (25), whose dual is (26).
     """
-    items, columns = linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
+    items, columns = scipy.optimize.linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
     positions = np.full(len(V), -1, dtype=np.intp)
     positions[items] = columns
     return positions

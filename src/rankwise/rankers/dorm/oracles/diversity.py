@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, eye_array, kron, vstack
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
@@ -189,11 +189,11 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     in_head_only = kron(W, in_head)  # [LS08] Sect. 5.1: weights over topics, at most 1
     A = vstack([kron(identity, ones), kron(ones, identity), in_head_only])
     lower = np.r_[np.ones(2 * n_items), np.full(W.shape[0], -np.inf)]
-    result = milp(
+    result = scipy.optimize.milp(
         -V.ravel(),
         integrality=np.ones(V.size),
-        bounds=Bounds(0, 1),
-        constraints=LinearConstraint(A, lower, np.ones(len(lower))),
+        bounds=scipy.optimize.Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(A, lower, np.ones(len(lower))),
         options={"mip_rel_gap": 0.0},
     )
     if result.x is None:

@@ -7,8 +7,8 @@ from math import log, log1p, pi, sqrt
 from typing import Self, final
 
 import numpy as np
+import scipy
 from scipy.special import erfcx, log_ndtr, logsumexp
-from scipy.stats import kstwobign
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_positive, real_number
@@ -296,7 +296,7 @@ def logistic_scales() -> tuple[FloatArray, FloatArray]:
     trapezoidal rule over log K is accurate to 1e-10, and in the logarithm to 1e-5 at odds of e^20.
     """
     scale = np.geomspace(0.25, 4.5, N_SCALES)
-    weight = kstwobign.pdf(scale) * scale
+    weight = scipy.stats.kstwobign.pdf(scale) * scale
     return 4.0 * scale**2, weight / weight.sum()
 
 
