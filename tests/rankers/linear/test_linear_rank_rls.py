@@ -235,7 +235,7 @@ def grid_of_words(**options):
 
 
 def was_solved_one_by_one(ranker):
-    """Tell whether alphas came one after the other: the histories show one at a time."""
+    """Return whether alphas came one after the other: the histories show one at a time."""
     known = ~np.isnan(ranker.history_["residual"])
     return not known.all(axis=1).any()
 
