@@ -357,7 +357,7 @@ class AutoRanker(SumOfRankers):
     def _is_over(
         self, board: _Board, on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
-        """Tell whether to try nothing more; something must have been tried."""
+        """Return whether to try nothing more; something must have been tried."""
         label = f"trying {family.name}, best so far {board.best_value:.4f}"
         step = Step(number, float("nan"), label=label)
         stop = on_step is not None and wants_to_stop(on_step(step))

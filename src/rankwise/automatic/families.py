@@ -96,7 +96,7 @@ class Trial:
         return min(N_BASIS, self.data.n_items, 50 + 10 * self.X.shape[1])
 
     def is_over(self) -> bool:
-        """Tell whether the time is over."""
+        """Return whether the time is over."""
         return time.perf_counter() > self.deadline
 
     @cached_property

@@ -157,7 +157,7 @@ class UncompiledWork:
         self.left = limit
 
     def is_small(self, n_keys: int) -> bool:
-        """Tell whether so many more keys are still too few to compile for, and count them."""
+        """Return whether so many more keys are still too few to compile for, and count them."""
         self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
         return self.left > 0
 

@@ -98,7 +98,7 @@ class Device(ABC):
 
     @abstractmethod
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
+        """Return whether all values of a matrix are finite, looking at this many at a time."""
 
     @abstractmethod
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -455,7 +455,7 @@ class TorchDevice(Device):
         return values.abs()
 
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
+        """Return whether all values of a matrix are finite, looking at this many at a time."""
         if bool(self.torch.isfinite(values.sum())):  # a sum of finite values may overflow
             return True
         blocks = _row_blocks(values, entries)

@@ -80,7 +80,7 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
 
 
 def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
-    """Tell whether a worker has room for freed memory, given its limit as LocalCluster takes it."""
+    """Return whether a worker may keep freed memory, given the memory limit of `LocalCluster`."""
     try:
         from dask.system import CPU_COUNT  # noqa: PLC0415
         from dask.utils import parse_bytes  # noqa: PLC0415

@@ -160,7 +160,7 @@ def find_components(
 
 
 def truncating_pays(n_items: int, n_components: int) -> bool:
-    """Tell whether Lanczos iterations are faster than the full solver, by experience."""
+    """Return whether Lanczos iterations are faster than the full solver, by experience."""
     return n_items >= max(MANY_ITEMS, ITEMS_PER_COMPONENT * n_components)
 
 

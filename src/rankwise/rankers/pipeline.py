@@ -154,5 +154,5 @@ def join_fitted(steps: list[Any], X: Any, data: TrainingData) -> RankerPipeline:
 
 
 def _asks(step: Any, method: str) -> bool:
-    """Tell whether a method of an estimator asks for ``qid``."""
+    """Return whether a method of an estimator asks for ``qid``."""
     return bool(get_routing_for_object(step).consumes(method, ["qid"]))

@@ -45,7 +45,7 @@ class JudgedModels:
     Parameters
     ----------
     rankers : mapping
-        By name, fitted.
+        Fitted rankers by name.
     X : (n_items, n_features)
         Dense rows.
     y : (n_items,)
@@ -54,11 +54,11 @@ class JudgedModels:
     has_qid : bool
         Whether queries were given.
     measures : tuple of Measure, or None
-        What to measure.
+        The measures to evaluate.
     names : tuple of str, or None
-        Of the features.
+        The names of the features.
     items : sequence of str
-        How each item is called.
+        The name of each item.
     """
 
     rankers: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Section:
     text : tuple of str
         Paragraphs.
     tables : tuple of (caption, rows)
-        The first row of each is its head.
+        The first row of each table is its header.
     figures : tuple of Markup
     """
 
@@ -108,7 +108,7 @@ def ranker_of(model: Any) -> Any:
 
 
 def training_section(judged: JudgedModels) -> Section:
-    """Say what was trained on what, and what it is judged on."""
+    """Describe what was trained, and on which data it is judged."""
     rows = [["model", "ranker", "settings", "features", "training queries"]]
     for name, model in judged.rankers.items():
         ranker = ranker_of(model)
@@ -145,7 +145,7 @@ def training_section(judged: JudgedModels) -> Section:
 
 
 def _what_was_seen(judged: JudgedModels) -> str:
-    """Say how many of the queries the models have learned from, as far as they know."""
+    """Say how many of the queries were in the models' training data, as far as known."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     seen = []
     for name, model in judged.rankers.items():
@@ -386,7 +386,7 @@ def _process_itself(model: ProcessRanker) -> ProcessRanker:
 
 
 def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | None:
-    """Compare the probabilities of a process with how often they come true."""
+    """Compare the probabilities of a process with observed frequencies."""
     processes = {name: _process(model) for name, model in judged.rankers.items()}
     known = {name: process for name, process in processes.items() if process is not None}
     if not known:
@@ -451,7 +451,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
 
 
 def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
-    """Estimate the AUC of few items of two classes by leaving out pairs, for models that can."""
+    """Estimate the AUC of few items of two classes by leaving out pairs, if the model allows it."""
     if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
         return {}
     found = {name: _left_out(model, judged) for name, model in judged.rankers.items()}
@@ -567,7 +567,7 @@ def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
-    """Show how probably each of the first items is preferred to each other, and how often."""
+    """Show the probability that each leading item is preferred to each other one, and how often."""
     names = board.names[:MOST_PAIRED].tolist()
     win = board.win_matrix(names)
     head = ["preferred", *(f"to {name}" for name in names)]

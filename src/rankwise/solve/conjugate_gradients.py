@@ -500,7 +500,7 @@ class _CGRun:
         return self.systems.scale * self.state.p
 
     def goes_on(self, interrupts: Interrupts) -> bool:
-        """Tell whether to make a further iteration; if not, note why."""
+        """Return whether to make a further iteration; if not, note why."""
         if self.reason is None:
             self.reason = self._end(interrupts)
         return self.reason is None

@@ -262,7 +262,7 @@ class CertifiedSolution:
 @final
 @dataclass
 class Interrupts:
-    """Tell whether Ctrl-C was pressed since the loop began."""
+    """Return whether Ctrl-C was pressed since the loop began."""
 
     pending: bool = False
 
@@ -291,7 +291,7 @@ def deferred_interrupts() -> Iterator[Interrupts]:
 
 
 def wants_to_stop(answer: Any) -> bool:
-    """Tell whether a callback answered True; anything else lets the iteration go on."""
+    """Return whether a callback answered True; anything else lets the iteration go on."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 

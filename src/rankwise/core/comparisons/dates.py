@@ -68,7 +68,7 @@ def _read_words(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _is_day_first(words: list[str]) -> bool:
-    """Tell whether the day comes before the month; refuse what does not show it."""
+    """Return whether the day comes before the month; refuse what does not show it."""
     found = [match for word in words if (match := _YEAR_LAST.fullmatch(word.strip()))]
     if found[0][2] == ".":
         return True

@@ -298,7 +298,7 @@ class LiveProcess(ProcessRanker, ABC):
         return 2 * balance if are_scarce and n_upset == 0.0 else balance
 
     def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
-        """Tell whether answers about others tell nothing of the item with the fewest answers.
+        """Return whether answers about others tell nothing of the item with the fewest answers.
 
         This is so where it covaries with all of them alike. O(n_items n_features).
         """

@@ -197,7 +197,7 @@ def refuse_missing_validation(settings: Settings, validator: Validator | None) -
 
 
 def prefers_statistics(solver: FileSolver, stream: DataStream, settings: Settings) -> bool:
-    """Tell whether to gather_statistics statistics in one pass rather than to iterate."""
+    """Return whether to gather_statistics statistics in one pass rather than to iterate."""
     if solver != "auto":
         return solver == "statistics"
     by_name = isinstance(settings.graph_options["query_weight"], str | dict)

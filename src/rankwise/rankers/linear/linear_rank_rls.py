@@ -307,7 +307,7 @@ class LinearRankRLS(PointRanker):
         memory: int = 1 << 28,
         cache_dir: str | PathLike[str] | None = None,
     ) -> Self:
-        r"""Learn from a svmlight or Parquet file that need not fit in memory.
+        r"""Learn from an svmlight or Parquet file that need not fit in memory.
 
         With few features one pass gathers exact statistics of d x d numbers, for every alpha. With
         many, the file is first brought into binary form on disk, and every iteration reads that.
@@ -459,7 +459,7 @@ class LinearRankRLS(PointRanker):
                 )
 
     def _takes_several_hold_outs(self, settings: Settings, data: TrainingData) -> bool:
-        """Tell whether an alpha is to be chosen on two or more grades of a single query."""
+        """Return whether an alpha is to be chosen on two or more grades of a single query."""
         if len(settings.alphas) == 1 or settings.rule.patience is not None:
             return False
         if not data.is_scored or data.queries.n_queries > 1 or settings.checkpoint is not None:

@@ -499,7 +499,7 @@ def _ranking_of(
 
 
 def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
-    """Tell whether left-out pairs, for a ROC curve those of one class too, need no refits."""
+    """Return whether left-out pairs, for a ROC curve those of one class too, need no refits."""
     if type(estimator) is not RankRLS:
         return False
     return not roc or (estimator.cost == "magnitude" and estimator.ties == "keep")

@@ -313,7 +313,7 @@ class RankRLS(ClosedFormRanker):
 
 
 def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:
-    """Tell whether sparse products solve sooner than dense equations of this order."""
+    """Return whether sparse products solve sooner than dense equations of this order."""
     if n_unknowns < FEW_UNKNOWNS:
         return False
     return 4.0 * MOST_ITERATIONS * X.nnz < n_unknowns**3 / 3

@@ -267,7 +267,7 @@ class NewtonDescent:
         return self.n_idle_steps < MAX_IDLE_STEPS
 
     def can_narrow(self) -> bool:
-        """Tell whether what is left to gain at this width is no more than a narrower one gains.
+        """Return whether what is left to gain at this width is no more than a narrower one gains.
 
         While the width is so large that the smooth loss is a fraction of the loss, it must at least
         be less than the smooth objective, or the path of the optima would be lost.

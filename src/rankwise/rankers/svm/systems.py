@@ -359,7 +359,7 @@ class ItemSystems:
 
 
 def is_triangular(Z: FloatArray) -> bool:
-    """Tell whether a matrix is square, lower triangular, and has a diagonal above 0."""
+    """Return whether a matrix is square, lower triangular, and has a diagonal above 0."""
     if Z.shape[0] != Z.shape[1] or Z.dtype != np.float64:
         return False
     return bool(np.diagonal(Z).min() > 0.0) and not np.triu(Z, 1).any()
