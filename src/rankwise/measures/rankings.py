@@ -188,7 +188,7 @@ class Rankings:
         The scores, query by query.
     depth : int
         Number of positions of each query that are sorted, with all that are tied with the last of
-        them. Behind these the order is not known.
+        them. The order after these is unknown.
     """
 
     judgements: Judgements
@@ -351,7 +351,7 @@ def sort_cells(
 
 
 def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
-    """Return what ``sort_items`` finds in all positions, several times slower and at once."""
+    """Return what ``sort_items`` finds in all positions: slower, but without compiling."""
     sizes = np.diff(starts)
     query = np.broadcast_to(np.repeat(np.arange(len(sizes)), sizes), keys.shape)
     of_base = keys[:, base]
