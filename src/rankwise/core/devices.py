@@ -316,7 +316,7 @@ class TorchDevice(Device):
     device : torch.device
         Which one.
     n_bytes : int, optional
-        How much of its memory to count on; all when left out.
+        How much of its memory to count on; by default all.
     """
 
     torch: Any

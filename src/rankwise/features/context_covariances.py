@@ -453,8 +453,8 @@ class WithDeviations(ParametricKernel, ABC):
     own : ParametricKernel
         :math:`k_2`, of the deviations g.
     n_columns : int, optional
-        How many columns of a row are the item, which is all that :math:`k_2` reads; all that the
-        first kernel reads when left out.
+        How many columns of a row are the item, which is all that :math:`k_2` reads; by default all
+        that the first kernel reads.
     """
 
     kernel: ParametricKernel

@@ -395,11 +395,11 @@ class PreferenceGraph:
         pairs : (n_pairs, 2)
             Row numbers of items, winner first.
         margin : (n_pairs,), optional
-            By how much the winner should lead; 1 when left out.
+            By how much the winner should lead; 1 by default.
         weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         n_items : int, optional
-            Number of items; the number of `qid`, or one more than the largest index, when left out.
+            Number of items; by default the number of `qid`, or one more than the largest index.
         qid : (n_items,), optional
             The query of each item. Both items of a pair must belong to one query.
         cost : {"magnitude", "unit", "relative"}

@@ -155,13 +155,13 @@ class Ranker(BaseEstimator, ABC):
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
         k : int, optional
             Keep the best k of each query only.
         as_frame : bool
             Return a pandas data frame with query, item, rank and score, in that order of rows.
         items : (n_items,), optional
-            The names of the items in the frame; row numbers when left out.
+            The names of the items in the frame; by default row numbers.
 
         Returns
         -------

@@ -77,7 +77,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         Parameters
         ----------
         ax : axes, optional
-            Where to draw; new axes when left out.
+            Where to draw; by default new axes.
         """
         return self.path_.plot(ax, self.path_.best(self.rule))
 
@@ -197,7 +197,7 @@ def normal_equations(
     graph : PreferenceGraph
         The preferences.
     rows : (n_rows,), optional
-        The rows of the space that the items of the graph are; all of them when left out.
+        The rows of the space that the items of the graph are; by default all of them.
     """
     if space.is_explicit:
         return Primal.of(graph, space.features(rows))

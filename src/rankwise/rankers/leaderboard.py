@@ -278,7 +278,7 @@ class Leaderboard:
         Parameters
         ----------
         names : sequence of names, optional
-            The items, in this order; all of them, the best first, when left out.
+            The items, in this order; by default all of them, best first.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class Leaderboard:
             Values of the covariates whose effects are known, by the names of ``effects``; 0 for
             those left out.
         judge : sequence of names, optional
-            Who answers, after a fit with ``judges=True``; a judge like the others when left out.
+            Who answers, after a fit with ``judges=True``; by default a judge like the others.
 
         Returns
         -------
@@ -401,7 +401,7 @@ class Leaderboard:
         Parameters
         ----------
         ax : axes, optional
-            Where to draw; new ones when left out.
+            Where to draw; by default new ones.
         most : int
             Items that are drawn, from the best on.
         """

@@ -314,7 +314,7 @@ def preconditioned_conjugate_gradients(
     settings : ConjugateGradients
         When to stop, and what to show.
     start : (order, k), optional
-        Where to start; zeros when left out.
+        Where to start; by default zeros.
     label : str
         What the progress bar says.
     device : Device, optional

@@ -534,12 +534,12 @@ def test_data_frames_need_pandas(monkeypatch):
     [
         (lambda: leaderboard([("a", "b")], level=1.0), "`level` must lie between"),
         (lambda: leaderboard([("a", "b")], deviation=0.0), "`deviation` must lie between"),
-        (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have no judges"),
-        (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have no judges"),
+        (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have none"),
+        (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have none"),
         (lambda: leaderboard([("a", "b")], half_life=3.0), "must come with dates"),
         (
             lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), judges=True),
-            "are for comparisons of two items",
+            "need comparisons of two items",
         ),
         (lambda: leaderboard([("a", "b")]).format("pdf"), "`kind` must be one of"),
         (lambda: leaderboard([("a", "b")]).win_matrix(["z"]), "2 items: got 'z'"),

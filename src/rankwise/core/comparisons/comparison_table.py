@@ -134,7 +134,7 @@ class ComparisonTable:
         first, second : (n_rows,)
             Names of the items compared, of any type.
         outcome : (n_rows,)
-            1, 0 or -1; the first won everywhere when left out.
+            1, 0 or -1; by default the first won everywhere.
         weight, margin, date : (n_rows,), optional
         judge : (n_rows,), optional
             Names of any type.

@@ -154,7 +154,7 @@ class PrimalPlanes(PlaneSpace):
         The weights of an earlier function: where the weights start and what they are kept close
         to; zeros by default.
     max_planes : int, optional
-        Number of planes of a query at most; chosen by the number of queries when left out.
+        Number of planes of a query at most; by default chosen by the number of queries.
     """
 
     max_cached_passes = 5

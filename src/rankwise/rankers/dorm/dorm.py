@@ -65,7 +65,7 @@ class DirectRanker(PointRanker, ABC):
         Parameters
         ----------
         X : (n_items, n_features)
-            PackedRows to rank.
+            Rows to rank.
         sources : (n_items,) or (n_items, n_conditions)
             Where each item comes from: at most one item of a source is among the first n, or among
             the first as many as there are sources. Or shares of 0 or more: for each column, the
@@ -73,7 +73,7 @@ class DirectRanker(PointRanker, ABC):
         n : int
             Number of positions that are to be diverse.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
 
         Returns
         -------
@@ -221,8 +221,8 @@ class DORM(DirectRanker):
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, chosen rows of X, or rows themselves.
     n_diverse : int, optional
-        How many positions hold different sources if `fit` is given `sources`; the cut-off of the
-        objective when left out.
+        How many positions hold different sources if `fit` is given `sources`; by default the
+        cut-off of the objective.
     n_functions : int
         Number of ranking functions. With more than one, the first positions have a function each,
         and all positions behind share the last; `predict` returns a column for each, and
@@ -337,7 +337,8 @@ class DORM(DirectRanker):
         y : (n_items,)
             Grades of the items, higher is better; the objective turns them into gains.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
             Weights; a query counts the mean weight of its items, and items of weight 0 are left
             out. Equal weights in a query are the same as repeating the query.
@@ -345,8 +346,8 @@ class DORM(DirectRanker):
             Learn for rankings with at most one item of a source among the first `n_diverse`, or
             under weighted conditions; see `predict_diverse`.
         preliminary : (n_items,), optional
-            Scores that order the items wherever the objective leaves their order open; those of a
-            least-squares ranker when left out.
+            Scores that order the items wherever the objective leaves their order open; by default
+            those of a least-squares ranker.
         """
         rng = generator(self.random_state)
         X = self._check_rows(X)
@@ -420,7 +421,7 @@ class DORM(DirectRanker):
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
 
         Returns
         -------

@@ -207,7 +207,7 @@ class DORMCV(DirectRanker):
     objective : Measure, str, function or list of these
         What to optimise, as in `DORM`; of a list, the best is taken.
     measure : Measure or str, optional
-        What decides, any measure; the one that is optimised, the first of several, when left out.
+        What decides, any measure; by default the objective, or the first of several.
     cv : int, splitter or list of folds
         Number of random folds of queries (of items, without `qid`), a scikit-learn splitter of
         groups such as ``GroupKFold(5)``, or lists of rows.

@@ -1,4 +1,4 @@
-"""Features of persons, from which tastes of new persons are predicted."""
+"""Features of persons, which predict the tastes of new persons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PersonTraits:
     names : (n_persons,)
     rows : (n_persons, n_traits)
     centre, scale : (n_traits,)
-        What was subtracted from the features, and what they were divided by then.
+        What was subtracted from the features, and what they were then divided by.
     """
 
     names: NDArray[Any]
@@ -70,7 +70,7 @@ class PersonTraits:
         return replace(self, names=labels.names, rows=freeze(rows[np.argsort(labels.index)]))
 
     def of_names(self, names: Sequence[Any]) -> FloatArray:
-        """Return the features of persons; zeros, an average person, for those without any."""
+        """Return the features of persons; zeros, an average person, for those without features."""
         place = {name: row for row, name in enumerate(self.names.tolist())}
         rows = np.array([place.get(name, -1) for name in names], dtype=np.intp)
         return np.vstack([self.rows, np.zeros(self.n_traits)])[rows]

@@ -188,8 +188,8 @@ class KPCRankCV(ClosedFormCV):
         one query at a time, and for one global ranking every fifth item or five folds of
         comparisons.
     measure : Measure or str, optional
-        What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out. Comparisons are judged by that share only.
+        The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
+        in the right order. Comparisons are judged by that share only.
     rule : {"best", "one_standard_error"}
         Take the best number, or the smallest one within a standard error of it.
     random_state : int, RandomState or None

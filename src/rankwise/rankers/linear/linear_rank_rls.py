@@ -107,8 +107,8 @@ class LinearRankRLS(PointRanker):
     warm_start : bool
         Start from the weights of the previous fit; not with `alphas`.
     dtype : {"float32", "float64"}, optional
-        Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
-        values of X are used as they are when left out.
+        Store the values of X in this type. "float32" makes a copy of half the size; all sums stay
+        in float64. By default the values of X are used as they are.
     cost, ties, query_weight
         As in `RankRLS`. With comparisons `cost` applies to their margins, `query_weight` to those
         inside queries (`qid`), and `ties` to ties of comparisons by name.
@@ -253,7 +253,8 @@ class LinearRankRLS(PointRanker):
             Scores of the items, higher is better. Outputs are learned independently, each with an
             alpha and held-out items of its own; passes over X serve several of them.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         X_val, y_val, qid_val : optional
@@ -262,9 +263,9 @@ class LinearRankRLS(PointRanker):
             Comparisons in place of `y`: row numbers, winner first. With `qid`, both items of a
             pair belong to one query.
         pair_margin : (n_pairs,), optional
-            By how much each winner leads; 1 when left out.
+            By how much each winner leads; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         settings = Settings.of(self)
         X = self._check_rows(X)
@@ -329,8 +330,8 @@ class LinearRankRLS(PointRanker):
             Bytes for rows at a time. Beside these, iterations keep about 150 bytes for each item
             and two vectors of features for each alpha; the one pass keeps a few d x d matrices.
         cache_dir : path, optional
-            Where the binary form goes while fitting, on disk and not in memory; the system's
-            folder for temporary files when left out.
+            Where the binary form goes while fitting, on disk and not in memory; by default the
+            system's folder for temporary files.
 
         Examples
         --------
@@ -382,7 +383,7 @@ class LinearRankRLS(PointRanker):
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; a new figure when left out.
+            Where to draw; by default a new figure.
         output : int
             Which output to draw, where there are several.
 

@@ -216,12 +216,12 @@ def leave_pair_out(
     groups : (n_items,), optional
         What is left out together; only pairs of different groups are judged.
     positive : optional
-        The class that should rank above the other; of two labels the later one in their order
-        when left out.
+        The class that should rank above the other; by default of two labels the later one in their
+        order.
     confidence : float
         Of the interval, between 0 and 1.
     n_fits : int, optional
-        Fit so many times at most, for pairs drawn at random; all pairs when left out.
+        Fit so many times at most, for pairs drawn at random; by default all pairs.
     n_permutations : int
         Shuffles of `y` for a permutation test, each of which takes as many fits again. Labels that
         are the same within every group are shuffled between groups.

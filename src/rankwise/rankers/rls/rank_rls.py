@@ -83,7 +83,7 @@ class RankRLS(ClosedFormRanker):
         rows, chosen rows of X, or rows themselves.
     device : str, optional
         Where to compute what takes the time: a device of PyTorch such as "cuda", in double
-        precision; the extra "gpu". NumPy on the CPU when left out.
+        precision; the extra "gpu". By default NumPy on the CPU.
     solver : {"auto", "direct", "iterations"} or ConjugateGradients
         How kernel problems are solved: with the kernel matrix; or by conjugate gradients, which
         form its blocks on the way and never keep it. "auto" iterates when the matrix would take
@@ -180,7 +180,8 @@ class RankRLS(ClosedFormRanker):
         y : (n_items,) or (n_items, n_outputs)
             Scores of the items, higher is better. Outputs are learned independently.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
@@ -188,9 +189,9 @@ class RankRLS(ClosedFormRanker):
             contradict each other. With `qid`, both items of a pair belong to one query, and
             `query_weight` applies; without, comparisons have the weights given.
         pair_margin : (n_pairs,), optional
-            By how much each winner leads; 1 when left out.
+            By how much each winner leads; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
         X = self._check_rows(X)

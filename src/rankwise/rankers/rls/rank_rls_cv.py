@@ -63,8 +63,8 @@ class RankRLSCV(ClosedFormCV):
         itself after a fit to the others; of comparisons without `qid` they hold comparisons
         (`PairKFold`).
     measure : Measure or str, optional
-        What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out. Pairs and comparisons are judged by that share only, inside queries and
+        The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
+        in the right order. Pairs and comparisons are judged by that share only, inside queries and
         averaged over them where there are some.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.

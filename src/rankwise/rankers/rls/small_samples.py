@@ -468,7 +468,7 @@ def permutation_test(
     kernel : kernel or str
         As in `RankRLS`.
     measure : Measure or str, optional
-        The share of pairs in the right order when left out.
+        By default the share of pairs in the right order.
     n_permutations : int
         Number of shuffles.
     random_state : int, RandomState or None

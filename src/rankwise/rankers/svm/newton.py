@@ -84,7 +84,7 @@ def minimize_hinge(
     rule
         When to stop: its tolerance is for the duality gap, as a share of the objective.
     start : (n_features,), optional
-        Where to begin; zeros when left out.
+        Where to begin; by default zeros.
     on_step
         Gets each `Step`; stops the run by returning True.
 

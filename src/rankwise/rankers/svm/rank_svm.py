@@ -176,16 +176,17 @@ class RankSVM(PointRanker):
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
             Weights of the items; a pair counts the product of its ends' weights.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first; they may repeat and contradict
             each other. With `qid`, both items of a pair belong to one query.
         pair_margin : (n_pairs,), optional
-            By how much each winner should lead, with ``cost="magnitude"``; 1 when left out.
+            By how much each winner should lead, with ``cost="magnitude"``; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         C = check_positive("C", self.C, C_REMEDY)
         X = self._check_rows(X)

@@ -464,7 +464,7 @@ def solve_by_products(
     interrupts : Interrupts
         Whether Ctrl-C was pressed.
     precondition : callable
-        Solves about the same system; nothing when left out.
+        Solves about the same system; by default nothing.
 
     Returns
     -------

@@ -236,10 +236,10 @@ class RankingFactorization(BaseEstimator):
         Parameters
         ----------
         users : int or array of int
-            PackedRows of the ratings.
+            Rows of the ratings.
         items : int or array of int, optional
-            Columns of the ratings, paired with the users as NumPy broadcasts them. All items for
-            every user when left out.
+            Columns of the ratings, broadcast with the users as in NumPy; by default all items for
+            every user.
 
         Returns
         -------
