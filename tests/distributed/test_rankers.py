@@ -354,7 +354,7 @@ def test_refusals():
         DaskRankRLS().fit(rows, np.zeros(len(y)), qid=qid)
     with pytest.raises(NothingToLearnError, match="at least one preference"):
         DaskLinearRankRLS().fit(rows, np.zeros(len(y)), qid=qid)
-    with pytest.raises(InvalidInputError, match="preferences in at least two"):
+    with pytest.raises(InvalidInputError, match="At least two queries must hold preferences"):
         DaskRankRLSCV().fit(rows, y)
     with pytest.raises(InvalidInputError, match="`X_val` and `y_val` must be given"):
         DaskLinearRankRLS(alphas=[1, 2]).fit(rows, y)

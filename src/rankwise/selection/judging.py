@@ -1,4 +1,4 @@
-"""Measure what was held out: from held-out scores to a path."""
+"""Measure held-out scores along a grid: from scores to a path."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
 
 
 def as_measure(measure: Measure | str | None) -> Measure:
-    """Return the measure that a value or a name stands for; Concordance when there is none."""
+    """Return the measure given by value or by name; Concordance by default."""
     return Concordance if measure is None else parse_measure(measure)
 
 
@@ -47,7 +47,7 @@ def judge_scores(
     rows : (n_rows,)
         The items that are judged: held out, and of a weight above 0.
     measure : Measure
-        What to measure.
+        The measure.
     grid : (n_values,)
         The values of the parameter.
     parameter : str
@@ -86,9 +86,9 @@ def path_of_queries(
     Parameters
     ----------
     per_query : (n_values, n_queries)
-        The value of each query, NaN where the measure is undefined.
+        The value of each query; NaN if the measure is undefined.
     weight : (n_queries,)
-        What each query counts.
+        The weight of each query.
     error : (n_values,)
         Rounding error of the scores.
     measure, grid, parameter, simplest
@@ -104,7 +104,7 @@ def path_of_queries(
 
 
 def _mean_of_known(values: FloatArray) -> FloatArray:
-    """Average over the first axis, leaving out NaN; NaN where there is nothing else."""
+    """Average over the first axis, leaving out NaN; NaN if there is nothing else."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     total = np.where(known, values, 0.0).sum(axis=0)
@@ -123,8 +123,8 @@ def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:
 def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> SelectionPath:
     """Turn counts of left-out pairs into a path; several outputs are averaged.
 
-    The standard error is that of a mean over pairs of items, which share items: the spread of the
-    items' own shares, as DeLong's for the AUC. It does not know that models overlap.
+    The standard error is that of a mean over pairs that share items: the spread of the items'
+    shares, like DeLong's for the AUC. It ignores that the models overlap.
     """
     values = held_out.concordance.mean(axis=1)
     n_pairs = held_out.total.sum(axis=1) / 2
@@ -142,13 +142,13 @@ def judge_comparisons(
     parameter: str = "alpha",
     simplest: Simplest = "largest",
 ) -> SelectionPath:
-    """Measure the share of held-out comparisons in the right order, by query where there are some.
+    """Measure the share of held-out comparisons in the right order, by query if there are any.
 
     Parameters
     ----------
     leads : (n_values, n_pairs)
-        By how much each winner leads; level scores count one half, NaN is not judged, nor are
-        comparisons with a margin of 0, which have no winner.
+        The lead of each winner. Equal scores count one half; NaN is not judged, nor are comparisons
+        with a margin of 0, which have no winner.
     data : TrainingData
         The comparisons, with their weights and queries.
     error : (n_values,)
@@ -201,7 +201,7 @@ def _pair_path(
 
 
 def refuse_listwise(measure: Measure, judge: str) -> None:
-    """Refuse measures that need whole rankings where only pairs are held out."""
+    """Refuse measures that need whole rankings if only pairs are held out."""
     if measure not in PAIR_MEASURES:
         known = ", ".join(repr(m) for m in PAIR_MEASURES)
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""The value of a measure along a grid of one parameter, and the choice it leads to."""
+"""The values of a measure along a grid of one parameter, and the choice among them."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class SelectionPath:
     grid : (n_values,)
         Its values.
     measure : Measure
-        What was measured.
+        The measure.
     values : (n_values,)
-        The measure, NaN where double precision cannot deliver it.
+        Its held-out values; NaN if double precision is not enough.
     standard_errors : (n_values,)
         Its standard error over queries, items or comparisons, whichever were left out.
     per_query : (n_values, n_queries) or None
-        Its value for each query, where queries were left out.
+        Its value for each query, if queries were left out.
     errors : (n_values,)
         The largest relative error in the scores behind a value: an estimate for rounding, a
         duality gap for iterative solvers.
     simplest : {"largest", "smallest"}
-        Which of several equally good values regularises most, and is taken.
+        Which of several equally good values regularises most, and is chosen.
 
     Examples
     --------
@@ -84,10 +84,9 @@ class SelectionPath:
     simplest: Simplest = "largest"
 
     def best(self, rule: ChoiceRule = "best") -> int:
-        """Return the position of the chosen value; of equally good ones the simplest.
+        """Return the position of the chosen value; among equally good ones, the simplest.
 
-        ``"one_standard_error"`` takes the simplest whose value is within one standard error of the
-        best.
+        ``"one_standard_error"`` takes the simplest value within one standard error of the best.
         """
         check_choice("rule", rule, get_args(ChoiceRule))
         if np.isnan(self.values).all():
@@ -130,7 +129,7 @@ class SelectionPath:
 
     @property
     def _best(self) -> int | None:
-        """The position of the best value, None where nothing can be judged."""
+        """The position of the best value; None if nothing can be judged."""
         return None if np.isnan(self.values).all() else self.best()
 
     def _rows(self) -> list[list[str]]:
@@ -200,7 +199,7 @@ def _or_none(values: FloatArray) -> list[float | None]:
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
-    """Return the candidate with the best value at its chosen place; the first of equals."""
+    """Return the candidate with the best value at its chosen position; the first of equals."""
     goodness = [c.path.goodness(c.path.best(rule)) for c in candidates]
     return int(np.argmax(goodness))
 

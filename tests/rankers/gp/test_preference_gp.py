@@ -851,7 +851,7 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, pairs=[("a", "b")]), "12 items given: got 'a'"),
         (
             lambda: fixed().fit(pairs=[("a", "b")], pair_weight=[1.0]),
-            "got .pair_weight. separately",
+            r"got \['pair_weight'\] separately",
         ),
         (lambda: fixed().fit(pairs=[("a", "b")]).predict(["bo"]), "items of `fit`: got 'bo'"),
         (

@@ -340,7 +340,7 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
         (lambda: RankRLSCV([0.0]).fit(P.X, P.y, P.qid), "`alphas` must be"),
         (lambda: RankRLSCV(cv="loo").fit(P.X, P.y, P.qid), "`cv` must be"),
         (lambda: RankRLSCV(cv="leave_pair_out").fit(P.X, P.y, P.qid), "one global ranking"),
-        (lambda: RankRLSCV(cv="leave_edge_out").fit(P.X, P.y, P.qid), "is for comparisons"),
+        (lambda: RankRLSCV(cv="leave_edge_out").fit(P.X, P.y, P.qid), "needs comparisons"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, pairs=PAIRS), "left out one by one"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "without `qid`"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y, np.zeros(26)), "at least two folds"),
