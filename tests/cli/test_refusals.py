@@ -60,7 +60,7 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         ((*FIT, "--kernel", "gaussian", "--gamma", "0"), "--gamma must be a finite number above 0"),
         (
             (*FIT, "--cost", "unit", "--ties", "keep"),
-            "--ties 'keep' is defined for --cost 'magnitude'",
+            "--ties 'keep' is defined only for --cost 'magnitude'",
         ),
         ((*FIT_BEST, "--measure", "NDGC"), "Unknown measure 'NDGC'.*Did you mean 'NDCG'"),
         ((*FIT, "--measure", "AP"), "--measure must come with --validate, or with several values"),

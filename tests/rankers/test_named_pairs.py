@@ -198,7 +198,7 @@ def test_held_out_ties_are_not_judged():
 
 
 def test_kept_ties_need_the_cost_of_magnitudes():
-    with pytest.raises(InvalidInputError, match="ties='keep' is defined for cost='magnitude' only"):
+    with pytest.raises(InvalidInputError, match="ties='keep' is defined only for cost='magnitude' only"):
         RankRLS(ties="keep", cost="unit").fit(ITEMS, pairs=WITH_TIES)
 
 

@@ -29,8 +29,8 @@ from rankwise.core.storable import storable
 class Queries:
     """Group items into queries; ids may be of any type and rows in any order.
 
-    Building costs O(n) for ids that are integers, or when the rows of each query lie together;
-    otherwise O(n log n).
+    Building costs O(n) for integer ids, or if the rows of each query are contiguous; otherwise
+    O(n log n).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Queries:
 
     @classmethod
     def of(cls, qid: Any, n_items: int, name: str = "qid", owner: str = "X") -> Self:
-        """Build from what a caller gave: ids, queries already built, or None for a single query.
+        """Build from ids, from existing queries, or from None for a single query.
 
         Parameters
         ----------
@@ -129,12 +129,12 @@ class Queries:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether the items already stand query by query, so that ``order`` changes nothing."""
+        """Whether the items are already sorted by query, so that ``order`` changes nothing."""
         return bool(np.all(self.index[1:] >= self.index[:-1]))
 
     @cached_property
     def order(self) -> IntArray:
-        """The items sorted by query, and inside a query as they came."""
+        """The items sorted by query, in their original order within a query."""
         if self.is_sorted:
             return freeze(np.arange(self.n_items))
         return freeze(counting_order(self.index))
@@ -167,7 +167,7 @@ class Queries:
         return np.asarray(values)[self.index]
 
     def take(self, rows: IntArray) -> Self:
-        """Keep the given items only; queries left without items disappear."""
+        """Keep only the given items; queries left without items disappear."""
         kept, index = np.unique(self.index[rows], return_inverse=True)
         return type(self)(freeze(self.ids[kept]), freeze(index))
 

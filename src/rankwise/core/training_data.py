@@ -1,4 +1,4 @@
-"""What ``fit`` was given to learn from, checked once."""
+"""The training data of ``fit``, checked once."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
@@ -26,14 +26,14 @@ from rankwise.core.queries import Queries
 class TrainingData:
     """Hold scored items, or comparisons of items, with the queries of the items.
 
-    Build it with `of`, which checks everything. Both ends of a comparison lie in one query.
+    Build it with `of`, which checks everything. Both items of a comparison are in one query.
 
     Parameters
     ----------
     n_items : int
         Number of rows of X.
     queries : Queries
-        The query of each item; a single one where none were named.
+        The query of each item; a single query if none were named.
     has_qid : bool
         Whether the caller named queries.
     y : (n_items,) or (n_items, n_outputs), optional
@@ -225,7 +225,7 @@ def _refuse_both(y: object, sample_weight: object, pairs: object) -> None:
     if pairs is not None and sample_weight is not None:
         raise InvalidInputError(
             "`sample_weight` must come with scores `y`: got comparisons (`pairs`), which have "
-            "weights of their own. Use `pair_weight`."
+            "their own weights. Use `pair_weight`."
         )
 
 

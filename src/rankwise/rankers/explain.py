@@ -519,9 +519,9 @@ def _others(queries: Queries, a: int, b: int | None) -> list[int]:
     if b is not None:
         if queries.index[a] != queries.index[b]:
             raise InvalidInputError(
-                f"`a` and `b` must be items of the same query, since scores are comparable only within "
-                f"a query: row {a} is of query {queries.ids[queries.index[a]]!s}, row {b} of "
-                f"{queries.ids[queries.index[b]]!s}."
+                "`a` and `b` must be items of the same query, since scores are comparable only "
+                f"within a query: row {a} is of query {queries.ids[queries.index[a]]!s}, row {b} "
+                f"of {queries.ids[queries.index[b]]!s}."
             )
         return [int(b)]
     rows = np.flatnonzero(queries.index == queries.index[a])

@@ -262,7 +262,7 @@ def test_tournament_area_is_the_value_where_no_meeting_contradicts_another():
 
 def test_curve_is_refused_without_two_classes_or_all_pairs():
     X, y = drawn()
-    with pytest.raises(InvalidInputError, match="must have two classes"):
+    with pytest.raises(InvalidInputError, match="needs two classes"):
         leave_pair_out(Ridge(), X, X[:, 0], roc=True)
     with pytest.raises(InvalidInputError, match="needs all pairs"):
         leave_pair_out(Ridge(), X, y, roc=True, n_fits=5)

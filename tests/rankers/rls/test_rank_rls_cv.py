@@ -343,7 +343,7 @@ PAIRS = [[0, 1], [2, 3], [4, 5]]
         (lambda: RankRLSCV(cv="leave_edge_out").fit(P.X, P.y, P.qid), "needs comparisons"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, pairs=PAIRS), "left out one by one"),
         (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y), "without `qid`"),
-        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y, np.zeros(26)), "at least two folds"),
+        (lambda: RankRLSCV(cv="leave_query_out").fit(P.X, P.y, np.zeros(26)), "At least two folds"),
         (lambda: RankRLSCV(cv=1).fit(P.X, P.y, P.qid), "at least 2"),
         (lambda: RankRLSCV(cv=2.5).fit(P.X, P.y, P.qid), "a number of folds"),
         (lambda: RankRLSCV(measure="NDCG").fit(P.X, P.y), "judges pairs"),
