@@ -198,7 +198,7 @@ def njit(
 
     With ``cache=True`` compiled code is read from wherever it can be read (the folder that
     ``NUMBA_CACHE_DIR`` names, beside the source, the user's folder) and written where that is
-    allowed. Where nothing can be written it is compiled anew by every process, and said so once.
+    allowed. If nothing can be written, every process compiles it again, with one warning.
 
     Parameters
     ----------

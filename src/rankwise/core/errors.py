@@ -140,16 +140,17 @@ class SeenQueriesWarning(UserWarning):
     --------
     >>> from rankwise import SeenQueriesWarning
     >>> print(SeenQueriesWarning.of(3))
-    3 of the queries were learned from with other items: ...
+    3 of the queries were in the training data with other items: ...
     """
 
     @classmethod
     def of(cls, n_torn: int) -> Self:
         """Return the warning for a number of queries."""
         return cls(
-            f"{n_torn} of the queries were learned from with other items: a value from parts of "
-            "one query in training and test is too high. Keep queries whole, with `QueryKFold`. If "
-            "both files use the same ids for different queries, change the ids."
+            f"{n_torn} of the queries were in the training data with other items: a value from "
+            "queries torn between training and test is too high. Keep queries whole, with "
+            "`QueryKFold`. If both data sets use the same ids for different queries, change the "
+            "ids."
         )
 
 

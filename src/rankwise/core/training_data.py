@@ -66,7 +66,7 @@ class TrainingData:
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> Self:
-        """Check the arguments of ``fit`` beside X, which has ``n_items`` rows."""
+        """Check the arguments of ``fit`` other than X, which has ``n_items`` rows."""
         _refuse_both(y, sample_weight, pairs)
         if pairs is None:
             _refuse_without_pairs(pair_margin, pair_weight)
@@ -212,7 +212,7 @@ def _queries_of_pairs(qid: Any, pairs: IntArray, n_items: int) -> Queries:
 
 
 def _refuse_both(y: object, sample_weight: object, pairs: object) -> None:
-    """Refuse both scores and comparisons, neither, and weights of items beside comparisons."""
+    """Refuse both scores and comparisons, neither, and weights of items with comparisons."""
     if y is None and pairs is None:
         raise InvalidInputError(
             "`fit` requires y to be passed, but the target y is None. Give scores `y`, "

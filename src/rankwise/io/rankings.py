@@ -88,7 +88,7 @@ def _score(path: str | os.PathLike[str], number: int, line: bytes) -> float:
 JSON_SUFFIXES = {".jsonl", ".ndjson"}
 RUN_SUFFIXES = {".run", ".trec"}
 RANKING_SUFFIXES = TABLE_SUFFIXES | JSON_SUFFIXES | RUN_SUFFIXES
-"""The suffixes of files that hold names and queries beside the scores."""
+"""The suffixes of files that hold names and queries in addition to scores."""
 
 _RUN_WORDS = 6
 _ONE_QUERY = "all"

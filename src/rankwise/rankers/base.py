@@ -70,7 +70,7 @@ def _public(name: str) -> Any:
 
 
 WIDEST_RATIO = 1e3
-"""Ranges of features that differ by more than this are warned of."""
+"""A warning is given if the ranges of features differ by more than this factor."""
 
 
 class Ranker(BaseEstimator, ABC):
@@ -476,8 +476,8 @@ def _warn_of_scales(spans: FloatArray) -> None:
     if len(spans) > 1 and spans.max() > WIDEST_RATIO * spans.min():
         warn_caller(
             f"Features differ in scale: the widest range is {spans.max():.3g}, the narrowest "
-            f"{spans.min():.3g}, and the narrow ones hardly count. Scale them inside queries with "
-            "WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does.",
+            f"{spans.min():.3g}, so narrow features have little effect. Scale them inside queries "
+            "with WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does so.",
             FeatureScaleWarning,
         )
 

@@ -198,7 +198,7 @@ def measures_section(
     text = [
         "Means over queries, with 95 % intervals from 2000 draws of the queries."
         if several
-        else "One ranking only, so that there is no interval over queries."
+        else "There is only one ranking, so there is no interval over queries."
     ]
     undefined = int(first.n_undefined.max())
     if undefined:
@@ -405,13 +405,13 @@ def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | N
             rows.append([name, decimals(mean, 2), decimals(share, 2), str(int(count))])
     figure = draw.draw(
         lambda ax: _paint_calibration(ax, curves),
-        "Share of pairs won against the probability given, near the diagonal where honest",
+        "Share of pairs won against the predicted probability; the diagonal is perfect calibration",
         width=4.2,
         height=3.8,
     )
     text = (
-        "Pairs of one query with different scores, in both directions; where the model is honest, "
-        "the observed share equals the probability.",
+        "Pairs of one query with different scores, in both directions. In a calibrated model the "
+        "observed share equals the probability.",
     )
     return Section("Calibration", text, (("Calibration", rows),), (figure,))
 
@@ -466,12 +466,12 @@ def roc_section(
         return None
     models = judged.rankers.items()
     curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
-    text = ["The curve of a model is of the items given here, scored by the model as it is."]
+    text = ["The curve of a model shows the items given here, scored by the fitted model."]
     if estimates:
         text.append(
-            "The leave-pair-out estimate, and the curve of unseen pairs, train anew without each "
-            "pair, with the same alpha and kernel: they are honest on these items even if the "
-            "model has seen them, unless alpha was chosen by them."
+            "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
+            "retrained without each pair, with the same alpha and kernel. They are honest on these "
+            "items even if the model has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
         curves |= {
@@ -560,8 +560,8 @@ def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
         board.plot, f"Scores of {n_drawn} items with intervals", height=1.0 + 0.25 * n_drawn
     )
     text = (
-        "Scores of items whose intervals overlap may be in the other order; ranks say which places "
-        "an item may have, best how probable the first place is.",
+        "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
+        "that an item may have; best is the probability of the first place.",
     )
     return Section("Ranking", text, (("Ranking", rows),), (picture,))
 
@@ -575,15 +575,15 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
     for i, name in enumerate(names):
         row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
         chances.append([str(name), *row])
-    tables = [("Probability to be preferred", chances)]
+    tables = [("Probability of being preferred", chances)]
     if table is not None:
         counts = _win_counts(table, names)
         cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
         rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
-        tables.append(("How often it was", [head, *rows]))
+        tables.append(("How often it was preferred", [head, *rows]))
     text = (
-        "Why one item is above another: the answers about the two of them, and those about each of "
-        "them and a third, which count as well.",
+        "One item is above another because of the answers about these two, and of those that "
+        "compare each of them with a third item.",
     )
     return Section("Who beats whom", text, tuple(tables))
 

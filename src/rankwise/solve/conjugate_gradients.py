@@ -448,7 +448,7 @@ def side_by_side_cg(
     hooks : sequence of Hooks
         What to call on the way, one for each.
     stopped : str, optional
-        Why the runs end before they begin, where something has asked for it already.
+        Why the runs end before they begin, if a stop was requested already.
     """
     with serial_blas(), deferred_interrupts() as interrupts:
         runs = [_CGRun.of(one, rule, own) for one, own in zip(systems, hooks, strict=True)]

@@ -81,7 +81,7 @@ def prefer(command: Prefer) -> None:
 
 
 def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
-    """Let old answers count less if asked for; keep judges where there is more than one."""
+    """Let old answers count less if requested; keep judges if there is more than one."""
     if command.half_life is not None:
         table = table.decayed(command.half_life)
     alone = table.judge is not None and table.judge.n_names < 2 and not command.tastes

@@ -35,7 +35,7 @@ class Labels:
 
     @classmethod
     def of(cls, values: Any) -> Self:
-        """Number the distinct values, in linear time for text and with one sort for numbers."""
+        """Return the distinct values and their numbers, in linear time for text."""
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
         if array.ndim != 1:
             raise InvalidInputError(

@@ -80,7 +80,7 @@ MAX_DATED = 600
 """Items, each counted at every date, up to which dates are kept apart."""
 
 MAX_OWN = 5000
-"""Items up to which a posterior through a basis keeps the own part of every item."""
+"""Items up to which a posterior through a basis keeps the item effect of every item."""
 
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
 

@@ -31,7 +31,7 @@ class SmoothedLoss:
     smoothing_gap : float
         What smoothing adds to the duality gap, at most: the last sum of eq. svm-gap.
     dual_penalty : float
-        What the dual variables cost beside the norm of their sum, divided by C.
+        The cost of the dual variables besides the norm of their sum, divided by C.
     max_dual_scale : float
         The largest number that all dual variables may be multiplied by.
     rounding_error : float
