@@ -118,7 +118,7 @@ def test_imports_inside_functions_are_for_optional_dependencies():
 
 
 def _is_guarded(function, node):
-    """Tell whether an import stands in a `try` that raises MissingExtraError when it fails."""
+    """Return whether an import stands in a `try` that raises MissingExtraError when it fails."""
     return any(
         node in ast.walk(attempt) and "raise MissingExtraError" in ast.unparse(attempt)
         for attempt in ast.walk(function)

@@ -82,16 +82,16 @@ def test_answers_are_exported(answers, tmp_path):
 
 def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + b"x" * 200)
-    with pytest.raises(rankwise.DataFileError, match="expected a file of answers"):
+    with pytest.raises(rankwise.DataFileError, match="expected an answers file"):
         read_comparisons(tmp_path / "other.db")
     empty = AnswerStore.open(tmp_path / "empty.db", store.items())
-    with pytest.raises(rankwise.DataFileError, match="must hold some: there are none yet"):
+    with pytest.raises(rankwise.DataFileError, match="must hold answers: there are none yet"):
         read_comparisons(empty.path)
     empty.close()
     (tmp_path / "items.csv").write_text("name\na\nb\n")
     output = run("ask", tmp_path / "items.csv", "--export", tmp_path / "a.csv", status=2)
-    assert "must be a file of answers of rankwise ask" in output
-    assert "--name and --features name columns" in run("prefer", answers, "--name", "x", status=2)
-    assert "--tied, --judge and --date name columns" in run(
+    assert "must be an answers file of rankwise ask" in output
+    assert "--name and --features must name" in run("prefer", answers, "--name", "x", status=2)
+    assert "--tied, --judge and --date must name columns" in run(
         "prefer", answers, "--tied", "x", status=2
     )

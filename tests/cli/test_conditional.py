@@ -126,9 +126,9 @@ def test_relations_need_one_table(run, tables):
         (["scores.csv", "--n", "3"], "must come with --rankings"),
         (["users.csv"], "must have the column 'item'"),
         (["scores.csv", "--conditions", "twice.csv"], "each name in the column 'condition' once"),
-        (["scores.csv", "--conditions", "bare.csv"], "expected features beside"),
+        (["scores.csv", "--conditions", "bare.csv"], "expected columns of features in addition"),
         (["scores.csv", "--conditions", "few.csv"], "expected names that few.csv has features for"),
-        (["doubled.csv"], "expected one score of a condition and an item"),
+        (["doubled.csv"], "expected one score for a condition and an item"),
     ],
 )
 def test_refusals(run, tables, arguments, expected):

@@ -297,7 +297,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ),
         ((*STREAM, *GRID), "--stream must come with --validate when"),
         ((*STREAM, "--early-stopping"), "--stream must come with --validate when"),
-        ((*STREAM, "--y", "rating"), r"name columns of a table .*: train\.txt is not one"),
+        ((*STREAM, "--y", "rating"), r"name columns of a table .*: train\.txt is not a table"),
         ((*STREAM, "--memory", "much"), "--memory must be a size such as 512M or 2G: got 'much'"),
         ((*STREAM, "--memory", "0"), "--memory must be a size"),
         ((*STREAM, "--cache-dir", "nowhere"), "nowhere.*: No such file or directory"),
@@ -307,7 +307,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ),
         (
             ("fit", "linear", "train.csv", "-o", "new.model", "--stream"),
-            "expected a svmlight or Parquet",
+            "expected an svmlight or Parquet",
         ),
         ((*FIT, "--alpha", 0), "--alpha must be a finite number above 0"),
         ((*FIT, "--alpha", 1, "--alphas", "1,2"), "Only one of --alpha and --alphas"),

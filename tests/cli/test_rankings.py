@@ -98,7 +98,7 @@ def test_diverse_rankings(succeed, refuse, folder, named, model, tmp_path):
     assert ranked.items.tolist() == table.items[order].tolist()
     assert "must come with a model of fit dorm" in refuse("rank", model, "sourced.csv", *options)
     line = refuse("rank", dorm, "test.txt", "--sources", "chain")
-    assert "--sources names a column of a table" in line
+    assert "--sources must name a column of a table" in line
     line = refuse("rank", dorm, "sourced.csv", "--n-diverse", 2, "--qid", "q")
     assert "--n-diverse must come with --sources" in line
 

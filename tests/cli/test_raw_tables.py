@@ -101,7 +101,7 @@ def test_a_named_ranker_says_which_command_takes_text(run, shop):
     result = run("fit", "rls", "shop.csv", "-o", "x.model", "--drop", "doc_id,Title,Added")
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())
-    assert "rankwise fit shop.csv (without the name of a ranker) takes text and blanks" in said
+    assert "rankwise fit shop.csv (without the name of a ranker) accepts text and blanks" in said
 
 
 def test_text_in_a_column_of_numbers_is_refused_later(run, folder, shop):

@@ -60,11 +60,11 @@ FIT_BEST = ("fit", "train.txt", "-o", "new.model")
         ((*FIT, "--kernel", "gaussian", "--gamma", "0"), "--gamma must be a finite number above 0"),
         (
             (*FIT, "--cost", "unit", "--ties", "keep"),
-            "--ties 'keep' is defined for --cost 'magnitude'",
+            "--ties 'keep' is defined only for --cost 'magnitude'",
         ),
         ((*FIT_BEST, "--measure", "NDGC"), "Unknown measure 'NDGC'.*Did you mean 'NDCG'"),
         ((*FIT, "--measure", "AP"), "--measure must come with --validate, or with several values"),
-        ((*FIT, "--y", "rating"), r"name columns of a table .*: train\.txt is not one"),
+        ((*FIT, "--y", "rating"), r"name columns of a table .*: train\.txt is not a table"),
         ((*FIT, "--validate", "wide.txt"), r"wide\.txt, line 1: expected features up to 3"),
         (
             (*FIT, "--validate", "flat.txt"),
@@ -101,7 +101,7 @@ def test_bad_input_is_refused_in_one_line(refuse, folder, arguments, message):
 @pytest.mark.parametrize("text", ["", "1,", "1:2", "1:x:3", "0:1:3", "1:10:0", "-1:1:3", "1:inf:3"])
 def test_a_grid_that_cannot_be_read_is_refused(refuse, text):
     line = refuse(*FIT, "--validate", "validation.txt", "--alphas", text)
-    assert "--alphas must read like 0.1,1,10 or like 1e-3:1e3:7" in line
+    assert "--alphas must be a list such as 0.1,1,10 or a range such as 1e-3:1e3:7" in line
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_permutation_test_equals_python(succeed, patients):
         (("leave-pair-out", "patients.csv"), "expected a column of scores"),
         (("leave-pair-out", "patients.csv", "--y", "ill", "--alpha", 0), "--alpha must be"),
         (("leave-pair-out", "patients.csv", "--y", "ill", "--gamma", 1), "linear has no gamma"),
-        (("permutation-test", "train.txt", "--alphas", "x"), "--alphas must read like"),
+        (("permutation-test", "train.txt", "--alphas", "x"), "--alphas must be a list"),
         (("fit", "factorization", "ratings.csv", "-o", "m", "--n", 3), "--n must come with"),
         (("fit", "factorization", "ratings.csv", "-o", "m", "--user", "usr"), "mean 'user'"),
         (("fit", "factorization", "twice.csv", "-o", "m"), "got several by a of x"),

@@ -88,7 +88,7 @@ def test_comparisons_equal_python(fit, folder):
     [
         (["--C", "1", "--Cs", "1,2", *VALIDATE], "Only one of --C and --Cs may be given"),
         (["--Cs", "1,2"], "--Cs must come with --validate: got no data to choose on"),
-        (["--Cs", "1;2", *VALIDATE], "--Cs must read like 0.1,1,10"),
+        (["--Cs", "1;2", *VALIDATE], "--Cs must be a list such as 0.1,1,10"),
         (["--measure", "AP"], "--measure must come with --validate"),
         (["--C", "-1"], "--C must be a finite number above 0"),
         (["--pairs", "p.csv", "--query-weight", "items"], "--query-weight must not come with"),

@@ -157,7 +157,7 @@ def test_a_worker_killed_by_a_partition_once(client, ranker, tmp_path):
 @pytest.mark.parametrize("task", [("eaten-4f1", 2, 0), "rankwise-hold-out-2-4f17"])
 def test_a_partition_that_ends_its_workers_is_named(task):
     error = distributed.scheduler.KilledWorker(task, None, 3)
-    with pytest.raises(MemoryError, match="Partition 2 ended the workers it was given to"):
+    with pytest.raises(MemoryError, match="Partition 2 killed the workers that ran it"):
         _explain_lost_worker(error)
 
 

@@ -354,16 +354,16 @@ def test_refusals():
         DaskRankRLS().fit(rows, np.zeros(len(y)), qid=qid)
     with pytest.raises(NothingToLearnError, match="at least one preference"):
         DaskLinearRankRLS().fit(rows, np.zeros(len(y)), qid=qid)
-    with pytest.raises(InvalidInputError, match="preferences in at least two"):
+    with pytest.raises(InvalidInputError, match="At least two queries must hold preferences"):
         DaskRankRLSCV().fit(rows, y)
     with pytest.raises(InvalidInputError, match="`X_val` and `y_val` must be given"):
         DaskLinearRankRLS(alphas=[1, 2]).fit(rows, y)
     with pytest.raises(InvalidInputError, match="`validation_fraction` must lie"):
         DaskLinearRankRLS(alphas=[1, 2], validation_fraction=1.5).fit(rows, y, qid=qid)
     unknown = rows[rows[:, 0] > -99]
-    with pytest.raises(InvalidInputError, match="`y` must be a Dask collection where"):
+    with pytest.raises(InvalidInputError, match="`y` must be a Dask collection if"):
         DaskRankRLS().fit(unknown, y)
-    with pytest.raises(InvalidInputError, match="`y` must be cut into the"):
+    with pytest.raises(InvalidInputError, match="`y` must have the"):
         DaskRankRLS().fit(unknown, da.from_array(y, chunks=11))
 
 

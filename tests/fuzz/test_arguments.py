@@ -251,7 +251,7 @@ def one_change(given, others, rng):
 
 
 def is_of_scikit_learn(error):
-    """Tell whether the checks of scikit-learn refuse an argument."""
+    """Return whether the checks of scikit-learn refuse an argument."""
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ours = max(k for k, name in enumerate(frames) if "rankwise" in name or name == __file__)
     is_theirs = any(f"{os.sep}sklearn{os.sep}" in name for name in frames[ours + 1 :])

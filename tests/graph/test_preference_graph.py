@@ -170,7 +170,7 @@ def test_useless_queries_are_counted():
         (lambda: PreferenceGraph.from_scores([0, 1], ties="no"), "`ties` must be one of"),
         (
             lambda: PreferenceGraph.from_scores([0, 1], cost="unit", ties="keep"),
-            "for cost='magnitude' only",
+            "only for cost='magnitude'",
         ),
         (
             lambda: PreferenceGraph.from_scores([0, 1], query_weight="all"),

@@ -159,7 +159,7 @@ def test_results_of_teams_at_home(words):
 
 
 def test_matches_that_were_not_played_are_refused():
-    with pytest.raises(DataFileError, match="row 1 has none. Leave out what was not played"):
+    with pytest.raises(DataFileError, match="row 1 has none. Leave out games that were not played"):
         read_comparisons({**SEASON, "home_score": [2, np.nan, 0]})
     with pytest.raises(DataFileError, match="neutral places must say 1, yes or true"):
         read_comparisons({**SEASON, "neutral": ["x", "no", "no"]})

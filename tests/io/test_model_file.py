@@ -221,7 +221,7 @@ def test_arrays_of_other_types_are_refused(tmp_path, array):
 
 @pytest.mark.parametrize("metadata", [{"a": object()}, {"a": {1, 2}}, {1: 0, "b": 0}])
 def test_metadata_that_json_cannot_hold_are_refused(tmp_path, metadata):
-    with pytest.raises(InvalidInputError, match="`metadata` must be what JSON can hold"):
+    with pytest.raises(InvalidInputError, match="`metadata` must be representable as JSON"):
         write_model(tmp_path / "a", metadata, {})
     assert list(tmp_path.iterdir()) == []
 

@@ -65,7 +65,7 @@ def test_files_without_queries_have_none(tmp_path):
 
 def test_other_files_are_refused(tmp_path):
     write_table(tmp_path / "a.csv", {"a": [1.0]})
-    with pytest.raises(DataFileError, match="expected a svmlight or Parquet file"):
+    with pytest.raises(DataFileError, match="expected an svmlight or Parquet file"):
         open_stream(tmp_path / "a.csv", memory=100)
     write_table(tmp_path / "a.parquet", {"a": [1.0]})
     with pytest.raises(DataFileError, match="expected a column of scores"):

@@ -255,7 +255,7 @@ def test_interrupted_write_keeps_the_old_file(tmp_path):
         (([[1.0]], [1.0, 2.0]), "`y` must have one entry per row of `X`: X has 1 rows"),
         (([[1.0]], [np.inf]), "`y` must be finite"),
         (([[1.0]], [1.0], [1, 2]), "`qid` must have one entry per row of `X`: X has 1 rows"),
-        (([[1.0]], [1.0], ["a b"]), "`qid` must not be empty or hold blanks or '#'"),
+        (([[1.0]], [1.0], ["a b"]), "`qid` must not be empty or contain blanks or '#'"),
         (([[1.0]], [1.0], ["a#b"]), "got 'a#b'"),
         (([[1.0]], [1.0], [""]), "got ''"),
         (([[1.0]], [1.0], None, ["a", "b"]), "`comments` must have one entry per row"),

@@ -231,7 +231,7 @@ def test_torn_queries_are_noticed(ranker):
     rest = P.X[second], P.y[second]
     with pytest.raises(InvalidInputError, match="must not be in the training data"):
         make_ranking_scorer("Concordance")(ranker, *rest, qid=P.qid[second])
-    with pytest.warns(SeenQueriesWarning, match="learned from with other items"):
+    with pytest.warns(SeenQueriesWarning, match="in the training data with other items"):
         value = ranker.score(*rest, qid=P.qid[second])
     allowed = make_ranking_scorer("Concordance", seen_queries="allow")
     assert allowed(ranker, *rest, qid=P.qid[second]) == pytest.approx(value)

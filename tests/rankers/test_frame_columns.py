@@ -129,7 +129,7 @@ def test_weights_and_validation_data_by_name():
     ("columns", "options", "message"),
     [
         (COLUMNS, {"y": "grad", "qid": "query"}, "the column 'grad' for `y`.*mean 'grade'"),
-        (COLUMNS, {"y": "grade"}, "`qid` must be given.*'query' looks like it.*qid='query'"),
+        (COLUMNS, {"y": "grade"}, "`qid` must be given.*'query' looks like one.*qid='query'"),
         ({**COLUMNS, "doc_id": QUERIES}, {"y": "grade", "qid": "query"}, "'doc_id' looks like"),
         ({**COLUMNS, "t": ["x"] * 60}, {"y": "grade", "qid": "query"}, "the column 't' holds"),
     ],
@@ -141,9 +141,9 @@ def test_doubtful_columns_are_refused(make, columns, options, message):
 
 
 def test_names_need_a_frame():
-    with pytest.raises(InvalidInputError, match="`X` must be a data frame where `y` names a col"):
+    with pytest.raises(InvalidInputError, match="`X` must be a data frame if `y` names a col"):
         RankRLS().fit(X, "grade", qid=QUERIES)
-    with pytest.raises(InvalidInputError, match="`X_val` must be a data frame where `y_val`"):
+    with pytest.raises(InvalidInputError, match="`X_val` must be a data frame if `y_val`"):
         LinearRankRLS().fit(pd.DataFrame(COLUMNS), "grade", "query", X_val=X, y_val="grade")
 
 

@@ -132,10 +132,13 @@ def test_the_process_and_frames_of_row_numbers_stay_as_they_were():
     ("call", "message"),
     [
         (lambda: RankRLS().fit(ITEMS, pairs=[("wine 1", "wien 2")]), "got 'wien 2'"),
-        (lambda: RankRLS().fit(ITEMS, pairs=TABLE, pair_weight=WEIGHT), "got `pair_weight` beside"),
+        (
+            lambda: RankRLS().fit(ITEMS, pairs=TABLE, pair_weight=WEIGHT),
+            "got `pair_weight` separately",
+        ),
         (
             lambda: RankRLSCV().fit(ITEMS, pairs=TABLE, pairs_val=TABLE, pair_weight_val=WEIGHT),
-            "got `pair_weight_val` beside",
+            "got `pair_weight_val` separately",
         ),
     ],
 )
@@ -198,7 +201,7 @@ def test_held_out_ties_are_not_judged():
 
 
 def test_kept_ties_need_the_cost_of_magnitudes():
-    with pytest.raises(InvalidInputError, match="ties='keep' is defined for cost='magnitude' only"):
+    with pytest.raises(InvalidInputError, match="ties='keep' is defined only for cost='magnitude'"):
         RankRLS(ties="keep", cost="unit").fit(ITEMS, pairs=WITH_TIES)
 
 

@@ -123,7 +123,7 @@ def test_one_query_is_the_default_for_a_fit_without_queries(drawn):
 @pytest.mark.parametrize("wrap", [lambda model: model, make_pipeline])
 def test_queries_of_the_fit_are_asked_for_again(wrap, drawn):
     model = FirstFeature().fit(drawn.X, drawn.y, qid=drawn.qid)
-    with pytest.raises(InvalidInputError, match="as the ranker was fitted with it.*set_config"):
+    with pytest.raises(InvalidInputError, match="since the ranker was fitted with it.*set_config"):
         make_ranking_scorer("NDCG @ 3")(wrap(model), drawn.X, drawn.y)
 
 

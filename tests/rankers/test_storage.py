@@ -342,7 +342,7 @@ def set_array(name, value):
         (set_state("predictor_", None), r"field state.predictor_"),
         (set_state("predict", 1), r"names of fitted attributes"),
         (set_state("_private_", 1), r"names of fitted attributes"),
-        (set_state("extra_", nested(40)), r"at most 32 values inside each other"),
+        (set_state("extra_", nested(40)), r"at most 32 nested values"),
         (set_state("extra_", {"list": 3, "tuple": 1}), r"a value as rankwise saves it .*extra_"),
         (set_state("extra_", {"dict": [["a"]]}), r"pairs of a key and a value .*extra_"),
         (set_state("extra_", {"dict": [[nested(1), 1]]}), r"names or numbers as keys .*extra_"),
@@ -447,7 +447,7 @@ def test_estimators_deep_inside_each_other_are_refused(tmp_path):
         return {"class": "RankerPipeline", "params": params, "state": {"dict": []}}
 
     change = set_param("steps", {"list": [{"estimator": wrapped(20)}], "tuple": False})
-    with pytest.raises(ModelFileError, match="at most 32 values inside each other"):
+    with pytest.raises(ModelFileError, match="at most 32 nested values"):
         rankwise.load(changed(tmp_path / "m", pipeline(), change))
 
 

@@ -34,7 +34,7 @@ def test_the_page_holds_ranking_and_pairs(table):
 
 def test_without_comparisons_only_probabilities_are_shown():
     page = leaderboard_report(leaderboard(GAMES)).html
-    assert "Probability to be preferred" in page
+    assert "Probability of being preferred" in page
     assert "How often it was" not in page
 
 

@@ -153,7 +153,7 @@ def test_options_are_checked():
             transformer.fit(X)
     with pytest.raises(InvalidInputError, match="`smoothing` must be"):
         WithinQueryEncoder(smoothing=0).fit(X, [0, 1, 2])
-    with pytest.raises(InvalidInputError, match="`columns` must name features"):
+    with pytest.raises(InvalidInputError, match="`columns` must hold features"):
         WithinQueryEncoder(columns=[7]).fit(X, [0, 1, 2])
 
 

@@ -48,7 +48,7 @@ class Beliefs:
 
     @classmethod
     def prior(cls, X: FloatArray) -> Self:
-        """Believe nothing but that items with like features have like scores."""
+        """Return the beliefs before any answer: items with similar features have similar scores."""
         n_items = len(X)
         if X.shape[1] == 0:
             return cls(np.zeros(n_items), PRIOR_SPREAD**2 * np.eye(n_items))
@@ -63,14 +63,14 @@ class Beliefs:
         weights: Mapping[int, float] | None = None,
         random_state: int = 0,
     ) -> Self:
-        """Fit a preference process to all answers, parameters included.
+        """Fit a preference process and its parameters to all answers.
 
         Parameters
         ----------
         X : (n_items, n_features)
         records : sequence of Record
         weights : mapping, optional
-            How much the answers of a rater count; 1 for those that are not there.
+            How much the answers of each rater count; 1 for raters that are missing.
         random_state : int
         """
         of = weights or {}
@@ -138,12 +138,12 @@ class Beliefs:
 
 
 def rater_weights(X: FloatArray, records: Sequence[Record]) -> dict[int, float]:
-    """Return the probability of each rater to answer with care, by the answers of the others.
+    """Return the probability that each rater answers with care, judged by the other raters.
 
-    A careless rater answers at random. How probable the answers of a rater are is judged by the
-    other raters only; a second round leaves out those that the first round found careless. Two
-    raters who disagree cannot be told apart: there must be three with enough answers. When most
-    seem careless, none is taken to be.
+    A careless rater answers at random. The probability of a rater's answers is judged only by the
+    other raters; a second round leaves out those that the first round found careless. If only two
+    raters disagree, either may be right, so three with enough answers are required. If most
+    seem careless, none is treated as careless.
     """
     decided: dict[int, list[Record]] = {}
     for record in records:
@@ -172,7 +172,7 @@ def _care(beliefs: Beliefs, given: Sequence[Record]) -> float:
 
 
 def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray]:
-    """Return the process, and the rows it sees: the features, or a row for each item alone."""
+    """Return the process and its rows: the features, or one unit row per item without them."""
     if X.shape[1] == 0:
         return PreferenceGP("linear", random_state=random_state), np.eye(len(X))
     return PreferenceGP(random_state=random_state), X

@@ -29,13 +29,13 @@ class Item:
     Parameters
     ----------
     name : str
-        What it is called, different for every item.
+        Its name, different for every item.
     text : str
-        What is shown beside the name.
+        The text shown with the name.
     image : Path or None
-        A picture of it, below the folder of the items.
+        The file of its image, below the folder of the items.
     features : tuple of float
-        Numbers that tell which items are alike.
+        Numbers that say which items are alike.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Item:
 @final
 @dataclass(frozen=True)
 class ItemList:
-    """Hold the items, and which columns were used for what."""
+    """Hold the items, and how each column was used."""
 
     items: tuple[Item, ...]
     feature_names: tuple[str, ...] = ()
@@ -69,9 +69,9 @@ def read_item_list(path: Path) -> ItemList:
     Parameters
     ----------
     path : path
-        A table has a row per item: a name, and optionally a text, the file of an image (relative
-        to the table) and further columns. Numbers and columns of few words become features. In a
-        folder every image or text is an item, named by its file.
+        A table has one row per item: a name, and optionally a text, the file of an image (relative
+        to the table) and further columns. Columns of numbers, or with few different words, become
+        features. In a folder every image or text is an item, named after its file.
     """
     found = _from_folder(path) if path.is_dir() else _from_table(path)
     if len(found) < 2:
@@ -128,7 +128,7 @@ def _find(columns: Sequence[str], wanted: Sequence[str]) -> str | None:
 
 
 def _image(table: Path, name: str) -> Path | None:
-    """Return the file of an image; it must lie below the folder of the table."""
+    """Return the file of an image; it must be below the folder of the table."""
     if not name:
         return None
     folder = table.resolve().parent
@@ -144,7 +144,7 @@ def _image(table: Path, name: str) -> Path | None:
 def _features(
     table: DataTable, columns: Sequence[str]
 ) -> tuple[FloatArray, tuple[str, ...], tuple[str, ...]]:
-    """Turn numbers into standardised features, few words into one feature each."""
+    """Turn numbers into standardised features, and few different words into one feature each."""
     parts: list[FloatArray] = []
     names: list[str] = []
     ignored: list[str] = []

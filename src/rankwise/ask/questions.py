@@ -24,7 +24,7 @@ N_DRAWS = 2000
 @final
 @dataclass(frozen=True)
 class AskGoal:
-    """What the answers are for: the whole order, or the best k items.
+    """What the questions should find: the whole order, or the best k items.
 
     Parameters
     ----------
@@ -65,18 +65,18 @@ class AskGoal:
 @final
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """Say where the ranking stands.
+    """Hold the current state of the ranking.
 
     Parameters
     ----------
     order : (n_items,)
         The items, best first.
     interval : (n_items, 2)
-        Ranks between which each item lies with 90 %.
+        The interval that holds the rank of each item with 90 % probability.
     best : (n_items,)
-        The probability of each item to be the best.
+        The probability that each item is the best.
     certainty : float
-        How likely the goal is reached, in the meaning of `AskGoal`.
+        How sure it is that the goal is reached, as defined by `AskGoal`.
     goal : AskGoal
         The goal.
     """
@@ -127,26 +127,26 @@ def choose_question(
     busy: Collection[int],
     rng: np.random.Generator,
 ) -> tuple[int, int] | None:
-    """Return the pair whose answer is worth most, None if every pair is barred.
+    """Return the pair whose answer is worth most; None if every pair is barred.
 
-    Worth is the expected information about the scores (bits), for a goal of the best k times the
-    chance that the pair straddles the border; less a little for items that have been asked about
-    more than others, so that no item is forgotten.
+    The worth of an answer is its expected information about the scores, in bits. If the goal is the
+    best k, it is multiplied by the probability that the pair straddles the border. A small amount
+    is subtracted for items that were asked about more often than others, so that none is forgotten.
 
     Parameters
     ----------
     beliefs : Beliefs
-        What is believed so far.
+        The current beliefs about the scores.
     goal : AskGoal
-        What the answers are for.
+        What the questions should find.
     n_answers : (n_items,)
         How many answers each item has.
     barred : pairs of items, the smaller first
-        What this rater is not asked (again).
+        Pairs that this rater must not be asked about (again).
     busy : items
-        What others are being asked about right now; avoided where possible.
+        Items that others are being asked about right now; avoided if possible.
     rng
-        Breaks ties, and draws candidates where there are many pairs.
+        Breaks ties, and draws candidates if there are many pairs.
     """
     pairs = _candidates(beliefs, n_answers, rng)
     free = ~_among(pairs, barred, beliefs.n_items)
@@ -178,7 +178,7 @@ def _excess(n_answers: IntArray, pairs: IntArray) -> FloatArray:
 
 
 def _candidates(beliefs: Beliefs, n_answers: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return all pairs; of many items, those near each other in the order and some at random."""
+    """Return all pairs; for many items, pairs of close ranks and some random ones."""
     n_items = beliefs.n_items
     if n_items * (n_items - 1) // 2 <= MAX_CANDIDATES:
         return np.stack(np.triu_indices(n_items, 1), axis=1)

@@ -82,7 +82,7 @@ def _curve(history: list[tuple[int, float]]) -> dict[str, Any] | None:
 
 
 def _images(session: AskSession) -> dict[int, str]:
-    """Return images as data addresses, as long as they are small enough in all."""
+    """Return images as data URLs, as long as their total size is small enough."""
     found: dict[int, str] = {}
     room = MAX_IMAGES_BYTES
     for i in session.standing().order.tolist():

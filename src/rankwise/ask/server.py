@@ -1,4 +1,4 @@
-"""The page and its requests: who may ask, and what is answered."""
+"""The page and its requests: who may send them, and how they are answered."""
 
 import csv
 import hmac
@@ -49,7 +49,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 @final
 class Gate(BaseHTTPMiddleware):
-    """Let through what comes from this page: the right host, the right origin, the token."""
+    """Accept only requests from this page: the right host, the right origin, the token."""
 
     def __init__(self, app: Any, token: str | None) -> None:
         super().__init__(app)
@@ -86,9 +86,9 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
     Parameters
     ----------
     session : AskSession
-        What answers go to.
+        The session that receives the answers.
     token : str, optional
-        What the link must hold, for pages that other machines may open.
+        The token that the link must contain, for pages that other machines may open.
     """
     requests = _Requests(session)
     routes = [
@@ -113,7 +113,7 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
 
 @final
 class _Requests:
-    """What each address does."""
+    """The handler of each address."""
 
     def __init__(self, session: AskSession) -> None:
         self.session = session
@@ -294,16 +294,16 @@ async def _failed(request: Request, error: Exception) -> Response:  # noqa: ARG0
 
 
 def run_server(session: AskSession, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C or SIGTERM; answers taken until then are kept.
+    """Serve the page until Ctrl-C or SIGTERM; all answers given until then are kept.
 
     Parameters
     ----------
     session : AskSession
-        A session, which is started here and stopped at the end.
+        A session; it is started here and stopped at the end.
     host, port
-        Where to listen; port 0 takes a free one. Any host but localhost needs a token in the link.
+        Where to listen; port 0 picks a free one. Any host but localhost needs a token in the link.
     announce : callable
-        Gets the link once the server listens.
+        Called with the link once the server listens.
     """
     token = None if host in ("127.0.0.1", "localhost", "::1") else new_token()
     listener = socket.create_server((host, port), family=_family(host))

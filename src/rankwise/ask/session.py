@@ -1,4 +1,4 @@
-"""A running session: answers come in, beliefs follow at once, parameters are refitted behind."""
+"""A running session: answers update beliefs at once; parameters are refitted in the background."""
 
 import secrets
 import threading
@@ -23,7 +23,7 @@ MAX_NAME = 60
 @final
 @dataclass(frozen=True)
 class RaterSummary:
-    """Say how much a rater has answered, and how well it agrees with the ranking.
+    """Hold how much a rater has answered, and how well the answers agree with the ranking.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ class RaterSummary:
     n_answers : int
         Answers that count, ties and skips included.
     agreement : float or None
-        Share of decided answers that agree with the ranking, None for few answers.
+        Share of decided answers that agree with the ranking; None for few answers.
     expected : float or None
-        The share that a rater like the others would reach on the same questions.
+        The share that a typical rater would reach on the same questions.
     is_unusual : bool
-        Whether the agreement is more than three standard errors below the expected one, or the
-        answers count less than half.
+        Whether the agreement is more than three standard errors below the expected one, or
+        ``weight`` is below one half.
     weight : float
         How much each answer counts in the ranking: the probability that it is given with care.
     """
@@ -54,8 +54,8 @@ class AskSession:
     """Ask questions of several raters and keep the ranking up to date.
 
     An answer is committed to the store, then the beliefs are updated in O(n_items^2) and the next
-    question is chosen; a thread refits the process with its parameters behind, and takes up the
-    answers that came in meanwhile.
+    question is chosen. A background thread refits the process and its parameters, and then adds the
+    answers that arrived in the meantime.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class AskSession:
         self._worker = threading.Thread(target=self._refit_behind, name="refit", daemon=True)
 
     def start(self) -> None:
-        """Begin refitting behind."""
+        """Start refitting in the background."""
         self._worker.start()
         self._changed.set()
 
     def stop(self) -> None:
-        """Let the refit catch up with the last answers and end its thread."""
+        """Wait until the refit includes the last answers, and end its thread."""
         if self._worker.is_alive():
             self.wait_until_settled(10.0)
         self._stopping.set()
@@ -123,7 +123,7 @@ class AskSession:
             return asked
 
     def answer(self, rater: Rater, question: int, answer: Answer) -> bool:
-        """Commit an answer and follow it; return False if it had been given before."""
+        """Commit an answer and update the beliefs; return False if it was given before."""
         with self._guard:
             record = self.store.record(rater.id, question, answer)
             if record is None:
@@ -138,7 +138,7 @@ class AskSession:
     def undo(self, rater: Rater) -> Question | None:
         """Take back the last answer of a rater and ask the same question again.
 
-        The beliefs forget it with the next refit.
+        The next refit removes it from the beliefs.
         """
         with self._guard:
             record = self.store.undo(rater.id)
@@ -151,7 +151,7 @@ class AskSession:
         return asked
 
     def standing(self) -> Standing:
-        """Return where the ranking stands, as of the last refit."""
+        """Return the state of the ranking as of the last refit."""
         with self._guard:
             return self._standing
 
@@ -162,7 +162,7 @@ class AskSession:
             return list(self._records)
 
     def raters(self) -> list[RaterSummary]:
-        """Say how many answers each rater gave, and how well they agreed at the last refit."""
+        """Return how many answers each rater gave, and how well they agreed at the last refit."""
         names = self.store.raters()
         with self._guard:
             known, given = self._agreement, dict(self._tally.by_rater)
@@ -190,7 +190,7 @@ class AskSession:
         return choose_question(self._beliefs, self.goal, counts, barred, busy, self._rng)
 
     def _restart(self, records: list[Record]) -> None:
-        """Count all answers anew."""
+        """Recount all answers."""
         self._records = records
         self._tally = _Tally(len(self.items))
         for record in records:
@@ -210,7 +210,7 @@ class AskSession:
             self._take_over(beliefs, standing, records, weights)
 
     def _trusted(self, records: list[Record]) -> list[Record]:
-        """Return the answers of raters that are not taken for careless."""
+        """Return the answers of raters who are not considered careless."""
         return [r for r in records if self._weights.get(r.question.rater, 1.0) >= 0.5]
 
     def _take_over(
@@ -220,7 +220,7 @@ class AskSession:
         records: list[Record],
         weights: dict[int, float],
     ) -> None:
-        """Replace the beliefs by refitted ones and the answers that came in meanwhile."""
+        """Replace the beliefs by refitted ones, and add the answers that arrived meanwhile."""
         with self._guard:
             known = {r.question.id for r in records}
             current = {r.question.id for r in self._records}

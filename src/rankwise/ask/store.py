@@ -1,4 +1,4 @@
-"""Answers in an SQLite file: written before anything else happens, never lost, never doubled."""
+"""Answers in an SQLite file: written before anything else happens, never lost or duplicated."""
 
 import json
 import sqlite3
@@ -90,17 +90,17 @@ class AnswerStore:
 
     @classmethod
     def open(cls, path: Path, items: ItemList | None = None) -> Self:
-        """Open a file and go on with it, or begin one for some items.
+        """Open a file and continue it, or create one for some items.
 
         Parameters
         ----------
         path : path
-            The file; it is made if ``items`` are given and it is not there.
+            The file; it is created if ``items`` are given and it does not exist.
         items : ItemList, optional
-            What is ranked. They must be those of the file; new ones may be added at the end.
+            The items to rank. They must be those of the file; new ones may be added at the end.
         """
         if items is None and not path.exists():
-            raise DataFileError(f"{path} must be a file of answers: there is none.")
+            raise DataFileError(f"{path} must be an answers file: it does not exist.")
         with ExitStack() as opened:
             lock = opened.enter_context(closing(_lock_process(path)))
             connection = opened.enter_context(closing(_connect(path)))
@@ -136,9 +136,7 @@ class AnswerStore:
                 db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
                 db.execute("INSERT INTO about VALUES ('begun', ?)", (repr(time.time()),))
             elif not {"about", "items", "answers"} <= tables:
-                raise DataFileError(
-                    f"{self.path} must be a file of answers: it is another database."
-                )
+                raise DataFileError(f"{self.path} must be an answers file: it is another database.")
             version = self._about("format")
             if version != str(FORMAT):
                 raise DataFileError(
@@ -156,7 +154,7 @@ class AnswerStore:
             reason = f"{missing!r} is gone" if missing else "their order differs"
             raise DataFileError(
                 f"{self.path} must be about the same items in the same order, new ones last: "
-                f"{reason}. Give the items it began with, or another file for the answers."
+                f"{reason}. Give the items it was created with, or another file for the answers."
             )
         for number, item in enumerate(items.items):
             self._db.execute(
@@ -185,7 +183,7 @@ class AnswerStore:
         return ItemList(tuple(found))
 
     def add_rater(self, name: str, key: str) -> Rater:
-        """Add a rater; a name that is taken gets a number."""
+        """Add a rater; a number is appended to a name that is taken."""
         with self._transaction() as db:
             taken = {row[0] for row in db.execute("SELECT name FROM raters")}
             free = name
@@ -231,9 +229,9 @@ class AnswerStore:
         return None if row is None else Question(*row)
 
     def record(self, rater: int, question: int, answer: Answer) -> Record | None:
-        """Commit an answer; return it, or None if this question had been answered before.
+        """Commit an answer and return it, or None if this question was answered before.
 
-        A question is answered once, however often the request comes.
+        A question is answered once, even if the request is repeated.
         """
         with self._transaction() as db:
             row = db.execute(
@@ -251,7 +249,7 @@ class AnswerStore:
             return Record(Question(*row), answer, now) if made.rowcount else None
 
     def undo(self, rater: int) -> Record | None:
-        """Take back the last answer of a rater; return what it was, None if there is none."""
+        """Take back the last answer of a rater and return it; None if there is none."""
         with self._transaction() as db:
             row = db.execute(
                 'SELECT q.id, q.rater, q."left", q."right", a.answer, a.answered FROM answers a '
@@ -275,7 +273,7 @@ class AnswerStore:
         return [Record(Question(*row[:4]), row[4], row[5]) for row in rows]
 
     def note_certainty(self, n_answers: int, value: float) -> None:
-        """Remember how sure the ranking was after a number of answers."""
+        """Store how sure the ranking was after a number of answers."""
         with self._transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO certainty VALUES (?, ?, ?)", (n_answers, value, time.time())
@@ -302,7 +300,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.DatabaseError as error:
-        raise DataFileError(f"{path} must be an SQLite file of answers: {error}.") from error
+        raise DataFileError(f"{path} must be an SQLite answers file: {error}.") from error
     return connection
 
 
@@ -311,7 +309,7 @@ def _lock_file(path: Path) -> Path:
 
 
 def _lock_process(path: Path) -> sqlite3.Connection:
-    """Hold a lock that ends with this process, however it ends."""
+    """Hold a lock that is released when this process ends, however it ends."""
     lock = sqlite3.connect(
         _lock_file(path),
         timeout=0.0,

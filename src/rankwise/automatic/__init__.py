@@ -1,1 +1,1 @@
-"""Rankers that put others together: the recipe for search, and the search over families."""
+"""Rankers that combine others: the recipe for search, and the search over families."""

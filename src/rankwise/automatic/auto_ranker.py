@@ -1,4 +1,4 @@
-"""A ranker that tries the families, adds up what is better together, and says how good it is."""
+"""A ranker that tries all families, adds up the best, and estimates its value on unseen queries."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class RankerEntry:
     Parameters
     ----------
     name : str
-        What was tried.
+        The name of the family.
     value : float
-        The mean of the measure over held-out queries; NaN where it could not be tried.
+        The mean of the measure over held-out queries; NaN if the family was not tried.
     low, high : float
         The ends of its 95 % confidence interval over queries.
     pvalue : float
-        Of a paired test against the chosen sum; 1 for the sum itself.
+        The p-value of a paired test against the chosen sum; 1 for the sum itself.
     weight : float
         The share of its standardised scores in the sum.
     seconds : float
-        What it took.
+        The time it took.
     note : str
-        Why it was not tried, where it was not.
+        Why the family was not tried; empty if it was.
 
     Examples
     --------
@@ -84,12 +84,12 @@ class RankerEntry:
 @final
 @dataclass(frozen=True)
 class RankerLeaderboard:
-    """Hold all that was tried, the best first; printed as a table.
+    """Hold everything that was tried, best first; prints as a table.
 
     Parameters
     ----------
     measure : str
-        What was measured.
+        The measure.
     entries : tuple of RankerEntry
         The chosen sum, then the families by their values.
 
@@ -137,15 +137,15 @@ class HonestValue:
     Parameters
     ----------
     measure : str
-        What was measured.
+        The measure.
     value : float
-        Its mean over the queries; NaN where there were too few to set some aside.
+        Its mean over the queries; NaN if there were too few to set some aside.
     low, high : float
         The ends of its 95 % confidence interval over queries.
     n_queries : int
         Number of queries that have a value.
     unit : str
-        What was unseen: without queries, parts of the items.
+        What was unseen: queries or, without them, parts of the items.
 
     Examples
     --------
@@ -177,48 +177,49 @@ class HonestValue:
 class AutoRanker(SumOfRankers):
     """Find a good ranker for raw data, and estimate how good it is on unseen queries.
 
-    Families are tried in the order of their cost: linear RankRLS, RankSVM and Gaussian RankRLS
-    inside queries, DORM, trees for the RankRLS loss and for lambdarank. Each scores every query by
-    models that have not seen it, from the same folds, for each of its settings. Standardised scores
-    of the best settings are added up, each family weighted by the evidence that it is as good as
-    the best one, and the sum is fitted to all data.
+    Families are tried from the cheapest to the dearest: linear RankRLS, RankSVM and Gaussian
+    RankRLS on features scaled or ranked inside queries, DORM, and trees for the RankRLS loss and
+    for lambdarank. For each setting of a family, every query is scored by a model that has not seen
+    it, from folds that all families share. The standardised scores of the best settings are added
+    up, each family weighted by the evidence that it is as good as the best one, and the sum is
+    fitted to all data.
 
-    How good it is: for each fold, settings and weights are chosen again by the other folds, and
-    measured on this one. The mean over all queries is `honest_value_`.
+    To estimate how good it is, for each fold the other folds choose settings and weights again, and
+    their choice is measured on this fold. The mean over all queries is `honest_value_`.
 
     Parameters
     ----------
     measure : Measure or str
-        What decides.
+        The measure that decides.
     time_budget : float or None
-        Seconds after which nothing new is tried; the fits to all data, which take less than a fold
-        of what was tried, come on top. None for no limit.
+        Seconds after which nothing new is tried. The final fits to all data take additional time,
+        less than trying took for one fold. None for no limit.
     cv : int
         Number of folds of queries.
     memory : int
-        Bytes that may be taken; families that need more are not tried.
+        Bytes of memory to use; families that need more are not tried.
     progress : bool or function
-        Whether to show what is being tried and the best value so far; or what to call with a
-        `Step` before each family. An answer of True ends the search.
+        Whether to show what is being tried and the best value so far; or a function that is called
+        with a `Step` before each family, and ends the search by returning True.
     random_state : int, RandomState or None
-        Draws folds, basis rows and features. The default of 0 makes a fit repeatable, as long as
-        the time budget does not end it.
+        Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
+        time budget ends it.
 
     Attributes
     ----------
     leaderboard_ : RankerLeaderboard
-        What was tried, with held-out values, intervals, paired tests and seconds.
+        Everything that was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
     best_feature_ : RankerEntry
-        The feature that ranks best by itself, up or down, on the same queries, and a paired test
-        against the ranker on queries that no choice of the ranker has seen.
+        The feature that ranks best by itself, ascending or descending, on the same queries, and a
+        paired test against the ranker on queries that no choice of the ranker has seen.
     best_column_, best_alone_ : int, RankerEntry
         The column of this feature after preparation, and its values without the name.
     members_, member_weights_ : list of RankerPipeline, (n_members,)
-        The rankers whose scores are added, and what each is multiplied by.
+        The rankers whose scores are added, and their weights.
     preparation_ : list of transformers
-        What raw rows go through first.
+        The transformers that are applied to raw rows first.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
@@ -226,11 +227,11 @@ class AutoRanker(SumOfRankers):
 
     Notes
     -----
-    Held-out values of the leaderboard are those of the best settings on the same queries, and so
-    slightly too high; `honest_value_` is not. It is that of models which learned from all folds
-    but one, and so slightly too low where more data help. A family that is worse than the best one
-    with a paired t statistic of t has the weight exp(-t^2 / 2), as Gaussian evidence would have it.
-    Ctrl-C ends the search and keeps the best so far.
+    Held-out values of the leaderboard are those of the best settings on the same queries, and
+    therefore slightly too high; `honest_value_` is not. It comes from models that learned from all
+    folds but one, and is therefore slightly too low if more data help. A family whose paired t
+    statistic against the best family is t has the weight exp(-t^2 / 2), the Gaussian likelihood
+    ratio. Ctrl-C ends the search and keeps the best ranker so far.
 
     Examples
     --------
@@ -277,7 +278,7 @@ class AutoRanker(SumOfRankers):
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
-            The query of each item; without, items of one global ranking are held out.
+            The query of each item; without it, items of one global ranking are held out.
         sample_weight : (n_items,), optional
             Weights of the items.
         """
@@ -303,7 +304,7 @@ class AutoRanker(SumOfRankers):
 
     @property
     def best_feature_(self) -> RankerEntry:
-        """The feature that ranks best by itself, by the name that its column has now."""
+        """The feature that ranks best by itself, with the current name of its column."""
         check_is_fitted(self)
         name = self._prepared_names()[self.best_column_]
         return replace(self.best_alone_, name=name + self.best_alone_.name)
@@ -337,7 +338,7 @@ class AutoRanker(SumOfRankers):
         return time.perf_counter() + budget
 
     def _search(self, trial: Trial) -> _Board:
-        """Try one family after the other, until there are no more or time is over."""
+        """Try one family after another until all are tried or time is up."""
         board = _Board(trial, [])
         self.ending_reason_ = "done"
         with steps_shown(self.progress, "AutoRanker", len(FAMILIES), str) as on_step:
@@ -356,7 +357,7 @@ class AutoRanker(SumOfRankers):
     def _is_over(
         self, board: _Board, on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
-        """Tell whether to try nothing more; something must have been tried."""
+        """Return whether to stop; at least one family must have been tried."""
         label = f"trying {family.name}, best so far {board.best_value:.4f}"
         step = Step(number, float("nan"), label=label)
         stop = on_step is not None and wants_to_stop(on_step(step))
@@ -371,12 +372,12 @@ class AutoRanker(SumOfRankers):
     def report(
         self, X: Any = None, y: Any = None, qid: ArrayLike | None = None, **options: Any
     ) -> Any:
-        """Return what was found, in words and a table; given items, a page about the ranker.
+        """Return the result as text with a table or, given items, as a page about the ranker.
 
         Parameters
         ----------
         X, y, qid
-            Items that it has not seen, with scores and queries, to make a page as `make_report`.
+            Unseen items with scores and queries, to make a page with `make_report`.
         **options
             As in `make_report`.
         """
@@ -408,7 +409,7 @@ class AutoRanker(SumOfRankers):
 @final
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """A family with what it found, and the values of all queries; without, a note says why."""
+    """A family with its held-out scores and values, or a note why it has none."""
 
     family: Family
     seconds: float
@@ -432,7 +433,7 @@ def _smoothed(means: FloatArray) -> FloatArray:
 
 
 def _try(family: Family, trial: Trial, memory: int) -> _Tried:
-    """Search a family; one that the data do not suit is noted, and not an error."""
+    """Search a family; if it does not suit the data, note why instead of raising."""
     start = time.perf_counter()
     n_items, n_features = trial.X.shape
     needed = n_items * family.bytes_per_item(n_features)
@@ -467,7 +468,7 @@ class _Choice:
 @final
 @dataclass(frozen=True, eq=False)
 class _Board:
-    """All that was tried, and the choice among it."""
+    """Everything that was tried, and the choice among it."""
 
     trial: Trial
     tried: list[_Tried]
@@ -513,9 +514,9 @@ class _Board:
         return float((scores - judged.spread(judged.mean(scores))).std()) or 1.0
 
     def unseen_values(self) -> FloatArray:
-        """Choose by all folds but one, measure on this one; put the folds together.
+        """Choose by all folds but one, measure on that one, and join the folds.
 
-        All are NaN where there are too few queries.
+        All values are NaN if there are too few queries.
         """
         trial = self.trial
         groups = trial.judged.n_queries if trial.data.has_qid else trial.data.n_items
@@ -592,7 +593,7 @@ class _Board:
         return RankerLeaderboard(str(self.trial.measure), (first, *entries, *notes))
 
     def fitted(self, choice: _Choice) -> tuple[list[RankerPipeline], FloatArray]:
-        """Fit what has a share in the sum to all data."""
+        """Fit the families that have a share in the sum to all data."""
         chosen = np.flatnonzero(choice.shares)
         members = []
         for k in chosen:

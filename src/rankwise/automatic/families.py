@@ -1,4 +1,4 @@
-"""The families that an automatic search tries: features, settings, and scores held out."""
+"""The families that an automatic search tries: features, settings, and held-out scores."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ STEPS: dict[FeatureSet, list[Callable[[], Any]]] = {
 @final
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What families are tried on; features, bins and kernel functions are made once for all.
+    """The data that families are tried on; features, bins and kernels are computed once for all.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class Trial:
     data : TrainingData
         Scores and queries.
     folds : Folds
-        What is held out in turn, the same for every family.
+        The folds that are held out in turn, the same for every family.
     judged : Queries
-        What is judged: the queries, or without any the folds.
+        The groups that are judged: the queries or, without queries, the folds.
     measure : Measure
-        What decides.
+        The measure that decides.
     seed : int
         Draws basis rows.
     deadline : float
@@ -85,7 +85,7 @@ class Trial:
 
     @property
     def qid(self) -> IntArray | None:
-        """The queries as numbers, where there are any."""
+        """The queries as numbers, if there are any."""
         return self.data.queries.index if self.data.has_qid else None
 
     @property
@@ -94,7 +94,7 @@ class Trial:
         return min(N_BASIS, self.data.n_items, 50 + 10 * self.X.shape[1])
 
     def is_over(self) -> bool:
-        """Tell whether the time is over."""
+        """Return whether time is up."""
         return time.perf_counter() > self.deadline
 
     @cached_property
@@ -102,7 +102,7 @@ class Trial:
         return {}
 
     def made(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what was made under a name before, or make it now."""
+        """Return what was made under this name before, or make it now."""
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
@@ -116,7 +116,7 @@ class Trial:
         return self._transformed(kind)[-1][1]
 
     def _transformed(self, kind: FeatureSet) -> list[tuple[Any, FloatArray]]:
-        """Return each transformer with what it makes; sets that begin alike share the beginning."""
+        """Return each transformer with its output; sets with equal first steps share them."""
         rows, chain, name = self.X, [], ""
         for make in STEPS[kind]:
             step = make()
@@ -136,7 +136,7 @@ class Trial:
         return self.made(f"space {kind}", make)
 
     def kernel(self, kind: FeatureSet) -> Kernel:
-        """Return a Gaussian kernel as wide as the features are many."""
+        """Return a Gaussian kernel whose width grows with the number of features."""
         return Gaussian(1.0 / self.features(kind).shape[1])
 
     def basis(self, kind: FeatureSet) -> FloatArray:
@@ -165,7 +165,7 @@ class Trial:
         return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
 
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
-        """Put transformers before a ranker that was fitted to what they make."""
+        """Put transformers before a ranker that was fitted to their output."""
         return join_fitted([*self.steps(kind), ranker], self.X, self.data)
 
 
@@ -184,7 +184,7 @@ class SettingsPath:
     scores : (n_settings, n_items)
         Every item scored by a model that has not seen its fold.
     fit : function
-        Takes the number of a setting; gives a ranker that is fitted to all items.
+        Takes the number of a setting and returns a ranker fitted to all items.
     """
 
     scores: FloatArray
@@ -202,11 +202,11 @@ class Family:
     Parameters
     ----------
     name : str
-        What the leaderboard calls it.
+        Its name in the leaderboard.
     search : function
-        Holds out scores for every setting, in one path or several.
+        Returns held-out scores for every setting, in one path or several.
     bytes_per_item : function
-        How much memory an item takes, given the number of features, with all that is shared.
+        The memory that an item takes, given the number of features, including shared data.
     """
 
     name: str
@@ -277,7 +277,7 @@ def _refitted(
 
 
 def _hinge(kind: FeatureSet) -> Search:
-    """RankSVM, each C from the solution of the one before."""
+    """RankSVM, each C started from the solution of the previous one."""
 
     def search(trial: Trial) -> list[SettingsPath]:
         X = trial.features(kind)
@@ -327,7 +327,7 @@ def _fit_dorm(
 
 
 def _trees(loss: Any) -> Search:
-    """Boosted trees, all folds side by side until the held-out value has stopped rising."""
+    """Boosted trees, all folds side by side until the held-out value stops rising."""
 
     def search(trial: Trial) -> list[SettingsPath]:
         leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15

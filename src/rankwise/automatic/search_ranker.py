@@ -25,30 +25,32 @@ N_FOLDS = 5
 class SearchRanker(SumOfRankers):
     """Rank search results from raw features: the sum of two kernel rankers inside queries.
 
-    Categories are encoded and blanks filled inside queries, every feature is scaled to the range
-    from 0 to 1 inside its query, and two `RankRLSCV` with a Gaussian kernel on random basis rows
-    are added up: one on the scaled features with ties dropped, one on these and their ranks inside
-    the query with ties kept. Each chooses its alpha by the measure on held-out queries.
+    Categories are encoded and blanks filled inside queries, and every feature is scaled to the
+    range from 0 to 1 inside its query. The score is the sum of two `RankRLSCV` with a Gaussian
+    kernel on random basis rows: one on the scaled features with ties dropped, one on the scaled
+    features and their ranks inside the query with ties kept. Each chooses its alpha by the measure
+    on held-out queries.
 
     Parameters
     ----------
     measure : Measure or str
-        What decides.
+        The measure that decides.
     basis : int
-        Number of basis rows of each kernel, at most.
+        Largest number of basis rows of each kernel.
     random_state : int, RandomState or None
-        Draws basis rows and folds; 0 makes a fit repeatable, which is the default.
+        Draws basis rows and folds. The default of 0 makes a fit repeatable.
 
     Attributes
     ----------
     preparation_ : list of transformers
-        What raw rows go through first.
+        The transformers that are applied to raw rows first.
     members_, member_weights_ : list of RankerPipeline, (n_members,)
-        The rankers whose scores are added, and what each is multiplied by.
+        The rankers whose scores are added, and their weights.
     held_out_scores_ : (n_items,)
         The sum of the held-out scores of the members.
     held_out_value_ : float
-        Its measure. Alpha was chosen on the same queries, so that it is slightly too high.
+        The measure of these scores. It is slightly too high, since alpha was chosen on the same
+        queries.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -77,7 +79,7 @@ class SearchRanker(SumOfRankers):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from scored items, as they are in a table.
+        """Learn from scored items with raw features.
 
         Parameters
         ----------
@@ -86,7 +88,7 @@ class SearchRanker(SumOfRankers):
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
-            The query of each item; one query when left out.
+            The query of each item; by default all items form one query.
         sample_weight : (n_items,), optional
             Weights of the items.
         """

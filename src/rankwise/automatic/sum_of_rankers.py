@@ -1,4 +1,4 @@
-"""What sums of rankers share: raw tables made into numbers, members, and their added scores."""
+"""What sums of rankers share: encoding raw tables, members, and adding their scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     """Return rows of numbers or text, dense; blanks are allowed."""
     if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
         raise InvalidInputError(
-            f"{type(ranker).__name__} makes features dense, since they are ranked inside queries: "
+            f"{type(ranker).__name__} makes features dense to rank them inside queries: "
             f"{X.shape[0]} rows of {X.shape[1]} features take more than "
             f"{LARGEST_DENSE >> 30} GiB. Use LinearRankRLS for sparse data of this size."
         )
@@ -46,10 +46,10 @@ def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
 def fit_preparation(
     X: NDArray[Any], y: FloatArray, queries: Queries
 ) -> tuple[list[Any], FloatArray]:
-    """Return the fitted transformers that rows need, and the rows that they make of these.
+    """Return the fitted transformers that rows need, and the transformed rows.
 
-    Categories are encoded if there are any; blanks are filled in always, so that rows to come may
-    have some.
+    Categories are encoded if there are any. Blanks are always filled, so that later rows may have
+    some.
     """
     steps: list[Any] = []
     if X.dtype.kind in "OUS":
@@ -69,7 +69,7 @@ def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
 
 
 class SumOfRankers(Ranker, ABC):
-    """A ranker that puts raw rows through a preparation and adds up the scores of members."""
+    """A ranker that transforms raw rows and adds up the scores of its members."""
 
     preparation_: list[Any]
     members_: list[RankerPipeline]
@@ -88,7 +88,7 @@ class SumOfRankers(Ranker, ABC):
         return self.fitted_with_qid_
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
-        """Return a score for every row of X: higher is better, comparable inside a query only.
+        """Return a score for every row of X; higher is better, comparable only within a query.
 
         Parameters
         ----------

@@ -77,17 +77,17 @@ RECOMMENDED = "recommended"
 
 REFUSED = 2  # as for options that cannot be understood
 STOPPED = 130  # 128 + SIGINT, as shells have it
-CLOSED_PIPE = 141  # 128 + SIGPIPE, likewise
+CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 
 
 @final
 class CommandGroup(TyperGroup):
-    """A group of commands that shows its help when nothing is asked, and may have a default."""
+    """A group of commands that shows its help without arguments, and may have a default."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Parse as the recommended command what begins with neither a command nor ``--help``.
+        """Parse arguments that begin with neither a command nor ``--help`` as the default command.
 
         Two words in a row are a command and its file, whether or not there is such a command.
         """
@@ -103,7 +103,7 @@ class CommandGroup(TyperGroup):
         return sorted(self.commands, key=lambda name: name not in GROUPS)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the options of the recommended command beside the other commands."""
+        """Show the options of the recommended command with the other commands."""
         shown, default = copy(self), self.commands.get(RECOMMENDED)
         if default is not None:
             shown.help, shown.params, shown.subcommand_metavar = default.help, default.params, ""
@@ -112,10 +112,10 @@ class CommandGroup(TyperGroup):
 
 @contextmanager
 def failures_reported(command: type | None = None) -> Iterator[None]:
-    """Turn errors that the user can act on into a line; let defects show where they happened.
+    """Print errors that the user can act on as one line; let bugs raise with their traceback.
 
-    A closed pipe is left to typer, which ends quietly. Names of parameters become those of the
-    options that the command has for them.
+    A closed pipe is left to typer, which ends quietly. Names of parameters are replaced by the
+    command's options of the same meaning.
     """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -134,7 +134,7 @@ def failures_reported(command: type | None = None) -> Iterator[None]:
 
 
 def as_options(message: str, command: type | None) -> str:
-    """Write the parameters that a message names as options of the command, where it has them."""
+    """Replace names of parameters in a message by the options of the command, if it has them."""
     if command is None:
         return message
     options = _options_of(command)
@@ -229,7 +229,7 @@ def main() -> None:
 
 
 def _accept_any_output() -> None:
-    """Print what the terminal's encoding lacks as escapes, and nowhere if there is no output."""
+    """Escape characters that the terminal cannot show; print nowhere if there is no output."""
     if sys.stdout is None:  # closed by the caller, as in `rankwise ... >&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the whole run)
     for stream in (sys.stdout, sys.stderr):

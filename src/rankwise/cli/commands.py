@@ -1,4 +1,4 @@
-"""What can be typed besides fit: every command with its options. Nothing heavy is imported here."""
+"""Every command but fit, with its options. Nothing heavy is imported here."""
 
 from abc import ABC
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from rankwise.cli.options import (
 
 @dataclass(frozen=True, kw_only=True)
 class SmallSampleCommand(ItemsCommand, ABC):
-    """A question about few items, which RankRLS answers by exact hold-outs."""
+    """A command about a small sample, which RankRLS evaluates by exact hold-outs."""
 
     data: DataArgument
     kernel: KernelOption = "linear"
@@ -74,7 +74,7 @@ class PermutationCommand(SmallSampleCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class NamedItemsCommand(ItemsCommand, ABC):
-    """A command that tells items by their names, where they have any."""
+    """A command that identifies items by their names, if they have any."""
 
     item: ItemColumn = None
 
@@ -89,8 +89,8 @@ class NamedItemsCommand(ItemsCommand, ABC):
 class Predict(NamedItemsCommand):
     """Print a score for every item of a data file: higher is better inside a query.
 
-    With -o the suffix says what is written: .csv, .tsv, .parquet and .jsonl
-    hold query, item, rank and score, .run is a TREC run, others one score a line.
+    With -o the suffix decides what is written: .csv, .tsv, .parquet and .jsonl
+    hold query, item, rank and score, .run is a TREC run, others hold one score per line.
 
     For example: rankwise predict model test.txt -o scores.csv
     """
@@ -104,7 +104,7 @@ class Predict(NamedItemsCommand):
             "--output",
             "-o",
             metavar="FILE",
-            help="A file for the scores; one on each line of standard output if left out.",
+            help="A file for the scores; by default standard output, one score per line.",
         ),
     ] = None
 
@@ -112,7 +112,7 @@ class Predict(NamedItemsCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class RankCommand(NamedItemsCommand):
-    """Rank the items of a data file: query after query, the best first.
+    """Rank the items of a data file: query by query, best first.
 
     For example: rankwise rank model test.csv --top 10 -o ranking.csv
     """
@@ -126,11 +126,11 @@ class RankCommand(NamedItemsCommand):
             "--output",
             "-o",
             metavar="FILE",
-            help="A .csv, .tsv, .parquet, .jsonl or .run file; a table is printed if left out.",
+            help="A .csv, .tsv, .parquet, .jsonl or .run file; by default a table is printed.",
         ),
     ] = None
     top: Annotated[
-        int | None, typer.Option(min=1, metavar="NUMBER", help="Keep the best of each query only.")
+        int | None, typer.Option(min=1, metavar="NUMBER", help="Keep only the best of each query.")
     ] = None
     sources: Annotated[
         str | None,
@@ -166,8 +166,8 @@ class Evaluate:
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="What rankwise predict wrote: with names (.csv, .tsv, .parquet, .jsonl, .run) "
-            "matched by them, else one score on each line in the same order.",
+            help="Scores from rankwise predict. Files with names (.csv, .tsv, .parquet, .jsonl, "
+            ".run) are matched by name; others hold one score per line, in the order of DATA.",
             show_default=False,
         ),
     ]
@@ -186,7 +186,7 @@ class Evaluate:
     ] = None
     per_query: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="A CSV, TSV or Parquet file for the values by query."),
+        typer.Option(metavar="TABLE", help="A CSV, TSV or Parquet file for the values per query."),
     ] = None
     json: Json = False
     y: YColumn = None
@@ -195,14 +195,14 @@ class Evaluate:
 
     @property
     def layout(self) -> DataLayout:
-        """How to read the data file; of a table, scores, queries and names only."""
+        """How to read the data file: only scores, queries and names, not features."""
         return DataLayout(self.y, self.qid, item=self.item)
 
 
 @final
 @dataclass(frozen=True)
 class Prefer:
-    """Rank items from comparisons, say how sure each rank is, and ask the next question.
+    """Rank items from comparisons, say how sure each rank is, and suggest what to ask next.
 
     For example: rankwise prefer hotels.csv answers.csv --ask 3
     """
@@ -213,7 +213,7 @@ class Prefer:
         typer.Argument(
             metavar="ITEMS",
             help="A table (CSV, TSV, Parquet) with a name and features for each item; or "
-            "the file of answers of rankwise ask, which holds the items too.",
+            "the answers file of rankwise ask, which holds the items too.",
             show_default=False,
         ),
     ]
@@ -222,17 +222,17 @@ class Prefer:
         typer.Argument(
             metavar="ANSWERS",
             help="A table of the comparisons: columns winner and loser, with names of items; or "
-            "the file of answers of rankwise ask.",
+            "the answers file of rankwise ask.",
             show_default=False,
         ),
     ] = None
     ask: Annotated[int, typer.Option(min=0, help="How many questions to suggest.")] = 1
     goal: Annotated[
         Literal["order", "best", "top"],
-        typer.Option(help="Ask to learn the whole order, to find the best item, or the best K."),
+        typer.Option(help="What to find: the whole order, the best item, or the best K."),
     ] = "order"
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="How many items the goal top is about.")
+        int | None, typer.Option("--k", min=1, help="Number of best items, for --goal top.")
     ] = None
     robust: Annotated[
         bool, typer.Option(help="Allow for answers recorded the wrong way round.")
@@ -240,9 +240,9 @@ class Prefer:
     logistic: Annotated[
         bool, typer.Option(help="Scores are log-odds (Bradley-Terry); implies --no-robust.")
     ] = False
-    level: Annotated[
-        float, typer.Option(help="Probability with which a rank lies in its interval.")
-    ] = 0.9
+    level: Annotated[float, typer.Option(help="Probability that a rank lies in its interval.")] = (
+        0.9
+    )
     json: Json = False
     name: Annotated[
         str | None,
@@ -261,7 +261,7 @@ class Prefer:
         typer.Option(
             metavar="COLUMN",
             help="Column of ANSWERS that says who answered, if not judge. With several judges, how "
-            "reliable each is and how often each ties is learned and printed.",
+            "reliable each is and how often each ties are learned and printed.",
         ),
     ] = None
     tastes: Annotated[
@@ -275,19 +275,20 @@ class Prefer:
         bool, typer.Option("--drift", help="Scores change with time; needs dates.")
     ] = False
     half_life: Annotated[
-        float | None, typer.Option(help="Days after which an answer counts half; needs dates.")
+        float | None,
+        typer.Option(help="Days after which the weight of an answer is halved; needs dates."),
     ] = None
     date: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of ANSWERS that says when, if not date: dates, or numbers of days.",
+            help="Column of ANSWERS with dates or numbers of days, if not date.",
         ),
     ] = None
 
     @property
     def answer_file(self) -> Path:
-        """Where the answers are: in a file of their own, or with the items."""
+        """The file of the answers: a separate one, or that of the items."""
         return self.items if self.answers is None else self.answers
 
     @property
@@ -317,11 +318,11 @@ class Ask:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File of the answers; an existing one is continued. By default next to ITEMS.",
+            help="File for the answers, by default next to ITEMS; an existing one is continued.",
         ),
     ] = None
     goal: Annotated[
-        str, typer.Option(help="What to find out: 'order', 'best', or 'top K' such as 'top 5'.")
+        str, typer.Option(help="What to find: 'order', 'best', or 'top K' such as 'top 5'.")
     ] = "order"
     confidence: Annotated[
         float, typer.Option(help="The certainty at which the goal counts as reached.")
@@ -332,7 +333,7 @@ class Ask:
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but localhost needs a token.")
     ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 0
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True
     export: Annotated[
         Path | None,
@@ -351,7 +352,7 @@ class Ask:
         return self.items.resolve().parent / f"{name}.answers.db"
 
 
-COLUMNS = "Columns, if they have no usual names"
+COLUMNS = "Columns, if they have other names"
 ColumnOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", rich_help_panel=COLUMNS, show_default=False)
 ]
@@ -362,8 +363,8 @@ ColumnOption = Annotated[
 class LeaderboardCommand:
     """Rank names from who beat whom: scores and ranks with intervals.
 
-    With -o the suffix says what is written: .html is a page with a picture and who
-    beats whom, .csv, .json and .md are tables.
+    With -o the suffix decides what is written: .html is a page with a figure and a
+    table of who beats whom; .csv, .json and .md are tables.
 
     For example: rankwise leaderboard battles.csv -o board.html
     """
@@ -375,7 +376,7 @@ class LeaderboardCommand:
             metavar="COMPARISONS",
             help="A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; rankings "
             "(rank1, rank2, ... or person, item, rank), or item1, item2, ... with best and worst; "
-            "or the file of answers of rankwise ask.",
+            "or the answers file of rankwise ask.",
             show_default=False,
         ),
     ]
@@ -394,7 +395,8 @@ class LeaderboardCommand:
         typer.Option("--judges", help="Learn how reliable each judge is (column judge)."),
     ] = False
     clustered: Annotated[
-        bool, typer.Option("--clustered", help="Let intervals allow for answers of one judge.")
+        bool,
+        typer.Option("--clustered", help="Allow for dependent answers of a judge in intervals."),
     ] = False
     tastes: Annotated[
         bool, typer.Option("--tastes", help="Learn an order for every judge, around a common one.")
@@ -407,18 +409,19 @@ class LeaderboardCommand:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --tastes: a table of judges, names first, then features as numbers. Those "
-            "without answers have an order too.",
+            help="With --tastes: a table of judges, names first, then features as numbers. Judges "
+            "without answers get an order too.",
         ),
     ] = None
     first: Annotated[
-        bool, typer.Option("--first", help="Learn how much being shown first is worth.")
+        bool, typer.Option("--first", help="Learn the effect of being shown first.")
     ] = False
     half_life: Annotated[
-        float | None, typer.Option(help="Days after which a comparison counts half; needs dates.")
+        float | None,
+        typer.Option(help="Days after which the weight of a comparison is halved; needs dates."),
     ] = None
     level: Annotated[
-        float, typer.Option(help="Probability with which a score and a rank lie in the intervals.")
+        float, typer.Option(help="Probability that a score, or a rank, lies in its interval.")
     ] = 0.9
     winner: ColumnOption = None
     loser: ColumnOption = None
@@ -442,7 +445,7 @@ class LeaderboardCommand:
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns of numbers in favour of the first item, separated by commas.",
+            help="Columns of covariates, positive for the first item, separated by commas.",
             rich_help_panel=COLUMNS,
         ),
     ] = None
@@ -451,7 +454,7 @@ class LeaderboardCommand:
 @final
 @dataclass(frozen=True)
 class ExportCommand:
-    """Write a model for another engine, checked against its own scores.
+    """Write a model for another engine, and check it against the model's own scores.
 
     For example: rankwise export model -o model.onnx
     """
@@ -513,7 +516,7 @@ class ExplainCommand(ItemsCommand):
     item: Annotated[int, typer.Option(min=0, help="The row of the item, from 0.")] = 0
     above: Annotated[
         int | None,
-        typer.Option(min=0, help="The row to compare with; the others of its query if left out."),
+        typer.Option(min=0, help="The row to compare with; by default the rest of the query."),
     ] = None
 
 
@@ -540,7 +543,7 @@ class ServeCommand:
 @final
 @dataclass(frozen=True)
 class WarmUpCommand:
-    """Compile everything once, so that no later process has to: a minute or two.
+    """Compile everything once, so that later processes need not; takes a minute or two.
 
     For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
     """
@@ -555,6 +558,6 @@ class WarmUpCommand:
 @final
 @dataclass(frozen=True)
 class Demo:
-    """Rank handwritten digits, next to regression on the scores: choose alpha, train, compare."""
+    """Rank handwritten digits, and compare with plain regression on the scores."""
 
     job: ClassVar = "first_steps.demo"

@@ -1,4 +1,4 @@
-"""What can be typed after fit: every ranker with its options. Nothing heavy is imported here."""
+"""The commands after fit: every ranker with its options. Nothing heavy is imported here."""
 
 from abc import ABC
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class FitCommand(ItemsCommand, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterCommand(FitCommand, ABC):
-    """A fit that the workers of a Dask cluster can do as well."""
+    """A fit that can also run on the workers of a Dask cluster."""
 
     local_job: ClassVar[str]
     """The job of this command without a cluster."""
@@ -61,7 +61,7 @@ class ClusterCommand(FitCommand, ABC):
 
     @property
     def job(self) -> str:
-        """Where the job is: on a cluster, under the same name in the module for clusters."""
+        """The job; on a cluster, the one of the same name in the module for clusters."""
         name = self.local_job.rpartition(".")[2]
         return f"fits.cluster.{name}" if self.is_on_cluster else self.local_job
 
@@ -73,7 +73,7 @@ class ClusterCommand(FitCommand, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCommand(FitCommand, ABC):
-    """A fit of functions of a kernel."""
+    """A fit with a kernel."""
 
     kernel: KernelOption = "linear"
     gamma: GammaOption = None
@@ -86,10 +86,10 @@ class KernelCommand(FitCommand, ABC):
 class Fit(ClusterCommand):
     """Find a good ranker for raw features, say how good it is, and save it.
 
-    With queries, text or blanks it is AutoRanker: linear and kernel rankers and
-    trees, added up where that is better by NDCG @ 10, and a value that no choice
-    has seen. Otherwise, or with --validate, a linear RankRLS with the best alpha.
-    With --workers or --cluster that too, of files that Dask workers read themselves.
+    With queries, text or blanks this is AutoRanker: it tries linear and kernel
+    rankers and trees, adds up those that are better together by NDCG @ 10, and
+    prints a value on data that no choice has seen. Otherwise, or with --validate,
+    --workers or --cluster, it is a linear RankRLS with the best alpha.
 
     For example: rankwise fit train.txt -o model
     """
@@ -100,10 +100,10 @@ class Fit(ClusterCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class FitAuto(FitCommand):
-    """Try the families on raw features, add up what is better together, and say how good it is.
+    """Try all families on raw features, add up those that are better together, and save the sum.
 
     The ranker is AutoRanker: scaling, ranks inside queries, linear and kernel
-    rankers and trees; the printed value comes from queries that no choice saw.
+    rankers and trees. The printed value comes from queries that no choice has seen.
 
     For example: rankwise fit auto train.csv -o model --time-budget 60
     """
@@ -112,7 +112,7 @@ class FitAuto(FitCommand):
     time_budget: Annotated[
         float | None,
         typer.Option(
-            help="Seconds after which no other ranker is tried; the final fits take extra time."
+            help="Seconds after which no new ranker is tried; the final fits take extra time."
         ),
     ] = None
 
@@ -137,7 +137,7 @@ class FitRLS(KernelCommand, ClusterCommand):
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="Comparisons of items of TRAIN that decide among the alphas, with --pairs.",
+            help="Comparisons of items of TRAIN that choose among --alphas, with --pairs.",
             rich_help_panel=PREFERENCES,
         ),
     ] = None
@@ -150,7 +150,7 @@ class FitRLS(KernelCommand, ClusterCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class FitLinear(ClusterCommand):
-    """Train LinearRankRLS: conjugate gradients on large or sparse data, also larger than memory.
+    """Train LinearRankRLS: conjugate gradients on large or sparse data, even beyond memory.
 
     A grid of --alphas is learned in one run and judged on the data of
     --validate, or on a tenth of the queries, items or comparisons, held out.
@@ -165,8 +165,8 @@ class FitLinear(ClusterCommand):
         bool,
         typer.Option(
             "--early-stopping",
-            help="Stop when validation no longer improves, and keep the best iterate; --alpha may "
-            "be 0.",
+            help="Stop when the validation value no longer improves, and keep the best iterate; "
+            "--alpha may be 0.",
             rich_help_panel=CHOICE,
         ),
     ] = False
@@ -194,7 +194,7 @@ class FitLinear(ClusterCommand):
     dtype: Annotated[
         Literal["float32", "float64"] | None,
         typer.Option(
-            help="How to store the rows: float32 takes half the memory, sums stay in float64.",
+            help="How to store the rows: float32 takes half the memory; sums stay in float64.",
             rich_help_panel=ITERATION,
         ),
     ] = None
@@ -227,7 +227,7 @@ class FitLinear(ClusterCommand):
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where --stream keeps a binary copy while it iterates; should be on a disk.",
+            help="Folder for the binary copy that --stream iterates over; should be on a disk.",
             rich_help_panel="Larger than memory",
         ),
     ] = None
@@ -287,7 +287,7 @@ class FitKPCRank(KernelCommand):
     """Train KPCRank: least squares on the leading kernel principal components.
 
     With --max-components their number is chosen by leaving out each query, or
-    folds of items where the file has no queries, or on the data of --validate.
+    folds of items if the file has no queries, or on the data of --validate.
 
     For example: rankwise fit kpcrank train.txt -o model --max-components 100
     """
@@ -307,7 +307,7 @@ class FitKPCRank(KernelCommand):
         int | None,
         typer.Option(
             metavar="NUMBER",
-            help="Choose the number of components, up to this one.",
+            help="Choose the number of components, from 1 to this number.",
             rich_help_panel=CHOICE,
         ),
     ] = None
@@ -324,7 +324,7 @@ class FitDORM(KernelCommand):
     """Train DORM: a bound on NDCG, precision or another measure, minimised to a certified gap.
 
     A grid of --Cs is judged by five folds of queries, or on the data of
-    --validate, by the measure that is trained for unless --measure names another.
+    --validate, by the objective unless --measure names another measure.
 
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
@@ -369,7 +369,7 @@ class FitDORM(KernelCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class FitFactorization:
-    """Train RankingFactorization: recommend items to users from who rated what how.
+    """Train RankingFactorization: recommend items to users, from their ratings.
 
     The table has a row per rating: a user, an item and a number, higher is better.
 
@@ -427,10 +427,11 @@ class FitFactorization:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FitConditional:
-    """Train ConditionalRankRLS: rank items for each condition, new ones of both kinds included.
+    """Train ConditionalRankRLS: rank items for each condition, including new ones of both.
 
-    SCORES has a row per known pair, a condition, an item and a number, or a
-    condition, a winner and a loser; --conditions and --items have the features.
+    SCORES has a row per known pair (a condition, an item and a number) or per
+    comparison (a condition, a winner and a loser). --conditions and --items hold
+    the features.
 
     For example: rankwise fit conditional scores.csv --conditions drugs.csv --items targets.csv -o m
     """
@@ -464,7 +465,7 @@ class FitConditional:
     new: Annotated[
         Literal["conditions", "items", "both"] | None,
         typer.Option(
-            help="What is new at prediction time, and left out to choose among --alphas.",
+            help="What is new at prediction time, and is left out to choose among --alphas.",
             show_default="conditions",
             rich_help_panel=CHOICE,
         ),
@@ -491,11 +492,11 @@ class FitConditional:
     ] = None
     new_conditions: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Conditions of --rankings in place of those known."),
+        typer.Option(metavar="TABLE", help="Rank for these conditions in --rankings instead."),
     ] = None
     new_items: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Items of --rankings in place of those known."),
+        typer.Option(metavar="TABLE", help="Rank these items in --rankings instead."),
     ] = None
     device: Annotated[
         str | None,

@@ -20,12 +20,12 @@ ITERATION = "Iteration"
 DIVERSE = "Diverse rankings"
 CLUSTER = "Cluster"
 FORMATS = "svmlight/LETOR, CSV, TSV, Parquet or Excel; may be compressed."
-GRID = "0.1,1,10 or first:last:number, evenly spaced in the logarithms"
+GRID = "0.1,1,10 or first:last:number, evenly spaced in logarithms"
 
 # Files
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model of rankwise fit.", show_default=False)
+    Path, typer.Argument(metavar="MODEL", help="A model saved by rankwise fit.", show_default=False)
 ]
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help=f"The items: {FORMATS}", show_default=False)
@@ -69,7 +69,8 @@ FeatureColumns = Annotated[
     typer.Option(
         "--features",
         metavar="COLUMN,...",
-        help="Columns of the features, if not all others; also patterns (bm25_*), ranges (f1-f9).",
+        help="Columns of the features, by default all others; names, patterns (bm25_*), ranges "
+        "(f1-f9).",
         rich_help_panel=TABLES,
     ),
 ]
@@ -130,7 +131,7 @@ PairsOption = Annotated[
     typer.Option(
         metavar="TABLE",
         help="Learn from comparisons, not scores: columns winner and loser with names of items, "
-        "or row numbers of TRAIN from 0, and if wanted margin, weight and count.",
+        "or row numbers of TRAIN from 0; optionally margin, weight and count.",
         rich_help_panel=PREFERENCES,
     ),
 ]
@@ -201,7 +202,7 @@ WorkersOption = Annotated[
     typer.Option(
         min=1,
         metavar="NUMBER",
-        help="Start this many processes on this machine, which read the files of a pattern "
+        help="Start this many processes on this machine, which read the files that match a pattern "
         '("part-*.parquet") themselves; linear rankers only.',
         rich_help_panel=CLUSTER,
     ),
@@ -230,19 +231,19 @@ class DataLayout:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns of a table, by the names that `read_table` has for them."""
+        """The columns of a table, as arguments of `read_table`."""
         chosen = {"y": self.y, "qid": self.qid, "features": self.features}
         return {**chosen, "drop": self.drop}
 
     @property
     def names_columns(self) -> bool:
-        """Whether a column is named, which only a table has."""
+        """Whether a column is named; only tables have columns."""
         return any((*self.columns.values(), self.item))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemsCommand(ABC):  # noqa: B024 - it only holds options
-    """How every command that reads items reads them."""
+    """The options of every command that reads items."""
 
     zero_based: ZeroBasedOption = None
     y: YColumn = None
@@ -258,5 +259,5 @@ class ItemsCommand(ABC):  # noqa: B024 - it only holds options
 
 
 def column_names(text: str | None) -> tuple[str, ...] | None:
-    """Return the column names in a list with commas."""
+    """Return the column names of a list separated by commas."""
     return None if text is None else tuple(name.strip() for name in text.split(","))

@@ -1,1 +1,1 @@
-"""What every other part stands on: arrays, errors, checks, queries, threads."""
+"""The foundation of all other parts: arrays, errors, checks, queries, threads."""

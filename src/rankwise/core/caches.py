@@ -87,7 +87,7 @@ def compile_function(
 class PlainLibrary(JITCodeLibrary):
     """Compiled code that is optimised once.
 
-    numba does so twice before, for the sake of counted references: there are none.
+    numba optimises twice before that, because of reference counts: there are none here.
     """
 
     is_scalar = False
@@ -259,8 +259,8 @@ class CompilationNotice(event.Listener):
 class DeferredHandlers(event.Listener):
     """Let handlers of signals wait until a kernel is compiled.
 
-    An exception that a handler raises inside numba's type inference is taken for one of its own,
-    and kernels cannot be compiled any more in that process. Ctrl-C is no ``Exception``: it goes
+    numba's type inference takes an exception raised by a handler for one of its own, and kernels
+    can then no longer be compiled in that process. Ctrl-C is not an ``Exception``: it passes
     through at once and does no harm.
     """
 
@@ -476,8 +476,8 @@ def _say_once() -> None:
         return
     _HAS_WARNED.set()
     warnings.warn(
-        "Compiled code cannot be kept: no folder for it can be written, so every process compiles "
-        "anew, for seconds. Set NUMBA_CACHE_DIR to a folder that can be written, or fill one "
+        "Compiled code cannot be cached: no folder for it is writable, so every process compiles "
+        "again, which takes seconds. Set NUMBA_CACHE_DIR to a writable folder, or fill one "
         "beforehand with rankwise.warm_up.",
         RuntimeWarning,
         stacklevel=2,

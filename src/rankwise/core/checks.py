@@ -1,4 +1,4 @@
-"""Checks of what comes in from outside, with errors that say what to do."""
+"""Checks of arguments, with errors that say what to do."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ LARGEST = 1e140
 
 
 def refuse_masked(name: str, values: object) -> None:
-    """Refuse masked arrays with masked entries: what is under a mask is no data."""
+    """Refuse masked arrays with masked entries, which are not data."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         n_masked = int(np.ma.getmaskarray(values).sum())
         raise InvalidInputError(
@@ -71,7 +71,7 @@ def refuse_masked(name: str, values: object) -> None:
 
 
 def as_floats(name: str, values: Any, what: str = "numbers") -> FloatArray:
-    """Return real numbers as an array; refuse anything that is not, or loses something."""
+    """Return real numbers as an array; refuse anything that cannot be converted without loss."""
     refuse_masked(name, values)
     try:
         given = np.asarray(values)
@@ -91,7 +91,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def refuse_unusable_rows(X: object, name: str = "X") -> None:
-    """Refuse what no table of numbers can be made of, with what to do instead."""
+    """Refuse what cannot be made a table of numbers, and say what to do instead."""
     refuse_masked(name, X)
     remedy = None
     if X is None or isinstance(X, Mapping | str | bytes | set | frozenset | Iterator):
@@ -230,7 +230,7 @@ def hint(value: Any, names: Iterable[Any]) -> str:
 
 
 def positions_of(names: Any, known: Sequence[Any], owner: str) -> IntArray:
-    """Return the place of every name among those of an owner, which differ from each other."""
+    """Return the position of every name among the distinct names of an owner."""
     place = {name: position for position, name in enumerate(known)}
     wanted = entries_of(names.tolist() if isinstance(names, np.ndarray) else names)
     strange = [name for name in wanted if not _is_among(name, place)]
@@ -258,7 +258,7 @@ def check_share(name: str, value: object) -> float:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Refuse an array or a list where an option is switched on or off."""
+    """Refuse an array or a list for a boolean option."""
     is_one = not isinstance(value, np.ndarray | list | tuple | Mapping)
     try:
         bool(value)
@@ -292,7 +292,7 @@ def seeded(random_state: object) -> np.random.Generator:
 
 
 def real_number(value: object) -> float:
-    """Return a number as a float, NaN for what is none or lies beyond all of them."""
+    """Return a number as a float; NaN for anything that is not a number or too large."""
     try:
         return float(value) if isinstance(value, int | float | np.number) else float("nan")
     except (OverflowError, TypeError):  # beyond all doubles, or complex

@@ -1,4 +1,4 @@
-"""How likely users look at a position, estimated from a log of clicks."""
+"""The probability that users look at a position, estimated from a log of clicks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def click_propensities(
     max_iter: int = 500,
     tol: float = 1e-6,
 ) -> FloatArray:
-    r"""Estimate how likely users look at each position, relative to the first.
+    r"""Estimate the probability that users look at each position, relative to the first.
 
-    The position-based model says that an item is clicked if it is looked at, which depends on its
-    position k only, and attractive, which depends on the item a only:
+    In the position-based model an item is clicked if it is looked at, which depends only on its
+    position k, and attractive, which depends only on the item a:
     :math:`P(\text{click}) = \theta_k \gamma_a`. The parameters are found by expectation
-    maximisation, which needs items that were shown at different positions. Without `item` all
-    positions are taken to have shown equally attractive items, as after random shuffling, and
+    maximisation, which needs items that were shown at different positions. Without `item`, all
+    positions are assumed to have shown equally attractive items, as after random shuffling, and
     :math:`\theta` is the click rate of each position.
 
-    Clicks weighted by :math:`1/\theta_k` count what users would have clicked had they looked at
+    Clicks weighted by :math:`1/\theta_k` estimate what users would have clicked had they looked at
     everything: use ``1 / click_propensities(...)[position]`` of the clicked rows as
     ``sample_weight``.
 
@@ -39,17 +39,17 @@ def click_propensities(
     clicked : (n_shown,)
         Whether it was clicked.
     item : (n_shown,), optional
-        What was shown: an id of any type that is the same wherever the same item was shown for the
-        same query.
+        What was shown: an id of any type, the same whenever the same item was shown for the same
+        query.
     max_iter : int
-        Number of iterations at most.
+        Largest number of iterations.
     tol : float
-        Stop when no propensity changes by more.
+        Stop when no propensity changes by more than this.
 
     Returns
     -------
     propensities : (n_positions,)
-        The first is 1; NaN for positions that never showed anything.
+        The propensities, 1 for the first position; NaN for positions that never showed anything.
 
     Notes
     -----

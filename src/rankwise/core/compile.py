@@ -164,7 +164,7 @@ class UncompiledWork:
         self.left = limit
 
     def is_small(self, n_keys: int) -> bool:
-        """Tell whether so many more keys are still too few to compile for, and count them."""
+        """Return whether so many more keys are still too few to compile for, and count them."""
         self.left = max(0, self.left - n_keys - KEYS_PER_CALL)
         return self.is_allowed and self.left > 0
 
@@ -205,7 +205,7 @@ def njit(
 
     With ``cache=True`` compiled code is read from wherever it can be read (the folder that
     ``NUMBA_CACHE_DIR`` names, beside the source, the user's folder) and written where that is
-    allowed. Where nothing can be written it is compiled anew by every process, and said so once.
+    allowed. If nothing can be written, every process compiles it again, with one warning.
 
     Parameters
     ----------

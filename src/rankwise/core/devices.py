@@ -1,4 +1,4 @@
-"""Dense linear algebra on another device than the CPU: the few operations that take the time."""
+"""Dense linear algebra on a device other than the CPU: the few expensive operations."""
 
 import os
 import sys
@@ -98,7 +98,7 @@ class Device(ABC):
 
     @abstractmethod
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
+        """Return whether all values of a matrix are finite, looking at this many at a time."""
 
     @abstractmethod
     def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
@@ -250,10 +250,10 @@ def computing_on(
 def takes_tensors(
     function: Callable[Given, Result], host: tuple[str, ...] = HOST_DEVICES
 ) -> Callable[Given, Result]:
-    """Let a function of arrays take tensors of PyTorch, compute where they are, and return some.
+    """Let a function of arrays take PyTorch tensors, compute on their device and return tensors.
 
-    Arrays that it returns become tensors on the device of the first tensor given. Tensors on the
-    devices of ``host`` are computed with by NumPy.
+    Returned arrays become tensors on the device of the first given tensor. For tensors on the
+    devices of ``host``, NumPy computes.
     """
     call: Callable[..., Any] = function
 
@@ -316,7 +316,7 @@ class TorchDevice(Device):
     device : torch.device
         Which one.
     n_bytes : int, optional
-        How much of its memory to count on; all when left out.
+        How much of its memory to count on; by default all.
     """
 
     torch: Any
@@ -445,7 +445,7 @@ class TorchDevice(Device):
         except Exception as error:
             reason = str(error).splitlines()[:1]
             warnings.warn(
-                f"Products are made by blocks: Triton failed with {reason}.", stacklevel=2
+                f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2
             )
             return None
         return fused
@@ -455,7 +455,7 @@ class TorchDevice(Device):
         return values.abs()
 
     def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Tell whether no value of a matrix is infinite or NaN, looking at this many at a time."""
+        """Return whether all values of a matrix are finite, looking at this many at a time."""
         if bool(self.torch.isfinite(values.sum())):  # a sum of finite values may overflow
             return True
         blocks = _row_blocks(values, entries)

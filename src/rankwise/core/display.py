@@ -74,7 +74,7 @@ LONGEST_LABEL = 24
 
 
 def short_label(name: str) -> str:
-    """Return a name that fits beside a drawing."""
+    """Return a name that fits next to a figure."""
     return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
 
 

@@ -18,7 +18,7 @@ def _cut(message: str) -> str:
 
 
 class RankwiseError(Exception):
-    """Serve as the base class of all errors that rankwise raises.
+    """The base class of all errors that rankwise raises.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class RankwiseError(Exception):
 
 
 class InvalidInputError(RankwiseError, ValueError):
-    """Data or a parameter breaks a rule; the message says which rule and what to do.
+    """Raised if data or a parameter break a rule; the message says which rule and what to do.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class InvalidInputError(RankwiseError, ValueError):
 
 
 class NothingToLearnError(InvalidInputError):
-    """The data hold no preference at all, for example because all scores are equal.
+    """Raised if the data hold no preference at all, for example because all scores are equal.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class NothingToLearnError(InvalidInputError):
 
 
 class DataFileError(RankwiseError, ValueError):
-    r"""A data file cannot be read; the message names the file, the line and what was expected.
+    r"""Raised if a data file cannot be read; the message names the file, the line and the problem.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class DataFileError(RankwiseError, ValueError):
 
 
 class ModelFileError(RankwiseError, ValueError):
-    """A saved model is damaged, of a later format, or not a rankwise model.
+    """Raised if a saved model is damaged, of a later format, or not a rankwise model.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class ModelFileError(RankwiseError, ValueError):
 
 
 class NumericalError(RankwiseError, RuntimeError):
-    """A computation cannot be carried out in double precision.
+    """Raised if a computation cannot be carried out in double precision.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class NumericalError(RankwiseError, RuntimeError):
 
 
 class MissingExtraError(RankwiseError, ImportError):
-    """An optional dependency is absent; the message names the extra that installs it.
+    """Raised if an optional dependency is missing; the message names the extra that installs it.
 
     Examples
     --------
@@ -134,27 +134,28 @@ class ConvergenceWarning(UserWarning):
 
 
 class SeenQueriesWarning(UserWarning):
-    """Warn that queries are scored of which other items were learned from.
+    """Warn that the training data held other items of the queries being scored.
 
     Examples
     --------
     >>> from rankwise import SeenQueriesWarning
     >>> print(SeenQueriesWarning.of(3))
-    3 of the queries were learned from with other items: ...
+    3 of the queries were in the training data with other items: ...
     """
 
     @classmethod
     def of(cls, n_torn: int) -> Self:
         """Return the warning for a number of queries."""
         return cls(
-            f"{n_torn} of the queries were learned from with other items: a value from parts of "
-            "one query in training and test is too high. Keep queries whole, with `QueryKFold`. If "
-            "both files use the same ids for different queries, change the ids."
+            f"{n_torn} of the queries were in the training data with other items: a value from "
+            "queries torn between training and test is too high. Keep queries whole, with "
+            "`QueryKFold`. If both data sets use the same ids for different queries, change the "
+            "ids."
         )
 
 
 class FeatureScaleWarning(UserWarning):
-    """Warn that features differ so much in scale that the small ones hardly count.
+    """Warn that features differ so much in scale that small ones have almost no effect.
 
     Examples
     --------

@@ -41,8 +41,8 @@ from rankwise.core.storable import storable
 class Queries:
     """Group items into queries; ids may be of any type and rows in any order.
 
-    Building costs O(n) for ids that are integers, or when the rows of each query lie together;
-    otherwise O(n log n).
+    Building costs O(n) for integer ids, or if the rows of each query are contiguous; otherwise
+    O(n log n).
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Queries:
 
     @classmethod
     def of(cls, qid: Any, n_items: int, name: str = "qid", owner: str = "X") -> Self:
-        """Build from what a caller gave: ids, queries already built, or None for a single query.
+        """Build from ids, from existing queries, or from None for a single query.
 
         Parameters
         ----------
@@ -143,12 +143,12 @@ class Queries:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether the items already stand query by query, so that ``order`` changes nothing."""
+        """Whether the items are already sorted by query, so that ``order`` changes nothing."""
         return bool(np.all(self.index[1:] >= self.index[:-1]))
 
     @cached_property
     def order(self) -> IntArray:
-        """The items sorted by query, and inside a query as they came."""
+        """The items sorted by query, in their original order within a query."""
         if self.is_sorted:
             return freeze(np.arange(self.n_items))
         return freeze(counting_order(self.index))
@@ -187,7 +187,7 @@ class Queries:
         return np.asarray(values)[self.index]
 
     def take(self, rows: IntArray) -> Self:
-        """Keep the given items only; queries left without items disappear."""
+        """Keep only the given items; queries left without items disappear."""
         kept, index = np.unique(self.index[rows], return_inverse=True)
         return type(self)(freeze(self.ids[kept]), freeze(index))
 
@@ -318,14 +318,14 @@ def _hash_ids(ids: NDArray[Any]) -> HashArray:
 class TrainingData:
     """Hold scored items, or comparisons of items, with the queries of the items.
 
-    Build it with `of`, which checks everything. Both ends of a comparison lie in one query.
+    Build it with `of`, which checks everything. Both items of a comparison are in one query.
 
     Parameters
     ----------
     n_items : int
         Number of rows of X.
     queries : Queries
-        The query of each item; a single one where none were named.
+        The query of each item; a single query if none were named.
     has_qid : bool
         Whether the caller named queries.
     y : (n_items,) or (n_items, n_outputs), optional
@@ -358,7 +358,7 @@ class TrainingData:
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> Self:
-        """Check the arguments of ``fit`` beside X, which has ``n_items`` rows."""
+        """Check the arguments of ``fit`` other than X, which has ``n_items`` rows."""
         _refuse_both(y, sample_weight, pairs)
         if pairs is None:
             _refuse_without_pairs(pair_margin, pair_weight)
@@ -504,7 +504,7 @@ def _queries_of_pairs(qid: Any, pairs: IntArray, n_items: int) -> Queries:
 
 
 def _refuse_both(y: object, sample_weight: object, pairs: object) -> None:
-    """Refuse both scores and comparisons, neither, and weights of items beside comparisons."""
+    """Refuse both scores and comparisons, neither, and weights of items with comparisons."""
     if y is None and pairs is None:
         raise InvalidInputError(
             "`fit` requires y to be passed, but the target y is None. Give scores `y`, "
@@ -517,7 +517,7 @@ def _refuse_both(y: object, sample_weight: object, pairs: object) -> None:
     if pairs is not None and sample_weight is not None:
         raise InvalidInputError(
             "`sample_weight` must come with scores `y`: got comparisons (`pairs`), which have "
-            "weights of their own. Use `pair_weight`."
+            "their own weights. Use `pair_weight`."
         )
 
 

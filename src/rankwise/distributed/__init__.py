@@ -1,4 +1,4 @@
-"""Learn on a Dask cluster: the same numbers as on one machine, however queries are split."""
+"""Learn on a Dask cluster, with the same results as on one machine, however queries are split."""
 
 from rankwise.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.distributed.evaluation import evaluate

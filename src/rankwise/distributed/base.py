@@ -1,4 +1,4 @@
-"""What all rankers on a cluster share: how they are given data, and what they do once fitted."""
+"""What all rankers on a cluster share: input, and methods of the fitted ranker."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class DaskRanker(BaseEstimator, ABC):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return a score for every row: lazily for Dask collections, at once for arrays.
+        """Return a score for every row, lazily for Dask collections and at once for arrays.
 
         Parameters
         ----------
@@ -88,18 +88,18 @@ class DaskRanker(BaseEstimator, ABC):
         )  # fmt: skip
 
     def rank(self, X: Any, qid: Any = None, k: int | None = None) -> Any:
-        """Return the promise of the rows in ranked order; ``compute`` makes it.
+        """Return the rows in ranked order as a delayed result; call its ``compute``.
 
-        With ``k`` only the best k rows of each query of a partition travel.
+        With ``k``, each partition sends only the best k rows of each query.
 
         Parameters
         ----------
         X : Dask array or dataframe, (n_items, n_features)
             The rows.
         qid : as in `fit`, optional
-            The query of each row; one ranking when left out.
+            The query of each row; by default all rows form one ranking.
         k : int, optional
-            Keep the best k of each query only.
+            Keep only the best k of each query.
 
         Returns
         -------
@@ -138,7 +138,7 @@ def _score_frame(X: Any, ranker: PointRanker) -> Any:
 
 
 class _BestRows(NamedTuple):
-    """The best rows of a partition, in the order they stand in."""
+    """The best rows of a partition, in the order of the rows."""
 
     n_items: int
     rows: IntArray

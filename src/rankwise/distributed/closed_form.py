@@ -36,7 +36,7 @@ class ClosedFormDaskRanker(DaskRanker, ABC):
     query_weight: QueryWeight
 
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from Dask collections. The rows of a query may lie in any partitions.
+        """Learn from Dask collections; queries may be split over partitions.
 
         Parameters
         ----------
@@ -45,7 +45,7 @@ class ClosedFormDaskRanker(DaskRanker, ABC):
         y : Dask array, series or array, (n_items,); or name of a column
             Scores, higher is better.
         qid : as y, optional
-            The query of each item, of any type; one query when left out.
+            The query of each item, of any type; by default all items form one query.
         sample_weight : as y, optional
             Weights of the items.
         """
@@ -59,11 +59,11 @@ class ClosedFormDaskRanker(DaskRanker, ABC):
 
 @final
 class DaskRankRLS(ClosedFormDaskRanker):
-    r"""Learn `RankRLS` with a linear kernel on a Dask cluster, for up to some thousand features.
+    r"""Learn `RankRLS` with a linear kernel on a Dask cluster, for up to a few thousand features.
 
-    One pass: every partition sends :math:`X^\top L X` and :math:`X^\top r` of its rows, and the
-    mean rows of the grades of queries that others hold, too. The result is exact and the same
-    for every cut into partitions.
+    In one pass, every partition sends :math:`X^\top L X` and :math:`X^\top r` of its rows, and the
+    mean rows of each grade of the queries that other partitions hold too. The result is exact, and
+    does not depend on how the data are partitioned.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class DaskRankRLS(ClosedFormDaskRanker):
     cost, ties, query_weight
         As in `RankRLS`; weights of queries by name or by id.
     client : distributed.Client, optional
-        The cluster; the current client, or else threads of this process, when left out.
+        The cluster; by default the current client or, without one, threads of this process.
 
     Attributes
     ----------
@@ -134,28 +134,28 @@ def _kept(ranker: Any, weights: FloatArray, statistics: Statistics, partitions: 
 
 @final
 class DaskRankRLSCV(ClosedFormDaskRanker):
-    r"""Learn `RankRLSCV` with a linear kernel on a Dask cluster: alpha by leave-query-out, exact.
+    r"""Learn `RankRLSCV` with a linear kernel on a Dask cluster, alpha by exact leave-query-out.
 
-    Rows of queries that are split go to one partition each. Every partition then leaves out each
-    of its queries in turn, for all alphas, from the statistics of all others.
+    The rows of each split query are first brought to one partition. Every partition then leaves out
+    each of its queries in turn, for all alphas, using the statistics of all other queries.
 
     Parameters
     ----------
     alphas : (n_alphas,)
         The values of alpha to choose from.
     measure : Measure or str, optional
-        What decides; the share of pairs in the right order when left out.
+        The measure that decides; by default the share of pairs in the right order.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
     cost, ties, query_weight
         As in `RankRLS`; weights of queries by name or by id.
     client : distributed.Client, optional
-        The cluster; the current client, or else threads of this process, when left out.
+        The cluster; by default the current client or, without one, threads of this process.
 
     Attributes
     ----------
     ranker_ : RankRLSCV
-        The fitted ranker, with its `path_`; it needs no cluster. It keeps no held-out scores.
+        The fitted ranker, with its `path_` but without held-out scores; it needs no cluster.
     coef_ : (n_features,)
         Its weights.
     alpha_ : float
@@ -203,9 +203,9 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
         total = _added(parts)
         if total.n_queries - total.n_ignored < 2:
             raise InvalidInputError(
-                "Leaving out queries needs preferences in at least two of them, so that something "
-                f"is left to learn from: got {total.n_queries - total.n_ignored}. Give more "
-                "queries, or use DaskRankRLS."
+                "At least two queries must hold preferences, so that one can be left out: "
+                f"got {total.n_queries - total.n_ignored}. Give more queries, or use "
+                "DaskRankRLS."
             )
         judged = whole.engine.compute(
             whole.each("hold-out", _judge, _others(parts), alphas, measure, options)
@@ -245,7 +245,7 @@ def _added(parts: list[Statistics]) -> Statistics:
 
 
 def _others(parts: list[Statistics]) -> list[Elsewhere]:
-    """Add up all parts but one, for each of them; nothing is subtracted, so nothing cancels."""
+    """Add up all parts but one, for each part; nothing is subtracted, so nothing cancels."""
     zero = Statistics.nothing(len(parts[0].moment))
     before = list(accumulate(parts[:-1], initial=zero))
     after = list(accumulate(parts[:0:-1], initial=zero))[::-1]

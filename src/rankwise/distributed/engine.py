@@ -25,7 +25,7 @@ BRANCHES = 8
 
 
 def dask_module() -> Any:
-    """Return the package dask."""
+    """Import and return dask."""
     try:
         import dask  # noqa: PLC0415
     except ImportError as error:
@@ -41,20 +41,20 @@ KEPT_SHARE = 16
 
 @contextmanager
 def client_of(address: str | None, n_workers: int | None = None, **options: Any) -> Iterator[Any]:
-    """Connect to the cluster of a scheduler, or start one on this machine and end it.
+    """Connect to the cluster of a scheduler, or start one on this machine and stop it at the end.
 
-    Workers of this machine are processes with one thread. Large ones keep freed memory for the next
-    part of a file, which Dask has them give back otherwise; none has its sampling profiler, which
-    takes time from a pass over files.
+    Workers on this machine are processes with one thread. Workers with enough memory keep freed
+    memory for the next part of a file, which Dask would return to the system. Dask's sampling
+    profiler is off, since it slows down passes over files.
 
     Parameters
     ----------
     address : str or None
-        Of the scheduler.
+        The address of the scheduler.
     n_workers : int, optional
-        Number of processes to start where there is no address.
+        Number of processes to start if there is no address.
     **options
-        Of `distributed.LocalCluster`.
+        Options of `distributed.LocalCluster`.
     """
     dask = dask_module()
     try:
@@ -80,7 +80,7 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
 
 
 def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
-    """Tell whether a worker has room for freed memory, given its limit as LocalCluster takes it."""
+    """Return whether a worker may keep freed memory, given the memory limit of `LocalCluster`."""
     try:
         from dask.system import CPU_COUNT  # noqa: PLC0415
         from dask.utils import parse_bytes  # noqa: PLC0415
@@ -99,14 +99,14 @@ def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
 @final
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """Make calls on the workers of a Dask cluster, or of Dask's scheduler when there is none.
+    """Make calls on the workers of a Dask cluster, or in Dask's local scheduler without one.
 
     Calls are lazy. Their names appear in Dask's dashboard as ``rankwise-...``.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        The cluster; the current client, or else threads of this process, when left out.
+        The cluster; by default the current client or, without one, threads of this process.
     """
 
     client: Any = None
@@ -115,7 +115,7 @@ class Engine:
     def call(
         self, name: str, function: Callable[..., Any], *arguments: Any, number: int = 0
     ) -> Any:
-        """Return the promise of a result."""
+        """Return a delayed result."""
         key = f"rankwise-{name}-{number}-{uuid4().hex}"
         return dask_module().delayed(function, pure=False)(*arguments, dask_key_name=key)
 
@@ -129,11 +129,11 @@ class Engine:
         name : str
             What the calls do, in one word.
         function : callable
-            What is called.
+            The function to call.
         labels : list of str
-            How errors call each partition.
+            The name of each partition in errors.
         *arguments : list or value
-            A list holds one argument per partition; another value goes to all of them.
+            A list holds one argument per partition; any other value goes to all partitions.
         """
         columns = [a if isinstance(a, list) else [a] * len(labels) for a in arguments]
         return [
@@ -142,7 +142,7 @@ class Engine:
         ]
 
     def persist(self, promises: list[Any]) -> list[Any]:
-        """Start the calls; results stay on the workers, and are made again if one is lost."""
+        """Start the calls; results stay on the workers, and are recomputed if a worker is lost."""
         with _quiet():
             owner = dask_module() if self.client is None else self.client
             persisted = owner.persist(*promises) if self.client is None else owner.persist(promises)
@@ -150,9 +150,9 @@ class Engine:
             return list(persisted)
 
     def release(self) -> None:
-        """Give up what is still on the workers, whoever else refers to it.
+        """Release all results on the workers, even if something still refers to them.
 
-        The traceback of an error, which a notebook keeps, refers to the results of its call.
+        For example, a notebook keeps the traceback of an error, which refers to the results.
         """
         for future in list(self._held):
             future.release()
@@ -173,9 +173,9 @@ class Engine:
                 raise
 
     def _gather(self, promises: list[Any]) -> list[Any]:
-        """Return the results from the cluster; a partition that its own code cannot make is named.
+        """Return the results from the cluster; name the partition if the caller's own code fails.
 
-        Our own calls name their partition by themselves.
+        Our own calls name their partition themselves.
         """
         futures = self.client.compute(promises)
         self._held.update(futures)
@@ -189,7 +189,7 @@ class Engine:
             raise MemoryError(f"Partition {number} {OUT_OF_MEMORY}") from None
 
     def _failed_partition(self, futures: list[Any]) -> str | None:
-        """Return the number of the partition whose task failed, None if nothing tells it."""
+        """Return the number of the partition whose task failed; None if it is unknown."""
         failed = [future.key for future in futures if future.status == "error"]
         return _partition_of(self.client.sync(self.client.scheduler.get_error_cause, keys=failed))
 
@@ -205,7 +205,7 @@ class Engine:
 
 @contextmanager
 def engine_of(client: Any) -> Iterator[Engine]:
-    """Lend an engine: nothing that it was asked for stays on the workers, whatever happens."""
+    """Yield an engine, and release all its results on the workers at the end."""
     engine = Engine(client)
     try:
         yield engine
@@ -214,13 +214,13 @@ def engine_of(client: Any) -> Iterator[Engine]:
 
 
 def _futures_of(promises: Any) -> list[Any]:
-    """Return the results that a cluster keeps for some promises; none without a cluster."""
+    """Return the results that a cluster keeps for delayed calls; none without a cluster."""
     distributed: Any = sys.modules.get("distributed")  # whoever has a cluster has imported it
     return [] if distributed is None else list(distributed.futures_of(promises))
 
 
 def named(function: Callable[..., T], label: str, *arguments: Any) -> T:
-    """Call a function; errors in the data or for want of memory say where they come from."""
+    """Call a function; data errors and memory errors say which partition they come from."""
     try:
         return function(*arguments)
     except MemoryError as error:
@@ -239,13 +239,13 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _explain_lost_worker(error: Exception) -> None:
-    """Name the partition whose workers died again and again."""
+    """Name the partition whose workers died repeatedly."""
     if type(error).__name__ != "KilledWorker":
         return
     number = _partition_of(error.args[0]) or "?"
     raise MemoryError(
-        f"Partition {number} ended the workers it was given to, probably for lack of memory. "
-        "Cut the data into smaller partitions, or give workers more memory."
+        f"Partition {number} killed the workers that ran it, probably for lack of memory. "
+        "Use smaller partitions, or give workers more memory."
     ) from error
 
 

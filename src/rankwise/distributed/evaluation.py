@@ -36,7 +36,7 @@ def evaluate(
     measures : measure, name or several of them, optional
         As in `rankwise.evaluate`.
     client : distributed.Client, optional
-        The cluster; the current client, or else threads of this process, when left out.
+        The cluster; by default the current client or, without one, threads of this process.
 
     Returns
     -------

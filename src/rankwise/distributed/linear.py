@@ -30,20 +30,21 @@ from rankwise.solve.rows import ScorableRows
 class DaskLinearRankRLS(DaskRanker):
     r"""Learn `LinearRankRLS` on a Dask cluster: many or sparse features, rows on the workers.
 
-    An iteration sends one vector of features to the workers and gets one back. The mean rows of
-    the grades of split queries are sent once. All alphas of a grid share the iterations.
+    An iteration sends one vector with an entry per feature to the workers and gets one back. The
+    mean rows of the grades of split queries are sent once. All alphas of a grid share the
+    iterations.
 
     Parameters
     ----------
     alpha, alphas, early_stopping, n_iter_no_change, max_iter, tol
         As in `LinearRankRLS`.
     validation_fraction : float
-        Share of the queries that is held out when validation is needed and none is given. Which
-        ones depends on their ids and on `random_state` only, not on the partitions.
+        Share of the queries that is held out if validation data are needed and none are given. The
+        choice depends only on the ids and on `random_state`, not on the partitions.
     dtype, cost, ties, query_weight, measure, progress, checkpoint, random_state
         As in `LinearRankRLS`; weights of queries by name or by id.
     client : distributed.Client, optional
-        The cluster; the current client, or else threads of this process, when left out.
+        The cluster; by default the current client or, without one, threads of this process.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class DaskLinearRankRLS(DaskRanker):
         y_val: Any = None,
         qid_val: Any = None,
     ) -> Self:
-        """Learn from Dask collections. The rows of a query may lie in any partitions.
+        """Learn from Dask collections; queries may be split over partitions.
 
         Parameters
         ----------
@@ -160,7 +161,7 @@ class DaskLinearRankRLS(DaskRanker):
         ids = Queries.from_qid(concatenate_ids(partitions.ids())).ids
         if len(ids) < 2:
             raise InvalidInputError(
-                "`X_val` and `y_val` must be given with `alphas` or `early_stopping` where there "
+                "`X_val` and `y_val` must be given with `alphas` or `early_stopping` if there "
                 "is a single query: got none."
             )
         if not 0.0 < real_number(self.validation_fraction) < 1.0:
@@ -182,7 +183,7 @@ def _sort_key(q: Any) -> tuple[str, Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class ClusterRows(ScorableRows):
-    """Validation rows on the workers: a vector of features goes down, their scores come up."""
+    """Validation rows on the workers: weights are sent there, scores come back."""
 
     partitions: Partitions
     blocks: list[Any]
@@ -202,7 +203,7 @@ def _product(block: PartitionRows, w: FloatArray) -> FloatArray:
 
 
 def _validator(partitions: Partitions, ids: NDArray[Any] | None, measure: Measure) -> Validator:
-    """Rate scores of some queries, or of all rows; rows stay where they are, labels come here."""
+    """Rate scores of some queries, or of all rows; rows stay on the workers, labels come here."""
     engine = partitions.engine
     blocks = engine.persist(partitions.each("validation", _of_queries, ids))
     labels = engine.compute(engine.call_each("labels", _labels, partitions.labels, blocks))

@@ -1,4 +1,4 @@
-"""What a cluster is given to learn from: partitions of rows, from arrays, dataframes or files."""
+"""The data of a cluster: partitions of rows, from arrays, dataframes or files."""
 
 import os
 from collections import Counter
@@ -35,7 +35,7 @@ class PartitionRows:
     y : (n_items,)
         Scores.
     qid : (n_items,)
-        Query ids; zeros where none were given.
+        Query ids; zeros if none were given.
     weight : (n_items,), optional
         Sample weights.
     names : list of str, optional
@@ -61,11 +61,11 @@ class PartitionRows:
 
     @property
     def weights(self) -> FloatArray:
-        """The weight of each row, 1 where none was given."""
+        """The weight of each row, 1 by default."""
         return np.ones(self.n_items) if self.weight is None else self.weight
 
     def take(self, chosen: BoolArray) -> "PartitionRows":
-        """Keep some rows, without a copy where these are all."""
+        """Keep some rows, without a copy if these are all rows."""
         if chosen.all():
             return self
         rows: Any = np.flatnonzero(chosen)
@@ -75,7 +75,7 @@ class PartitionRows:
         return replace(self, X=self.X[rows], y=self.y[rows], qid=self.qid[rows], weight=weight)
 
     def head(self) -> "PartitionRows":
-        """Return everything but the features, of which the number stays."""
+        """Return everything but the features, whose number is kept."""
         return replace(self, X=np.zeros((self.n_items, 0)), n_left_out=self.X.shape[1])
 
     def of_queries(self, ids: NDArray[Any], *, others: bool = False) -> "PartitionRows":
@@ -84,7 +84,7 @@ class PartitionRows:
 
 
 def are_among(qid: NDArray[Any], ids: NDArray[Any]) -> BoolArray:
-    """Tell which rows belong to some queries."""
+    """Return which rows belong to some queries."""
     if qid.dtype == object or ids.dtype == object:
         wanted = set(ids.tolist())
         return np.array([q in wanted for q in qid.tolist()], dtype=bool)
@@ -104,14 +104,14 @@ def join_blocks(blocks: Sequence[PartitionRows]) -> PartitionRows:
 
 
 def stack_rows(blocks: Sequence[Matrix]) -> Matrix:
-    """Put rows under one another: sparse where some are."""
+    """Stack rows; the result is sparse if some of them are."""
     if any(sparse.issparse(X) for X in blocks):
         return sparse.csr_array(sparse.vstack([sparse.csr_array(X) for X in blocks], format="csr"))
     return np.concatenate(list(blocks))
 
 
 def concatenate_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Put ids of one or several types into one vector; only alike ones share a plain type."""
+    """Join ids into one vector, of a plain type only if all have the same type."""
     kinds = {"number" if one.dtype.kind in "iufb" else one.dtype.kind for one in ids if len(one)}
     if len(kinds) > 1 or "O" in kinds:
         return np.concatenate([one.astype(object) for one in ids])
@@ -125,12 +125,12 @@ CHUNK_MEMORY = 1 << 26
 @final
 @dataclass(frozen=True, eq=False)
 class PartitionFile:
-    """A Parquet file that a worker reads part by part, in memory that does not grow with it.
+    """A Parquet file that a worker reads part by part, in bounded memory.
 
     Parameters
     ----------
     path : str
-        The file, in a folder that workers see.
+        The file, in a folder that all workers can read.
     options : dict
         Columns, as in `rankwise.io.read_table`.
     memory : int
@@ -142,7 +142,7 @@ class PartitionFile:
     memory: int = CHUNK_MEMORY
 
     def chunks(self) -> Iterator[PartitionRows]:
-        """Read the rows from the beginning of the file; those of a chunk are overwritten."""
+        """Read the rows from the beginning of the file; each chunk overwrites the previous one."""
         stream = open_stream(self.path, memory=self.memory, **self.options)
         for data in stream.chunks(reuse=True):
             y = np.asarray(data.y, dtype=float)
@@ -157,19 +157,19 @@ class PartitionFile:
 @final
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Promises of blocks.
+    """Delayed blocks of rows.
 
     Parameters
     ----------
     engine : Engine
-        Where they are.
+        The engine that holds them.
     blocks : list
-        One promise per partition.
+        One delayed block per partition.
     heads : list
         The same without features: scores, queries and weights stay on the workers. Blocks stay
         there only if they came as collections or cannot be read in part.
     labels : list of str
-        How errors call each partition: by number and file.
+        The name of each partition in errors: number and file.
     n_features : int
         Number of columns.
     names : list of str, optional
@@ -279,7 +279,7 @@ class Partitions:
         return self.engine.call_each(name, function, self.labels, self.blocks, *arguments)
 
     def each_head(self, name: str, function: Any, *arguments: Any) -> list[Any]:
-        """Do the same with the rows without their features, which needs no reading."""
+        """Do the same without the features, which need not be read."""
         return self.engine.call_each(name, function, self.labels, self.heads, *arguments)
 
     def ids(self) -> list[NDArray[Any]]:
@@ -334,7 +334,7 @@ class Partitions:
 
 
 def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return, for each partition, those of its queries that others hold, too."""
+    """Return, for each partition, those of its queries that other partitions hold too."""
     joined = concatenate_ids(present)
     if joined.dtype == object:
         count = Counter(joined.tolist())
@@ -450,9 +450,9 @@ def _row_blocks(X: Any, name: str) -> list[Any]:
 
 
 def _promised(collection: Any) -> list[Any]:
-    """Return the delayed partitions of a collection, cut as it says.
+    """Return the delayed partitions of a collection, as it divides them.
 
-    Dask's optimiser may join small files of which few columns are read: not then.
+    Dask's optimiser may join small files of which few columns are read; this is prevented here.
     """
     blocks = np.ravel(collection.to_delayed())
     if len(blocks) != collection.npartitions:
@@ -471,7 +471,7 @@ def blocks_with_ids(X: Any, qid: Any) -> list[tuple[Any, Any]]:
 
 
 def _sizes(X: Any) -> list[int] | None:
-    """Return the number of rows of each block, None where Dask does not know it."""
+    """Return the number of rows of each block; None if Dask does not know it."""
     chunks = getattr(X, "chunks", None)
     if chunks is None or np.isnan(chunks[0]).any():
         return None
@@ -479,11 +479,11 @@ def _sizes(X: Any) -> list[int] | None:
 
 
 def _vector_blocks(v: Any, name: str, n_blocks: int, sizes: list[int] | None) -> list[Any]:
-    """Cut one value per row as the rows are cut."""
+    """Split one value per row into the blocks of the rows."""
     if not _is_dask(v):
         if sizes is None:
             raise InvalidInputError(
-                f"`{name}` must be a Dask collection where `X` has blocks of unknown length: got "
+                f"`{name}` must be a Dask collection if `X` has blocks of unknown length: got "
                 f"{type(v).__name__}. Call X.compute_chunk_sizes() first."
             )
         check_length(name, np.asarray(v), sum(sizes))
@@ -494,7 +494,7 @@ def _vector_blocks(v: Any, name: str, n_blocks: int, sizes: list[int] | None) ->
     blocks = _promised(v)
     if len(blocks) != n_blocks:
         raise InvalidInputError(
-            f"`{name}` must be cut into the {n_blocks} partitions of `X`: got {len(blocks)}. "
+            f"`{name}` must have the {n_blocks} partitions of `X`: got {len(blocks)}. "
             "Make both from one collection, or rechunk it."
         )
     return blocks
@@ -507,7 +507,7 @@ def _paths(pattern: Any) -> list[str]:
         tried = ", ".join(os.fspath(one) for one in given)
         raise DataFileError(
             f"{tried or 'No pattern'}: expected at least one file, got none. Give a "
-            "pattern such as 'part-*.parquet', in a folder that workers see."
+            "pattern such as 'part-*.parquet', in a folder that all workers can read."
         )
     return found
 
@@ -519,7 +519,7 @@ def _svmlight_options(
     n_features: int | None,
     zero_based: ZeroBased,
 ) -> dict[str, Any]:
-    """Agree on the number of features and on the first of them over all files: one pass."""
+    """Find the number of features and the first of them over all files, in one pass."""
     options = {"n_features": n_features, "zero_based": zero_based}
     if n_features is None or zero_based == "auto":
         found = engine.compute(

@@ -1,4 +1,4 @@
-"""What each partition contributes to the normal equations, queries split over others included."""
+"""What each partition contributes to the normal equations, including split queries."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class LocalGraphs:
         share: QueryShare | None,
         options: dict[str, Any],
     ) -> Self:
-        """Build; ``ids`` are the queries of the block that others hold, too."""
+        """Build the graphs; ``ids`` are the queries of the block that other partitions hold too."""
         whole, graphs = block.of_queries(ids, others=True), []
         n_queries = n_ignored = 0
         if whole.n_items:
@@ -117,9 +117,9 @@ class SharedProblem:
     partitions : Partitions
         The rows.
     split : list of arrays
-        The queries of each partition that others hold, too.
+        The queries of each partition that other partitions hold too.
     shares : list of QueryShare or None
-        What each partition has to know of these.
+        What each partition needs to know about these.
     graph : PreferenceGraph or None
         The graph over the bundles of all partitions.
     options : dict
@@ -219,8 +219,8 @@ def refuse_ordered_weights(query_weight: Any) -> None:
     """Refuse weights in an order of queries that partitions do not have."""
     if not isinstance(query_weight, str | dict):
         raise InvalidInputError(
-            "`query_weight` must be a name or a mapping from query ids where data are in "
-            f"partitions, which have no first query: got {type(query_weight).__name__}."
+            "`query_weight` must be a name or a mapping from query ids, since queries have no "
+            f"order across partitions: got {type(query_weight).__name__}."
         )
 
 
@@ -243,7 +243,7 @@ def share_of_file(
     options: dict[str, Any],
     n_features: int,
 ) -> tuple[Statistics, Matrix | None]:
-    """Add up a file part by part; as a whole where rows of a query stand in several places."""
+    """Add up a file part by part, or whole if the rows of a query are not contiguous."""
     split: list[PartitionRows] = []
     try:
         chunks = _whole_queries(file, ids, split)
@@ -259,7 +259,7 @@ def share_of_file(
 def _whole_queries(
     file: PartitionFile, ids: NDArray[Any], split: list[PartitionRows]
 ) -> Iterator[ScoredRows]:
-    """Yield the rows of whole queries; rows of split ones are put aside."""
+    """Yield the rows of whole queries; set the rows of split ones aside."""
     for block in file.chunks():
         is_split = are_among(block.qid, ids) if len(ids) else np.zeros(block.n_items, dtype=bool)
         if is_split.any():
@@ -290,16 +290,16 @@ def _stacked(bundles: list[Matrix | None]) -> Matrix:
 @final
 @dataclass(frozen=True, eq=False)
 class ClusterOperator(NormalOperator):
-    """``X' L X`` of rows on a cluster: one vector of features goes down and one comes up.
+    """``X' L X`` of rows on a cluster: one vector of weights is sent, one comes back.
 
     Parameters
     ----------
     partitions : Partitions
-        Where the rows came from.
+        The partitions of the rows.
     parts : list
         The operators of each partition, on the workers.
     between : GraphOperator, optional
-        What joins the bundles of split queries, here.
+        The operator of the bundles of split queries, applied by the caller.
     n_queries, n_ignored : int
         Number of queries, and of those without a preference.
     rank : int
@@ -330,7 +330,7 @@ class ClusterOperator(NormalOperator):
         return total if self.between is None else total + self.between.rhs()
 
     def diagonal(self) -> FloatArray:
-        """Return the diagonal of ``X' L X``, or about that."""
+        """Return the diagonal of ``X' L X``, approximately."""
         total = self._sum("diagonal", _diagonal)
         return total if self.between is None else total + self.between.diagonal()
 

@@ -109,7 +109,7 @@ def score_elasticsearch(text: str, names: Sequence[str], X: FloatArray) -> Float
 def write_ranklib(function: ScoringFunction, name: str, names: Sequence[str]) -> str:  # noqa: ARG001
     """Return a RankLib model of Coordinate Ascent; features are numbered from 1.
 
-    A scale is folded into the weight; a shift adds the same to every score and is left out.
+    Scales are folded into the weights; shifts add a constant to every score and are left out.
     """
     weights = function.weights / function.scale
     terms = " ".join(f"{at}:{_text(weight)}" for at, weight in enumerate(weights, start=1))
@@ -117,7 +117,7 @@ def write_ranklib(function: ScoringFunction, name: str, names: Sequence[str]) ->
 
 
 def score_ranklib(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Load and score as RankLib does: float32 features, weights of double precision."""
+    """Load and score as RankLib does: float32 features, weights in double precision."""
     head, terms = text.splitlines()
     pairs = [term.split(":") for term in terms.split(" ")]
     ids = [int(feature) for feature, _ in pairs]
@@ -150,7 +150,7 @@ def write_vespa(function: ScoringFunction, name: str, names: Sequence[str]) -> s
 
 
 def score_vespa(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Score as Vespa does: features are float32, the expression is of double precision."""
+    """Score as Vespa does: features are float32, the expression is in double precision."""
     inside = text.partition("expression {\n")[2].partition("\n        }")[0]
     columns = dict(zip(names, X.astype(np.float32).astype(float).T, strict=True))
     total = np.zeros(len(X))
@@ -196,7 +196,7 @@ def _text(value: float) -> str:
 
 
 def _must(holds: bool, what: str) -> None:
-    """Stop where a written model breaks a rule of its loader."""
+    """Raise if a written model breaks a rule of its loader."""
     if not holds:
         raise NumericalError(
             f"The written model must pass the rules of the engine's loader: {what}. Scale the "
@@ -231,7 +231,7 @@ TOLERANCE = 1e-3
 @final
 @dataclass(frozen=True)
 class ExportCheck:
-    """Hold where a ranker was written and how far its scores are from those of `predict`.
+    """Hold where a ranker was written, and how far its scores are from those of `predict`.
 
     Parameters
     ----------
@@ -244,13 +244,14 @@ class ExportCheck:
     n_rows : int
         Number of rows that were scored both ways.
     max_error : float
-        The largest difference of two scores, after a constant is taken off.
+        The largest difference of two scores, up to a common constant.
     relative_error : float
         The same in standard deviations of the scores.
     variance_error : float or None
-        The largest difference of two variances relative to the largest variance, for a process.
+        For a `PreferenceGP`, the largest difference of two variances, as a share of the largest
+        variance.
     constant : float
-        What the file adds to every score; no order depends on it.
+        The constant that the file adds to every score; it changes no order.
     inputs : dict of tuples
         The columns of each input of an ONNX file, in order; empty for other formats.
 
@@ -303,38 +304,38 @@ def export_ranker(
 ) -> ExportCheck:
     """Write a fitted ranker for another engine, and check the file against `predict`.
 
-    ONNX takes every ranker of features or built-in kernels, and the mean and variance of a process;
-    PMML takes features and the Gaussian and polynomial kernels; the search engines and RankLib
-    take linear rankers. A pipeline of scalers and a ranker is written as one model. What a format
-    cannot express is refused, and so is a file whose scores are off by more than a thousandth of
-    their standard deviation.
+    ONNX supports linear rankers, all built-in kernels, and the mean and variance of a
+    `PreferenceGP`. PMML supports linear rankers and the Gaussian and polynomial kernels. The search
+    engines and RankLib support linear rankers. A pipeline of scalers and a ranker is written as one
+    model. Rankers that a format cannot express are refused, as is a file whose scores are off by
+    more than a thousandth of their standard deviation.
 
-    `RankerPipeline`, `SearchRanker` and `AutoRanker` become ONNX as a whole: what happens inside
-    queries, kernels, trees and sums. The file takes one query at a time, since the rows of its
-    input are compared with each other; it is checked query by query. Features that hold text are
-    an input of their own, ``categories``. `ConditionalRankRLS` becomes ONNX with the inputs
-    ``conditions`` and ``items``, whose scores are a matrix.
+    `RankerPipeline`, `SearchRanker` and `AutoRanker` become one ONNX graph: steps inside queries,
+    kernels, trees and sums. The file takes one query at a time, since the rows of its input are
+    compared with each other; it is checked query by query. Features that hold text are a separate
+    input, ``categories``. `ConditionalRankRLS` becomes ONNX with the inputs ``conditions`` and
+    ``items``, whose scores are a matrix.
 
     Parameters
     ----------
     ranker : ranker or Pipeline
-        Fitted.
+        A fitted ranker.
     path : path
-        The file, replaced only once the new one is complete and checked.
+        The file; it is replaced only once the new one is complete and checked.
     format : str, optional
         "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa" or "pmml"; by default
         from the suffix .onnx or .pmml.
     feature_names : sequence of str, optional
-        How the engine calls the features; by default the names the ranker was fitted with. Solr,
-        Elasticsearch, OpenSearch and Vespa compute the features and must know them by name.
+        The names of the features in the engine; by default those the ranker was fitted with.
+        Solr, Elasticsearch, OpenSearch and Vespa compute the features and need their names.
     name : str
-        Of the model in its new place.
+        The name of the model in the engine.
     precision : {"double", "single"}
-        Of an ONNX file; the other formats fix it themselves.
+        The precision of an ONNX file; the other formats have a fixed one.
     X : (n_rows, n_features), optional
-        Rows to check on; by default 200 drawn about the rows or the scale the ranker knows.
+        Rows to check on; by default 200 random rows, similar to those the ranker has stored.
     qid : (n_rows,), optional
-        Their queries, for rankers that compare the items of a query.
+        The queries of these rows, for rankers that compare the items of a query.
 
     Returns
     -------
@@ -439,7 +440,7 @@ def _export_pairs(
     if format != "onnx":
         raise InvalidInputError(
             f"A model for {format} must be one formula of the features of an item: a "
-            f"{type(ranker).__name__} has features of conditions, too. Export it to ONNX, which "
+            f"{type(ranker).__name__} also has features of conditions. Export it to ONNX, which "
             "takes both."
         )
     first, second = ranker.condition_predictor_, ranker.item_predictor_
@@ -461,7 +462,7 @@ def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
         suffix = Path(path).suffix.lower()
         if suffix not in SUFFIXES:
             raise InvalidInputError(
-                f"`format` must be given, as the suffix {suffix!r} does not say it: choose one of "
+                f"`format` must be given, since the suffix {suffix!r} names none: choose from "
                 f"{', '.join(get_args(ExportFormat))}."
             )
         return SUFFIXES[suffix]
@@ -470,7 +471,7 @@ def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
 
 
 def _refuse_inexpressible(function: ScoringFunction, format: ExportFormat) -> None:
-    """Refuse what a format has no words for."""
+    """Refuse rankers that a format cannot express."""
     if format == "onnx":
         return
     if function.weights.ndim > 1:
@@ -492,13 +493,13 @@ def _feature_names(
     if names is None and format in NAMED:
         raise InvalidInputError(
             f"`feature_names` must be given for {format}, which computes the features by name: "
-            "this ranker was fitted without names. Give one for each column of `X`."
+            "this ranker was fitted without names. Give a name for each column of `X`."
         )
     return _checked_names(names, function.n_features)
 
 
 def _checked_names(names: Any, n_features: int) -> list[str]:
-    """Return a name for each feature: x1, x2, ... where there are none."""
+    """Return a name for each feature: x1, x2, ... by default."""
     if names is None:
         return [f"x{at}" for at in range(1, n_features + 1)]
     if len(names) != n_features or len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""Keep rankers in MLflow: a flavour of its own, and a Python function that knows queries.
+"""Store rankers in MLflow, as a flavour and as a Python function that takes queries.
 
 The functions are those of MLflow's own flavours. A model holds the file that ``ranker.save``
 writes, so nothing is unpickled; ``mlflow.pyfunc`` loads it and ``mlflow models serve`` serves it.
@@ -51,16 +51,16 @@ def save_model(
     Parameters
     ----------
     ranker : ranker
-        Fitted. A scikit-learn `Pipeline` is kept by ``mlflow.sklearn`` instead.
+        A fitted ranker. Store a scikit-learn `Pipeline` with ``mlflow.sklearn`` instead.
     path : path
-        The folder; it must not exist, or be empty.
+        The folder; it must be new or empty.
     qid : str, optional
-        The column with the query of each row, in the tables that the loaded Python function gets.
+        The column with the query of each row in the tables passed to the loaded Python function.
         Rankers that compare the rows of a query need it.
     mlflow_model : mlflow.models.Model, optional
-        What the folder describes; ``log_model`` gives one.
+        The model that the folder describes; ``log_model`` passes one.
     pip_requirements : list of str, optional
-        What must be installed to load the model; by default this version of rankwise.
+        The packages needed to load the model; by default this version of rankwise.
     options
         ``input_example``, ``signature`` (by default that of the example), ``metadata`` and the
         rest of ``mlflow.pyfunc.save_model``.
@@ -108,17 +108,17 @@ def log_model(ranker: Ranker, name: str | None = None, **options: Any) -> Any:
     Parameters
     ----------
     ranker : ranker
-        Fitted.
+        A fitted ranker.
     name : str, optional
-        Of the logged model.
+        The name of the logged model.
     options
-        Those of ``save_model``, and those of ``mlflow.models.Model.log``, such as
+        Those of ``save_model`` and of ``mlflow.models.Model.log``, such as
         ``registered_model_name``.
 
     Returns
     -------
     info : mlflow.models.model.ModelInfo
-        Its ``model_uri`` is what ``load_model`` takes.
+        Pass its ``model_uri`` to ``load_model``.
 
     Examples
     --------
@@ -138,12 +138,12 @@ def log_model(ranker: Ranker, name: str | None = None, **options: Any) -> Any:
 
 
 def load_model(model_uri: str | PathLike[str]) -> Any:
-    """Return the ranker of an MLflow model: same class, same parameters, same scores.
+    """Load the ranker of an MLflow model: same class, same parameters, same scores.
 
     Parameters
     ----------
     model_uri : str or path
-        A folder, or what MLflow knows: ``runs:/...``, ``models:/...``.
+        A folder, or a URI of MLflow: ``runs:/...``, ``models:/...``.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class ScoringModel:
         self.qid = qid
 
     def predict(self, table: Any, params: dict[str, Any] | None = None) -> Any:
-        """Return a score for each row of a table; its queries stand in the column named ``qid``."""
+        """Return a score for each row of a table; the queries are in the column named ``qid``."""
         if params:
             raise InvalidInputError(
                 f"A ranker takes no parameters to predict: got {', '.join(params)}. Leave them out."
@@ -198,6 +198,6 @@ def _check_ranker(ranker: Any) -> None:
     if not isinstance(ranker, Ranker):
         raise InvalidInputError(
             "`ranker` must be a ranker of rankwise: got a "
-            f"{type(ranker).__name__}. Keep a scikit-learn pipeline by mlflow.sklearn."
+            f"{type(ranker).__name__}. Store a scikit-learn pipeline with mlflow.sklearn."
         )
     check_is_fitted(ranker)

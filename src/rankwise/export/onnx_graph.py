@@ -28,7 +28,7 @@ _DTYPES: dict[str, Any] = {"double": np.float64, "single": np.float32}
 
 
 def import_onnx() -> Any:
-    """Return onnx; it is needed here and nowhere else."""
+    """Import and return onnx, which is needed nowhere else."""
     try:
         import onnx  # noqa: PLC0415 - optional dependency
     except ImportError as error:
@@ -37,7 +37,7 @@ def import_onnx() -> Any:
 
 
 def import_onnxruntime() -> Any:
-    """Return onnxruntime; it is needed here and nowhere else."""
+    """Import and return onnxruntime, which is needed nowhere else."""
     try:
         import onnxruntime  # noqa: PLC0415 - optional dependency
     except ImportError as error:
@@ -187,7 +187,7 @@ def input_columns(content: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
-    """Return the outputs of an ONNX file by onnxruntime, for rows that are given in batches.
+    """Return the outputs of an ONNX file by onnxruntime, for rows passed in batches.
 
     Rows of objects hold text: they are split into the numbers and the categories of the file.
     """
@@ -291,7 +291,7 @@ class GraphWriter:
         return output
 
     def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
-        """Write a sum of trees; its result is of single precision, whatever the rows are."""
+        """Write a sum of trees; its result is in single precision, whatever the rows are."""
         onnx = import_onnx()
         options = {**attributes, "n_targets": 1, "post_transform": "NONE"}
         values = np.asarray(options.pop("nodes_values"), dtype=self.dtype)

@@ -1,7 +1,6 @@
 """Rankers of several steps as ONNX graphs: what happens inside a query, sums, and trees.
 
-A graph is given one query at a time, so that the rows of its input are those of a query: minima,
-ranks and medians inside a query are those of the input.
+A graph gets one query at a time: minima, ranks and medians inside a query are those of its input.
 """
 
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ def write_steps_onnx(
 
 @singledispatch
 def first_steps(ranker: Any) -> list[Any] | None:  # noqa: ARG001
-    """Return what rows go through first in a ranker of several steps, None for other rankers."""
+    """Return the first steps of a ranker of several steps; None for other rankers."""
     return None
 
 
@@ -330,7 +329,7 @@ def _quantile(graph: GraphWriter, ordered: str, count: str, share: float) -> str
 
 
 def example_queries(ranker: Any, n_queries: int, n_items: int) -> tuple[Any, FloatArray]:
-    """Make up queries for a check: about the medians that an imputer knows, some cells blank."""
+    """Generate queries for a check, around the medians of an imputer, with some blank cells."""
     rng = np.random.default_rng(0)
     steps = first_steps(ranker) or []
     shape = (n_queries * n_items, ranker.n_features_in_)

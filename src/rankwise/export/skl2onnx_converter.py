@@ -41,13 +41,13 @@ def import_skl2onnx() -> Any:
 def register_skl2onnx() -> None:
     """Register a converter for every ranker with skl2onnx; calling it again changes nothing.
 
-    Then ``skl2onnx.to_onnx`` takes rankers alone and at the end of a `Pipeline`, after any step
-    that skl2onnx converts itself. The scores are the output ``variable`` with one column for each
-    output of the ranker, as skl2onnx writes regressors; a process writes the mean. The precision is
+    ``skl2onnx.to_onnx`` then accepts rankers alone and at the end of a `Pipeline`, after any step
+    that skl2onnx converts itself. The scores are the output ``variable``, with one column for each
+    output of the ranker, as for regressors; for a `PreferenceGP` it is the mean. The precision is
     that of the example rows.
 
-    `RankerPipeline`, `SearchRanker` and `AutoRanker` compare the items of a query: give the
-    file the rows of one query at a time.
+    `RankerPipeline`, `SearchRanker` and `AutoRanker` compare the items of a query: pass the
+    rows of one query at a time.
 
     Unlike `export_ranker`, skl2onnx does not check what it writes; compare a few rows with
     `predict`.

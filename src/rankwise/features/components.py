@@ -110,7 +110,7 @@ def find_components(
 ) -> tuple[Components, FloatArray]:
     r"""Return the leading components of rows X, and their values for X itself.
 
-    There are fewer than asked for where the rows span fewer. Costs O(n^3) with the full solver,
+    There are fewer than requested if the rows span fewer. The cost is O(n^3) with the full solver,
     O(n^2) per Lanczos step with the truncated one, O(n d^2) for dense rows and a linear kernel.
 
     Parameters
@@ -160,7 +160,7 @@ def find_components(
 
 
 def truncating_pays(n_items: int, n_components: int) -> bool:
-    """Tell whether Lanczos iterations are faster than the full solver, by experience."""
+    """Return whether Lanczos iterations are faster than the full solver, by experience."""
     return n_items >= max(MANY_ITEMS, ITEMS_PER_COMPONENT * n_components)
 
 

@@ -1,4 +1,4 @@
-"""Covariances of items in context: told apart, dated, with covariates, in circles, by person.
+"""Covariances of items in context: copies, dates, covariates, cycles, persons.
 
 Each wraps the covariance of items and reads further columns of its rows.
 """
@@ -82,8 +82,8 @@ class InnerParameters(ParametricKernel, ABC):
 class CopiesApart(InnerParameters):
     """Another kernel on rows whose last column tells items with equal features apart.
 
-    Such items share what their features say, and each has an own part. Everything else, the
-    parameters included, is that of the inner kernel on the other columns.
+    Such items share what their features explain, and each has its own item effect. Everything else,
+    including the parameters, is that of the inner kernel on the other columns.
     """
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
@@ -453,8 +453,8 @@ class WithDeviations(ParametricKernel, ABC):
     own : ParametricKernel
         :math:`k_2`, of the deviations g.
     n_columns : int, optional
-        How many columns of a row are the item, which is all that :math:`k_2` reads; all that the
-        first kernel reads when left out.
+        How many columns of a row are the item, which is all that :math:`k_2` reads; by default all
+        that the first kernel reads.
     """
 
     kernel: ParametricKernel

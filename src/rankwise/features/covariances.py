@@ -1,4 +1,4 @@
-"""Covariances of Gaussian processes: kernels with parameters to learn, and what is usual for these.
+"""Covariances of Gaussian processes: kernels with parameters to learn, and their hyperpriors.
 
 A covariance is a kernel that differentiates itself in its parameters: subclass `ParametricKernel`.
 """
@@ -50,7 +50,7 @@ NEIGHBOUR_ROWS = 500
 @final
 @dataclass(frozen=True, eq=False)
 class Hyperprior:
-    """Say what is usual for parameters: their logarithms are jointly Gaussian.
+    """Hold a prior of parameters: their logarithms are jointly Gaussian.
 
     Parameters
     ----------
@@ -151,14 +151,14 @@ class SquaredExponential(ParametricKernel):
         s, the standard deviation of the scores, in units of the noise of an answer.
     length_scale : float, tuple of floats, "one" or "per_feature"
         :math:`\ell`, the distance beyond which the scores of two items are nearly independent. A
-        tuple has one entry per feature; a feature that does not matter gets a large one. The words
+        tuple has one entry per feature; a feature that does not matter gets a large one. The names
         take the numbers from the data: "one" length-scale for all features starts at the root of
         their summed variances, "per_feature" at the standard deviation of each times
         :math:`\sqrt{\text{n\_features}}`.
     item_effect : float
-        Standard deviation of what the features do not say about an item, as a share of the
-        amplitude: :math:`(s \cdot \text{item\_effect})^2` is added where a = b, an independent part
-        of the score of every item. It is learned too, unless it is 0, for none.
+        Standard deviation of the part of an item's score that its features do not explain, as a
+        share of the amplitude: :math:`(s \cdot \text{item\_effect})^2` is added if a = b. It is
+        learned too, unless it is 0, which means no item effect.
 
     Notes
     -----

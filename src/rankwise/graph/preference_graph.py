@@ -343,7 +343,7 @@ class PreferenceGraph:
         query_weight: QueryWeight = "items",
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        r"""Build from scored items: inside a query, an item with a higher score is preferred.
+        r"""Build from scored items: within a query, items with higher scores are preferred.
 
         The pair (i, j) of query q has the weight
         :math:`\omega_q w_{ij} s_i s_j` with s the `sample_weight`. Magnitude and unit costs take
@@ -353,22 +353,21 @@ class PreferenceGraph:
         Parameters
         ----------
         y : (n_items,) or (n_items, n_outputs)
-            Scores, higher is better. Several outputs must tie the same items wherever ties
-            matter.
+            Scores, higher is better. Several outputs must tie the same items if ties matter.
         qid : (n_items,) or Queries, optional
-            The query of each item; all items form one query when it is left out.
+            The query of each item; by default all items form one query.
         cost : {"magnitude", "unit", "relative"}
             The target z and weight w of a pair: (y_i - y_j, 1), (sign(y_i - y_j), 1) or
             (y_i - y_j, 1 / (y_i - y_j)^2).
         ties : {"drop", "keep"}
-            Whether two items of equal score form a pair of target 0; only the magnitude cost
-            allows to keep them.
+            Whether two items of equal score form a pair with target 0; "keep" needs cost
+            "magnitude".
         query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
             :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs, or given, by query id or in the order
             in which the queries first appear. With `sample_weight`, items and pairs are counted
             by weight.
         sample_weight : (n_items,), optional
-            Weight of each item; a pair has the product of its ends' weights, so that an integer
+            Weight of each item; the weight of a pair is the product of its two, so that an integer
             weight equals repetition.
 
         Notes
@@ -393,33 +392,32 @@ class PreferenceGraph:
         cost: Cost = "magnitude",
         query_weight: QueryWeight = "items",
     ) -> Self:
-        """Build from comparisons; the same pair may come often and in both directions.
+        """Build from comparisons; pairs may repeat, in both directions.
 
         Parameters
         ----------
         pairs : (n_pairs, 2)
             Row numbers of items, winner first.
         margin : (n_pairs,), optional
-            By how much the winner should lead; 1 when left out.
+            By how much the winner should lead; 1 by default.
         weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         n_items : int, optional
-            Number of items; the number of `qid`, or one more than the largest index, when left out.
+            Number of items; by default the number of `qid`, or one more than the largest index.
         qid : (n_items,), optional
             The query of each item. Both items of a pair must belong to one query.
         cost : {"magnitude", "unit", "relative"}
-            The target and weight of a pair with margin z: (z, 1), (sign z, 1) or (z, 1 / z^2); the
-            weight times that given.
+            The target and weight of a pair with margin z: (z, 1), (sign z, 1) or (z, 1 / z^2). The
+            weight is multiplied by `weight`.
         query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-            What the comparisons of a query are multiplied by, with `qid` only: 1 / n_q with n_q
-            its items, 1, 1 / the number of its comparisons by weight, or given as in
-            `from_scores`.
+            The factor of the comparisons of a query, only with `qid`: 1 / n_q for n_q items, 1,
+            1 / the number of its comparisons by weight, or given as in `from_scores`.
 
         Notes
         -----
         The preference graph of [PTA09] Sect. 2.1; (12) and (13) are its matrices M and N. The costs
-        are (21), (20) and (22), of which a negative margin turns the preference round. For the
-        relative cost, margins below 1e-6 of the largest count as that.
+        are (21), (20) and (22); a negative margin reverses the preference. For the relative cost,
+        margins below 1e-6 of the largest are raised to that.
         """
         checked = check_pairs(pairs, n_items)
         if n_items is None:
@@ -438,10 +436,10 @@ class PreferenceGraph:
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
     ) -> Self:
-        """Build from what ``fit`` was given; several outputs must be able to share a graph.
+        """Build from training data; several outputs must be able to share a graph.
 
         The options are those of `from_scores`. Comparisons have no ties, and `query_weight`
-        matters for them where queries were named.
+        applies to them if they have queries.
         """
         check_choice("cost", cost, get_args(Cost))
         if not data.is_scored:
@@ -449,7 +447,7 @@ class PreferenceGraph:
         check_choice("ties", ties, get_args(Ties))
         if ties == "keep" and cost != "magnitude":
             raise InvalidInputError(
-                f"ties='keep' is defined for cost='magnitude' only: got cost={cost!r}. "
+                f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
                 "Use ties='drop', which leaves tied pairs out."
             )
         grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=ties == "keep")
@@ -478,7 +476,7 @@ class PreferenceGraph:
 
     @cached_property
     def n_ignored_queries(self) -> int:
-        """Number of queries that hold no preference and so teach nothing."""
+        """Number of queries without a preference."""
         useful = np.zeros(self.queries.n_queries, dtype=bool)
         useful[self.queries.index[self.laplacian.component >= 0]] = True
         return int(np.count_nonzero(~useful))
@@ -504,7 +502,7 @@ class PreferenceGraph:
 @final
 @dataclass(frozen=True, eq=False)
 class OutputGraphs:
-    """Hold one graph per set of outputs that can share it; several only where ties differ."""
+    """Hold one graph per set of outputs that can share it; several only if ties differ."""
 
     graphs: tuple[PreferenceGraph, ...]
     outputs: tuple[list[int], ...]
@@ -512,7 +510,7 @@ class OutputGraphs:
 
     @classmethod
     def of(cls, data: TrainingData, *, cost: Cost, ties: Ties, query_weight: QueryWeight) -> Self:
-        """Build from what ``fit`` was given, with the options of `PreferenceGraph.of`."""
+        """Build from training data, with the options of `PreferenceGraph.of`."""
         if not data.is_multi_output:
             graph = PreferenceGraph.of(data, cost=cost, ties=ties, query_weight=query_weight)
             return cls((graph,), ([0],), is_multi_output=False)

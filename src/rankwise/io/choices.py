@@ -40,14 +40,14 @@ _OFFERED = re.compile(r"(?:item|option|alternative|product|object|shown)(\d+|[a-
 def read_answers(
     source: Any, columns: ComparisonColumns | None = None
 ) -> ComparisonTable | ChoiceTable:
-    """Read comparisons of two items, or rankings and choices where the columns are theirs.
+    """Read comparisons of two items, or rankings and choices, depending on the columns.
 
     Parameters
     ----------
     source
-        As for `read_comparisons` or `read_choices`, or what these return.
+        A source of `read_comparisons` or `read_choices`, or a result of these.
     columns : ComparisonColumns, optional
-        The columns by name; of rankings and choices, those of judge, count and weight.
+        The columns by name; for rankings and choices, those of judge, count and weight.
     """
     given = ComparisonColumns() if columns is None else columns
     if not isinstance(given, ComparisonColumns):
@@ -69,9 +69,9 @@ def read_answers(
 def read_choices(source: Any, columns: ComparisonColumns | None = None) -> ChoiceTable:
     """Read rankings, or the best (and the worst) items of sets, from a file, a frame or columns.
 
-    A ranking stands in one row (``rank1``, ``rank2``, ...; blank where it ends) or in one row per
-    item (``person``, ``item``, ``rank``; 1 is the best). A choice is a row with what was offered
-    (``item1``, ``item2``, ...), ``best`` and, if it was asked for, ``worst``.
+    A ranking is one row (``rank1``, ``rank2``, ...; blank after its end) or one row per item
+    (``person``, ``item``, ``rank``; 1 is the best). A choice is a row with the items offered
+    (``item1``, ``item2``, ...), ``best`` and optionally ``worst``.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
         A CSV, TSV, Parquet or Excel file, a pandas, polars or pyarrow frame, or a dictionary of
         columns.
     columns : ComparisonColumns, optional
-        The columns of judge, count and weight by name, in any case; all others have usual names.
+        The columns of judge, count and weight by name, in upper or lower case. All other columns
+        are found by common names.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
 @final
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """Columns that hold rankings or choices, and those that were named."""
+    """Columns that hold rankings or choices, and those named by the caller."""
 
     columns: dict[str, Any]
     given: ComparisonColumns
@@ -153,7 +154,7 @@ class _Choices:
         return self._with_context(ChoiceTable.from_rankings, (rankings,), range(len(cells)))
 
     def _sets(self) -> ChoiceTable:
-        """Read what was offered, the best of it and, where it is there, the worst."""
+        """Read what was offered, the best of it and, if present, the worst."""
         cells = list(zip(*(self._words(name) for name in self._numbered(_OFFERED)), strict=True))
         sets = [[name for name in row if name != ""] for row in cells]
         best, worst = self._words(self._found(BEST)), self._found(WORST)

@@ -206,29 +206,29 @@ WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 @final
 @dataclass(frozen=True)
 class ComparisonColumns:
-    """Name the columns of a table of comparisons; those left out are found by usual names.
+    """Name the columns of a table of comparisons; the others are found by common names.
 
     Parameters
     ----------
     winner, loser : str, optional
-        Columns of the two items where the winner has one of its own.
+        Columns of the winner and of the loser.
     first, second, result : str, optional
-        Columns of the two items as they were shown, and of who won: "a", "b" or "tie" (and words
-        like them), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
-        for the first, the second and a tie. Teams at home and away are the first and the second,
-        and where there is no result the points of both decide.
+        Columns of the two items as they were shown, and of who won: "a", "b" or "tie" (and similar
+        words), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
+        for the first, the second and a tie. Teams at home and away are the first and the second;
+        without a result, the points of both decide.
     points : (str, str), optional
         Columns of the points of the first and of the second, in place of who won.
     tied : str, optional
-        Column that says which rows are ties, beside ``winner`` and ``loser``.
+        Column that says which rows are ties, in addition to ``winner`` and ``loser``.
     count, weight : str, optional
-        How often each row counts; the product of both where there are both.
+        How often each row counts; with both, their product.
     margin, judge, date : str, optional
     home : str, optional
-        Column that names the item at home, or says "a", "b" or nothing. Where the first items
-        stand in a column of teams at home, home counts for them, but for neutral places.
+        Column that names the item at home, or says "a", "b" or nothing. If the first items are in
+        a column of home teams, they are at home, except in neutral places.
     covariates : tuple of str
-        Columns of numbers that speak for the first item.
+        Columns of covariates: numbers that are positive in favour of the first item.
 
     Examples
     --------
@@ -257,16 +257,16 @@ class ComparisonColumns:
 def read_comparisons(
     source: Any, columns: ComparisonColumns | None = None, *, names: Any = None
 ) -> ComparisonTable:
-    r"""Read comparisons of named items, one a row, from a file, a frame or columns.
+    r"""Read comparisons of named items, one per row, from a file, a frame or columns.
 
     Parameters
     ----------
     source
-        A CSV, TSV, Parquet or Excel file, or the file of answers of ``rankwise ask``; a pandas,
+        A CSV, TSV, Parquet or Excel file, or the answers file of ``rankwise ask``; a pandas,
         polars or pyarrow frame; a dictionary of columns; rows (winner, loser) or (a, b, who won);
         or a `ComparisonTable`, which keeps everything but the order of its items.
     columns : ComparisonColumns, optional
-        The columns by name, in any case; those left out are found by usual names.
+        The columns by name, in upper or lower case; the others are found by common names.
     names : (n_items,), optional
         All items, in this order; by default those that occur.
 
@@ -304,14 +304,14 @@ def refuse_other_columns(columns: object) -> None:
 def read_items(X: Any, others: Collection[str] = ()) -> tuple[NDArray[Any] | None, Any]:
     """Split a frame of items into their names and the columns of features.
 
-    The names are the only column of text or, in a pandas frame without one, an index that is not
-    the default one. What is not a frame is returned as it is, without names.
+    The names are the only column of text or, in a pandas frame without one, an index other than
+    the default one. Anything but a frame is returned unchanged, without names.
 
     Parameters
     ----------
     X : frame or array
     others : names of columns
-        What holds something else, such as queries.
+        Columns that hold something else, such as queries.
     """
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -333,7 +333,7 @@ def read_items(X: Any, others: Collection[str] = ()) -> tuple[NDArray[Any] | Non
 
 
 def are_positions(pairs: Any) -> bool:
-    """Tell whether pairs are row numbers, as opposed to names or a table."""
+    """Return whether pairs are row numbers, as opposed to names or a table."""
     if isinstance(pairs, Mapping | ComparisonTable | str | os.PathLike):
         return False
     try:
@@ -344,7 +344,7 @@ def are_positions(pairs: Any) -> bool:
 
 
 def is_answer_file(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is an SQLite database, such as that of the answers of rankwise ask."""
+    """Return whether a file is an SQLite database, such as the answers file of rankwise ask."""
     if is_stream(path) or not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -354,10 +354,10 @@ def is_answer_file(path: str | os.PathLike[str]) -> bool:
 @final
 @dataclass(frozen=True, eq=False)
 class AnswerFile:
-    """What the file of ``rankwise ask`` holds: items with features, and the answers that count.
+    """The contents of an answers file of ``rankwise ask``: items with features, and answers.
 
-    Answers that were undone or skipped are left out. The file is opened for reading only, also
-    while it is in use.
+    Answers that were undone or skipped are left out. The file is opened read-only, even while it
+    is in use.
     """
 
     names: NDArray[Any]
@@ -375,7 +375,7 @@ class AnswerFile:
                 answers = db.execute(_ANSWERS).fetchall()
         except sqlite3.Error as error:
             raise DataFileError(
-                f"{os.fspath(path)}: expected a file of answers of rankwise ask, got another or a "
+                f"{os.fspath(path)}: expected an answers file of rankwise ask, got another or a "
                 f"damaged database ({error})."
             ) from error
         rows = [json.loads(features) for _, features in items]
@@ -385,7 +385,7 @@ class AnswerFile:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return a row per answer: both items as shown, who won, the rater and the time."""
         if not self.answers:
-            raise DataFileError("The file of answers must hold some: there are none yet.")
+            raise DataFileError("The answers file must hold answers: there are none yet.")
         left, right, answer, rater, seconds = zip(*self.answers, strict=True)
         words = {"a": left, "b": right, "winner": [_WON[one] for one in answer], "judge": rater}
         found = {name: np.array(values, dtype=object) for name, values in words.items()}
@@ -409,7 +409,7 @@ def columns_of(source: Any) -> dict[str, Any]:
 
 
 def names_of_columns(source: Any) -> list[str]:
-    """Return the names of the columns of a file, a frame or a dictionary; none of other sources."""
+    """Return the names of the columns of a file, a frame or a dictionary; none for others."""
     if isinstance(source, str | os.PathLike):
         return [] if is_answer_file(source) else list(open_table(source).names)
     if isinstance(source, Mapping):
@@ -419,7 +419,7 @@ def names_of_columns(source: Any) -> list[str]:
 
 
 def have_two_items(names: Collection[str]) -> bool:
-    """Tell whether columns of these names compare two items, and say who won."""
+    """Return whether columns of these names compare two items, and say who won."""
     spelt = set(map(plain_name, names))
 
     def has(usual: Sequence[str]) -> bool:
@@ -480,7 +480,7 @@ def _vector(values: Any) -> NDArray[Any]:
 
 @final
 class _Columns:
-    """Columns with roles: named by the caller, or found by usual names; the rest is unread."""
+    """Columns with roles: named by the caller, or found by common names; the rest is unread."""
 
     def __init__(self, columns: dict[str, NDArray[Any]], given: ComparisonColumns) -> None:
         self.columns = columns
@@ -562,7 +562,7 @@ class _Columns:
                     row = int(np.argmin(np.isfinite(ahead - behind)))
                     raise DataFileError(
                         f"The columns {list(names)} must hold the points of every row: row {row} "
-                        "has none. Leave out what was not played."
+                        "has none. Leave out games that were not played."
                     )
                 return np.sign(ahead - behind).astype(np.intp)
         return None
@@ -577,7 +577,7 @@ class _Columns:
         return winner, loser, outcome
 
     def _judge(self) -> NDArray[Any] | None:
-        """Return who judged; a column with blanks that nobody named stays unread."""
+        """Return who judged; a column with blanks that was not named stays unread."""
         name = self._name("judge", JUDGE)
         if name is None:
             return None
@@ -586,12 +586,12 @@ class _Columns:
         if blank and self.given.judge is not None:
             raise DataFileError(
                 f"The column for `judge` must say who judged in every row: row {blank[0]} does "
-                "not. Give these judges a name, or leave such rows out."
+                "not. Name these judges, or leave the rows out."
             )
         return None if blank else self._names(name)
 
     def _date(self) -> FloatArray | None:
-        """Return the days of a column; one that nobody named and nobody can read stays unread."""
+        """Return the days of a column; an unreadable one that was not named stays unread."""
         name = self._name("date", DATE)
         if name is None:
             return None
@@ -732,9 +732,9 @@ def _outcomes(
     column: str,
     spoken: Mapping[str, int] | None = None,
 ) -> IntArray:
-    """Return 1, 0 or -1 for every row of a column that says which of two items it speaks for.
+    """Return 1, 0 or -1 for every row of a column that says which of two items won.
 
-    Words in ``spoken`` have a meaning beside the usual ones.
+    Words in ``spoken`` have a meaning besides the usual ones.
     """
     if cells.dtype.kind in "iufb":
         return _numeric_outcomes(cells.astype(float), column)

@@ -1,7 +1,7 @@
 """The items of a data file, and which columns hold what: one rule for files and frames.
 
-Nothing is guessed in silence: columns are found by usual names. A column that was not named and
-looks like an id is refused, with the options that settle it.
+Nothing is guessed silently: columns are found by common names. A column that was not named and
+looks like an id is refused, and the error names the options that settle it.
 """
 
 import os
@@ -46,15 +46,15 @@ def plain_name(name: str) -> str:
 
 
 def is_usual(name: str, option: str) -> bool:
-    """Return whether a column has a usual name for scores, queries or items."""
+    """Return whether a column has a common name for scores, queries or items."""
     return plain_name(name) in map(plain_name, USUAL_NAMES[option])
 
 
 class ItemColumns(NamedTuple):
     """The names of the columns that hold features, scores, queries and names of items, if any.
 
-    Of the features, ``categories`` hold text. Columns that are none by what they hold are in
-    ``left_out``, each with the reason.
+    ``categories`` are the features that hold text. Columns whose contents rule them out as features
+    are in ``left_out``, each with the reason.
     """
 
     features: list[str]
@@ -75,9 +75,9 @@ class ColumnNames:
     names : list of str
         The columns, in order.
     owner : str
-        What has them, to begin a sentence.
+        What has the columns, to begin a sentence.
     error : type
-        What is raised where a column is missing or ambiguous.
+        The error to raise if a column is missing or ambiguous.
     """
 
     names: list[str]
@@ -102,7 +102,7 @@ class ColumnNames:
         drop: str | Sequence[str] = (),
         item: str | None = None,
     ) -> ItemColumns:
-        """Choose the columns asked for, or those with usual names and all others as features."""
+        """Choose the given columns, or those with common names and all others as features."""
         y, qid = self.given_or_usual(y, "y"), self.given_or_usual(qid, "qid")
         if item is not None:
             item = self.required(item, "item")
@@ -116,13 +116,13 @@ class ColumnNames:
         return ItemColumns([name for name in chosen if name not in dropped], y, qid, item)
 
     def usual_item(self, taken: Sequence[str | None]) -> str | None:
-        """Return the first column, not taken yet, with a usual name for items."""
+        """Return the first unused column with a common name for items."""
         by_name = {plain_name(name): name for name in self.names if name not in taken}
         usual = map(plain_name, USUAL_NAMES["item"])
         return next((by_name[name] for name in usual if name in by_name), None)
 
     def given_or_usual(self, given: str | None, option: str) -> str | None:
-        """Return the column asked for, else the one with a usual name, else None."""
+        """Return the given column, else the one with a common name, else None."""
         if given is not None:
             return self.required(given, option)
         found = [name for name in self.names if is_usual(name, option)]
@@ -134,7 +134,7 @@ class ColumnNames:
         return found[0] if found else None
 
     def required(self, name: str, option: str) -> str:
-        """Return the name of a column, which may be asked for in another spelling."""
+        """Return the name of a column, which may be given in another spelling."""
         if not isinstance(name, str):
             raise InvalidInputError(
                 f"`{option}` must name a column of {self.owner}: got {type(name).__name__}."
@@ -150,7 +150,7 @@ class ColumnNames:
         )
 
     def did_you_mean(self, name: str) -> str:
-        """Return a question with the closest name, nothing where none is close."""
+        """Return a question with the closest name; nothing if none is close."""
         lower = {known.lower(): known for known in self.names}
         close = get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
         return f" Did you mean {lower[close[0]]!r}?" if close else ""
@@ -190,14 +190,14 @@ class ColumnNames:
         return self.names[self.names.index(first) : self.names.index(last) + 1]
 
     def refuse_id(self, name: str, values: NDArray[Any] | None, *, has_qid: bool) -> None:
-        """Refuse as a feature a column that was not named and is hardly one.
+        """Refuse a column that was not named and looks like an id as a feature.
 
         Parameters
         ----------
         name : str
             The column.
         values : array
-            Its cells where they are numbers, else None.
+            Its cells if they are numbers, else None.
         has_qid : bool
             Whether the queries are in another column.
         """
@@ -215,14 +215,14 @@ class ColumnNames:
             )
 
     def why_no_category(self, name: str, words: Sequence[str]) -> str | None:
-        """Return why a column of text is no feature, None where it holds categories.
+        """Return why a column of text is not a feature; None if it holds categories.
 
         Parameters
         ----------
         name : str
             The column.
         words : list of str
-            Its cells, empty where there is nothing.
+            Its cells, empty for blanks.
         """
         known = [word for word in words if word]
         if name.lower() in USUAL_NAMES["item"] or _ID_NAME.search(name) or _CAMEL_ID.search(name):
@@ -248,14 +248,14 @@ def _whole_everywhere(values: NDArray[Any]) -> bool:
 
 
 def _all_different(values: NDArray[Any] | None) -> bool:
-    """Tell whether every row holds another whole number."""
+    """Return whether every row holds a different whole number."""
     if values is None or not _whole_numbers(values):
         return False
     return len(np.unique(values)) == len(values)
 
 
 def _in_blocks(values: NDArray[Any] | None) -> bool:
-    """Tell whether equal whole numbers stand together, as the queries of a file do."""
+    """Return whether equal whole numbers are adjacent, as the queries of a file are."""
     if values is None or not _whole_numbers(values):
         return False
     n_blocks = 1 + int(np.count_nonzero(values[1:] != values[:-1]))
@@ -265,7 +265,7 @@ def _in_blocks(values: NDArray[Any] | None) -> bool:
 
 
 def hint_for(cell: str, column: str) -> str:
-    """Return what to do about a cell that is no number: a decimal comma, or a date."""
+    """Return what to do about a cell that is not a number: a decimal comma, or a date."""
     if is_decimal_comma(cell):
         return " Decimal commas are not read: write decimal points."
     if _DATE.fullmatch(cell):
@@ -274,12 +274,12 @@ def hint_for(cell: str, column: str) -> str:
 
 
 def is_decimal_comma(cell: str) -> bool:
-    """Tell whether a cell is a number with a comma for its point."""
+    """Return whether a cell is a number with a decimal comma."""
     return _DECIMAL_COMMA.fullmatch(cell) is not None
 
 
 def date_hint(column: str) -> str:
-    """Say what to do about a date where a number must stand."""
+    """Say what to do about a date in place of a number."""
     return (
         f" It is a date: leave the column out with drop={column!r}, or turn it into a number, such "
         "as its age in days."
@@ -296,17 +296,16 @@ class RankingData:
     X : (n_items, n_features)
         The features, dense or sparse.
     y : (n_items,)
-        The given scores; None when the file has none, as in data to be predicted.
+        The given scores; None if the file has none, as in data to be predicted.
     qid : (n_items,)
-        The query of each item, numbers or strings; None when the file has none.
+        The query of each item, numbers or strings; None if the file has none.
     comments : list of n_items strings
-        The comment of each item, empty where there is none; None when there are no comments.
+        The comment of each item, empty if it has none; None if there are no comments.
     feature_names : list of n_features strings
         The names of the columns; None when the file does not name them.
     zero_based : bool
-        Whether the features of a svmlight file were numbered from 0; None for other formats. A
-        model goes with one numbering: keep it as the ranker's ``zero_based_``, and read other
-        files with it.
+        Whether the features of an svmlight file were numbered from 0; None for other formats. A
+        model depends on it: store it as the ranker's ``zero_based_``, and read other files with it.
     items : (n_items,)
         The name of each item, numbers or strings; None when they were not read.
     columns : ItemColumns

@@ -54,9 +54,9 @@ def refuse_stream(path: str | os.PathLike[str], task: str) -> None:
 
 
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:
-    """Raise the error of the system that writing this file would end in, before any work is done.
+    """Raise the system's error that writing this file would cause, before any work is done.
 
-    Nothing is written. A disk that fills up meanwhile is not foreseen.
+    Nothing is written. A disk that fills up later is not detected.
     """
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
@@ -81,8 +81,7 @@ def format_suffix(path: str | os.PathLike[str]) -> str:
 def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a plain, .gz, .xz or .bz2 file for reading bytes.
 
-    Compressed data that turn out to be damaged or cut short inside the block raise a
-    `DataFileError` that names the file.
+    Compressed data that are damaged or truncated raise a `DataFileError` that names the file.
     """
     is_stream(path)  # refuses what is no path
     suffix = PurePath(path).suffix.lower()
@@ -103,7 +102,7 @@ def open_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a plain, .gz, .xz or .bz2 file for writing bytes, all or nothing.
+    """Open a plain, .gz, .xz or .bz2 file for writing bytes atomically.
 
     The same content always gives the same bytes: no name or time is stored.
     """
@@ -121,10 +120,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield an empty file next to ``path`` that replaces it when the block succeeds.
 
     The new content is flushed to disk before the rename, so that after a crash at any moment there
-    is either the old file or the new one. When the block fails, the old file stays as it was and
-    the new one is removed; what a killed process left is removed by the next one that writes the
-    same file. Links are followed. Devices and pipes are never replaced: the new content is copied
-    to them when it is complete.
+    is either the old file or the new one. If the block fails, the old file stays as it was and
+    the new one is removed. Leftovers of a killed process are removed by the next one that writes
+    the same file. Links are followed. Devices and pipes are never replaced: the new content is
+    copied to them when it is complete.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def _is_written_through(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def _copied_to(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary file whose content goes to a device or a pipe in the end."""
+    """Yield a temporary file whose content is finally copied to a device or a pipe."""
     with tempfile.TemporaryDirectory(prefix="rankwise-") as folder:
         new = Path(folder, "content")
         new.touch()
@@ -182,7 +181,7 @@ def _copied_to(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _owner() -> str:
-    """Return what the processes have in common whose numbers can be compared with ours."""
+    """Return a key that is equal for processes whose ids are comparable with ours."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

@@ -30,14 +30,14 @@ def from_frame(
 ) -> RankingData:
     """Take scores, queries and features from the columns of a data frame.
 
-    A column is never taken for a feature in silence when it looks like an id: when its name says
-    so, when it holds a different whole number in every one of at least 20 rows, or, where no column
-    holds the queries, when equal whole numbers stand together as queries do. Such a column must be
-    named in ``features`` or in ``drop``; so must a column that holds no numbers.
+    A column that looks like an id is never silently used as a feature: if its name says so, if it
+    holds a different whole number in each of at least 20 rows or, if no column holds the queries,
+    if equal whole numbers are adjacent, as those of queries are. Such a column must be named in
+    ``features`` or in ``drop``; so must a column that does not hold numbers.
 
     Parameters
     ----------
-    frame : pandas, polars, Arrow or another frame that narwhals knows
+    frame : pandas, polars, Arrow or another frame that narwhals supports
         One row per item; a lazy frame is collected.
     y : str, optional
         The column of scores; by default the one named y, label, score, relevance, grade or rating.
@@ -90,7 +90,7 @@ def from_frame(
 
 
 def is_frame(X: Any) -> bool:
-    """Tell whether something is a data frame, lazy or not, of a library that narwhals knows."""
+    """Return whether an object is a data frame, lazy or not, that narwhals supports."""
     if isinstance(X, np.ndarray | list | tuple) or issparse(X):
         return False
     return bool(is_into_dataframe(X)) or isinstance(
@@ -99,19 +99,19 @@ def is_frame(X: Any) -> bool:
 
 
 def frame_table(frame: Any) -> Any:
-    """Return the frame, collected, in the one form that the rest of this module knows."""
+    """Return the frame, collected, as the narwhals frame that the rest of this module uses."""
     try:
         table = narwhals.from_native(frame)
     except TypeError as error:
         raise InvalidInputError(
-            "`frame` must be a data frame, such as one of pandas, polars or Arrow: got "
+            "`frame` must be a data frame of pandas, polars, Arrow or a similar library: got "
             f"{type(frame).__name__}."
         ) from error
     return table.collect() if isinstance(table, narwhals.LazyFrame) else table
 
 
 def refuse_doubtful(names: ColumnNames, table: Any, name: str, *, has_qid: bool) -> None:
-    """Refuse a column that was not named and is hardly a feature."""
+    """Refuse a column that was not named and does not look like a feature."""
     column = table.get_column(name)
     whole = column.dtype.is_integer() and not column.is_null().any()
     names.refuse_id(name, column.to_numpy() if whole else None, has_qid=has_qid)
@@ -166,10 +166,10 @@ LEARNING = ("fit", "fit_path")
 def reads_columns(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method take a data frame, and names of its columns for scores, queries and weights.
 
-    Comparisons (``pairs``) may name the items as the rows of the frame do, in its only column of
-    text or its index. Where it learns, all columns that are not named are features, and those that
-    look like ids are refused. Where it predicts, the features are found by the names they had in
-    ``fit``: their order does not matter, others are ignored. Tensors of PyTorch are taken too.
+    Comparisons (``pairs``) may use the names of the rows, from the frame's only column of text or
+    its index. In ``fit``, all columns that are not named are features, and columns that look like
+    ids are refused. In prediction, the features are found by the names they had in ``fit``: their
+    order does not matter, and other columns are ignored. Tensors of PyTorch are taken too.
     """
     signature = inspect.signature(method)
     learns = method.__name__ in LEARNING
@@ -200,7 +200,7 @@ PAIRS = {"pairs": "X", "pairs_val": "X_val"}
 
 
 def is_named(pairs: Any) -> bool:
-    """Tell whether comparisons are given by name: in a frame, a file, a dictionary or tuples."""
+    """Return whether comparisons are given by name: in a frame, a file, a dictionary or tuples."""
     if pairs is None:
         return False
     if is_frame(pairs):  # columns that only have numbers are those of an array
@@ -209,24 +209,24 @@ def is_named(pairs: Any) -> bool:
 
 
 def _keeps_ties(ranker: Any) -> bool:
-    """Tell whether a least-squares ranker learns from ties, as from pairs of equal score."""
+    """Return whether a least-squares ranker learns from ties, as from pairs of equal score."""
     settings = ranker.get_params(deep=False)
     ties, cost = settings.get("ties"), settings.get("cost", "magnitude")
     if not (isinstance(ties, str) and ties == "keep") or "loss" in settings:
         return False
     if not (isinstance(cost, str) and cost == "magnitude"):
         raise InvalidInputError(
-            f"ties='keep' is defined for cost='magnitude' only: got cost={cost!r}. "
+            f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
             "Use ties='drop', which leaves tied pairs out."
         )
     return True
 
 
 def _name_pairs(given: dict[str, Any], signature: inspect.Signature, *, keep_ties: bool) -> None:
-    """Put row numbers in place of the names of compared items, with what their table tells.
+    """Replace the names of compared items by row numbers, and read the columns of their table.
 
-    Columns of counts, weights and margins are read. Ties are pairs with a margin of 0 where a
-    ranker keeps those of equal score, and left out otherwise; nothing is judged by them.
+    Columns of counts, weights and margins are read. Ties become pairs with a margin of 0 if the
+    ranker keeps ties, and are left out otherwise; evaluation ignores them.
     """
     others = [given[role] for role in READERS if isinstance(given.get(role), str)]
     named = {argument: rows for argument, rows in PAIRS.items() if is_named(given.get(argument))}
@@ -240,7 +240,7 @@ def _name_pairs(given: dict[str, Any], signature: inspect.Signature, *, keep_tie
             if given.get(name + ending) is not None:
                 raise InvalidInputError(
                     f"Named comparisons must hold all columns themselves: got `{name + ending}` "
-                    "beside them. Put weights and margins into columns of their table."
+                    "separately. Put weights and margins into columns of their table."
                 )
             if values is not None and name + ending in signature.parameters:
                 given[name + ending] = values
@@ -258,9 +258,9 @@ def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> Com
     Parameters
     ----------
     X : frame, array or names
-        Rows that are called as the comparisons do; by their numbers where they have no names.
+        Rows with the names used in the comparisons; rows without names go by their numbers.
     pairs
-        What `read_comparisons` takes.
+        As in `read_comparisons`.
     others : names of columns
         Columns of X that do not hold the names.
     """
@@ -273,14 +273,14 @@ def comparisons_of_rows(X: Any, pairs: Any, others: Collection[str] = ()) -> Com
 
 
 def _names_of(X: Any, others: Collection[str] = ()) -> Any:
-    """Return the names of rows, those of a frame or the rows themselves; None if there are none."""
+    """Return the names of rows, from a frame or the rows themselves; None if there are none."""
     if is_frame(X):
         return read_items(frame_table(X).to_native(), others)[0]
     return np.asarray(X) if np.ndim(X) == 1 else None
 
 
 def _name_items(ranker: Any, given: dict[str, Any]) -> None:
-    """Call the items of a ranking by the names of their rows, where these are clear."""
+    """Name the items of a ranking by the names of their rows, if these are unambiguous."""
     if not given.get("as_frame") or given.get("items") is not None or given.get("X") is None:
         return
     others = [given["qid"]] if isinstance(given.get("qid"), str) else []
@@ -292,7 +292,7 @@ def _name_items(ranker: Any, given: dict[str, Any]) -> None:
 
 
 def _resolve(ranker: Any, given: dict[str, Any], learns: bool) -> None:
-    """Put arrays in place of the names of columns, and keep the features of the frame."""
+    """Replace names of columns by arrays, and keep the features of the frame."""
     named = {role: given[role] for role in READERS if isinstance(given.get(role), str)}
     table = _table_of(given.get("X"), "X", named)
     if table is None:
@@ -309,10 +309,10 @@ def _resolve(ranker: Any, given: dict[str, Any], learns: bool) -> None:
 
 
 def _with_visible_names(table: Any) -> Any:
-    """Return a frame of which scikit-learn sees the names of the columns, as pandas where it must.
+    """Return a frame whose column names scikit-learn can see, converted to pandas if necessary.
 
-    Before version 1.9 it asks for ``__dataframe__``, which polars has given up; without names, a
-    frame of another order would be ranked by the wrong columns.
+    Before version 1.9 scikit-learn needs ``__dataframe__``, which polars has dropped; without
+    names, a frame in another order would be ranked by the wrong columns.
     """
     native = table.to_native()
     seen = SEES_EVERY_FRAME or getattr(native, "__dataframe__", None) is not None
@@ -346,7 +346,7 @@ def _resolve_validation(given: dict[str, Any]) -> None:
 
 
 def _table_of(X: Any, name: str, named: dict[str, str]) -> Any:
-    """Return a frame as a table; None where columns have no names, as those of arrays."""
+    """Return a frame as a table; None if columns have no names, as in arrays."""
     if is_frame(X):
         table = frame_table(X)
         if named or all(isinstance(column, str) for column in table.columns):
@@ -354,7 +354,7 @@ def _table_of(X: Any, name: str, named: dict[str, str]) -> Any:
         return None  # columns that only have numbers are told apart by their place
     for role, column in named.items():
         raise InvalidInputError(
-            f"`{name}` must be a data frame where `{role}` names a column: got "
+            f"`{name}` must be a data frame if `{role}` names a column: got "
             f"{type(X).__name__} and {column!r}."
         )
     return None
@@ -363,15 +363,15 @@ def _table_of(X: Any, name: str, named: dict[str, str]) -> Any:
 def _features_to_learn(
     ranker: Any, names: ColumnNames, table: Any, named: dict[str, str], *, has_qid: bool
 ) -> list[str]:
-    """Return all columns but the named ones; where some are named, refuse what is no feature."""
+    """Return all columns but the named ones; if some are named, refuse those like ids."""
     features = [name for name in names.names if name not in named.values()]
     if not named:
         return features
     likely = [name for name in features if is_usual(name, "qid")]
     if not has_qid and likely:
         raise InvalidInputError(
-            f"`qid` must be given where the frame has a column of queries: {likely[0]!r} looks "
-            f"like it. Pass qid={likely[0]!r}, or leave the column out."
+            f"`qid` must be given if the frame has a column of queries: {likely[0]!r} looks "
+            f"like one. Pass qid={likely[0]!r}, or leave the column out."
         )
     takes_words = ranker.__sklearn_tags__().input_tags.string
     for name in features:
@@ -381,7 +381,7 @@ def _features_to_learn(
 
 
 def _known_features(ranker: Any, names: ColumnNames) -> list[str]:
-    """Return the features that the ranker was fitted with, all columns where it knows no names."""
+    """Return the features that the ranker was fitted with; all columns if it has no names."""
     known = vars(ranker).get("feature_names_in_")
     if known is None:
         return names.names

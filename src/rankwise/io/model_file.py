@@ -33,9 +33,9 @@ _HEADER_START = 8  # safetensors: the length of the header, then its opening bra
 def write_model(
     path: str | os.PathLike[str], metadata: Mapping[str, Any], arrays: Mapping[str, ArrayLike]
 ) -> None:
-    """Write a model to one file, all or nothing.
+    """Write a model to one file, atomically.
 
-    The file holds a checksum and is read back before it replaces an older one. The same content
+    The file contains a checksum and is read back before it replaces an older one. The same content
     always gives the same bytes.
 
     Parameters
@@ -43,7 +43,7 @@ def write_model(
     path
         The file.
     metadata
-        What JSON can hold, under string keys; tuples come back as lists.
+        Values that JSON can represent, with string keys; tuples come back as lists.
     arrays
         Arrays of booleans, integers, floats up to 64 bits or fixed-width strings, of any shape.
 
@@ -69,7 +69,7 @@ def write_model(
     try:
         document["sha256"] = _checksum(document, tensors)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"`metadata` must be what JSON can hold: {error}.") from error
+        raise InvalidInputError(f"`metadata` must be representable as JSON: {error}.") from error
     with replacing(path) as new:
         save_file(tensors, new, metadata={FORMAT: json.dumps(document)})
         try:
@@ -86,8 +86,7 @@ def save_file(
 ) -> None:
     """Write a safetensors file in place, array by array.
 
-    The package's own writer puts another file in the place of ``path``, whatever that was, and
-    hides the errors of the system.
+    The package's own writer replaces ``path``, whatever it was, and hides the system's errors.
     """
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # keeps alignment
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -159,7 +158,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
 
 
 def looks_like_model(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file begins as those of `write_model` do; a pipe is not looked into."""
+    """Return whether a file begins like those of `write_model`; pipes are not read."""
     if is_stream(path):
         return False
     with open(path, "rb") as stream:

@@ -28,7 +28,7 @@ def write_scores(target: str | os.PathLike[str] | TextIO, scores: ArrayLike) -> 
     target
         A file, replaced only when the new one is complete, or a stream such as ``sys.stdout``.
     scores : (n_items,)
-        Finite numbers; reading them gives the same ones back.
+        Finite numbers; they are read back exactly.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def read_scores(path: str | os.PathLike[str]) -> FloatArray:
     Parameters
     ----------
     path
-        The file; blank lines are allowed at its end only.
+        The file; blank lines are allowed only at its end.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _score(path: str | os.PathLike[str], number: int, line: bytes) -> float:
 JSON_SUFFIXES = {".jsonl", ".ndjson"}
 RUN_SUFFIXES = {".run", ".trec"}
 RANKING_SUFFIXES = TABLE_SUFFIXES | JSON_SUFFIXES | RUN_SUFFIXES
-"""The suffixes of files that hold names and queries beside the scores."""
+"""The suffixes of files that hold names and queries in addition to scores."""
 
 _RUN_WORDS = 6
 _ONE_QUERY = "all"
@@ -113,7 +113,7 @@ class RankedItems:
     qid : (n_items,), optional
         The query of each item.
     items : (n_items,), optional
-        The name of each item; row numbers from 0 where there are none.
+        The name of each item; by default row numbers from 0.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class RankedItems:
         return len(self.scores)
 
     def in_order(self, k: int | None = None) -> "RankedItems":
-        """Return query after query in the order of appearance, the best items, at most k, first."""
+        """Return the items query by query, best first, at most k of each."""
         queries = Queries.of(self.qid, len(self))
         order = np.lexsort((self.ranks, queries.index))
         return self._take(order if k is None else order[self.ranks[order] <= k])
@@ -168,7 +168,7 @@ class RankedItems:
         )
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the columns query, item (or row), rank and score; query only where there are."""
+        """Return the columns query (if any), item (or row), rank and score."""
         columns: dict[str, Any] = {} if self.qid is None else {"query": self.qid}
         columns |= {"row": self.rows} if self.items is None else {"item": self.items}
         return columns | {"rank": self.ranks, "score": self.scores}
@@ -221,14 +221,14 @@ class RankedItems:
         path : path
             The data, for errors.
         qid, items : (n_items,)
-            Queries and names of the data. Scores without names, or of data without names, go by
-            row numbers from 0.
+            Queries and names of the data. If the scores or the data have no names, they are
+            matched by row numbers from 0.
         """
         counted = self.items is None or (items is None and self.items.dtype.kind == "i")
         if not counted and items is None:
             raise DataFileError(
-                f"{os.fspath(path)} must name its items, since the scores do: it has no such "
-                "column. Name it with item=..."
+                f"{os.fspath(path)} must name its items, since the scores do: it has no column of "
+                "names. Choose one with item=..."
             )
         n_rows = len(qid) if qid is not None else len(items) if items is not None else len(self)
         theirs = np.arange(n_rows) if counted else items
@@ -267,7 +267,7 @@ def read_ranked(path: str | os.PathLike[str]) -> RankedItems:
     Parameters
     ----------
     path : path
-        A table must have the column score and, if it has them, query, item or row are read.
+        A table must have the column score; query, item and row are read if present.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Read a data file in the format that its name gives: at once, or in chunks, again and again."""
+"""Read a data file in the format given by its suffix: at once, or repeatedly in chunks."""
 
 import os
 import re
@@ -34,13 +34,13 @@ _SNIFFED = 1 << 16  # bytes looked at
 
 
 def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
-    r"""Read a data file in the format that its name gives.
+    r"""Read a data file in the format given by its suffix.
 
     ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
     `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet``, ``.pq`` and ``.xlsx`` by `read_table`; all
-    but Parquet and Excel may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another name
-    is read as svmlight if its first line looks like it, and so is a pipe, of which nothing must be
-    read twice.
+    but Parquet and Excel may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another suffix
+    is read as svmlight if its first line looks like it. A pipe is always read as svmlight, since
+    it cannot be read twice.
 
     Parameters
     ----------
@@ -115,14 +115,14 @@ class DataStream(ABC):
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SvmlightStream(DataStream):
-    """A svmlight file; all chunks are sparse or all dense, by the density of the file."""
+    """An svmlight file; all chunks are sparse or all dense, by the density of the file."""
 
     path: str | os.PathLike[str]
     scan: SvmlightScan
     chunk_bytes: int
 
     def chunks(self, *, reuse: bool = False) -> Iterator[RankingData]:  # noqa: ARG002
-        """Read the file from its beginning; every chunk has memory of its own."""
+        """Read the file from its beginning; every chunk has its own memory."""
         return iter_svmlight(self.path, self.scan, comments="skip", chunk_bytes=self.chunk_bytes)
 
 
@@ -170,16 +170,16 @@ def open_stream(
     features: str | Sequence[str] | None = None,
     drop: str | Sequence[str] = (),
 ) -> DataStream:
-    """Open a svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
+    """Open an svmlight file, plain or compressed, or a Parquet file, to be read in chunks.
 
     Parameters
     ----------
     path
         The file: Parquet by its suffix ``.parquet`` or ``.pq``, otherwise svmlight.
     memory
-        Bytes that a chunk may take, roughly.
+        Approximate size of a chunk in bytes.
     n_features, zero_based
-        Of svmlight files, as in `read_svmlight`; a first pass checks them.
+        For svmlight files, as in `read_svmlight`; a first pass checks them.
     y, qid, features, drop
         Columns of Parquet files, as in `read_table`.
     """
@@ -187,7 +187,7 @@ def open_stream(
     suffix = format_suffix(path)
     if suffix in DELIMITERS or suffix in EXCEL_SUFFIXES:
         raise DataFileError(
-            f"{os.fspath(path)}: expected a svmlight or Parquet file to be read in chunks, got "
+            f"{os.fspath(path)}: expected an svmlight or Parquet file to be read in chunks, got "
             f"{suffix!r}. Convert it, or read it whole with read_table."
         )
     if suffix in PARQUET_SUFFIXES:
@@ -248,7 +248,7 @@ def _parquet_stream(
 class RowStore:
     """Keep rows, all sparse or all dense, in plain files of a folder.
 
-    Indices take 16 bits where that is enough. Nothing stays in memory.
+    Indices take 16 bits if that is enough. Nothing stays in memory.
 
     Parameters
     ----------

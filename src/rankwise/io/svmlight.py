@@ -61,7 +61,7 @@ _EXPECTED = {
 @final
 @dataclass(frozen=True)
 class SvmlightScan:
-    """Hold what a first pass over a file found, so that later passes read all chunks alike.
+    """Hold the results of a first pass over a file, so that later passes read all chunks alike.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ def read_svmlight(
     comments: Comments = "keep",
     dtype: DTypeLike = np.float64,
 ) -> RankingData:
-    r"""Read a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2).
+    r"""Read an svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2).
 
-    Each line is ``target qid:Q feature:value ... # comment``; blank lines and lines with a comment
-    only are skipped. Numbers are read exactly as Python's ``float`` reads them. One pass over the
-    text, and little memory besides the result.
+    Each line is ``target qid:Q feature:value ... # comment``; blank lines and lines with only a
+    comment are skipped. Numbers are read exactly as Python's ``float`` reads them. Reading takes
+    one pass over the text and little memory besides the result.
 
     Parameters
     ----------
@@ -125,17 +125,17 @@ def read_svmlight(
         Whether features are numbered from 0; "auto" decides by whether a 0 occurs. For test data,
         pass the ``zero_based`` of the training data.
     dense
-        Whether X is a dense or a sparse (CSR) array; "auto" makes it dense when the file holds more
+        Whether X is a dense or a sparse (CSR) array; "auto" makes it dense if the file holds more
         than half of its entries.
     comments
-        Whether to "keep" or "skip" them; skipping saves time and memory.
+        Whether to "keep" or "skip" comments; skipping saves time and memory.
     dtype
         The type of X, float64 or float32.
 
     Returns
     -------
     RankingData
-        ``qid`` is None when no line has one; it holds integers when all ids are whole numbers, else
+        ``qid`` is None if no line has one; it holds integers if all ids are whole numbers, else
         strings.
 
     Raises
@@ -203,7 +203,7 @@ def iter_svmlight(
     dtype: DTypeLike = np.float64,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[RankingData]:
-    r"""Read a svmlight or LETOR file in chunks of whole lines, in bounded memory.
+    r"""Read an svmlight or LETOR file in chunks of whole lines, in bounded memory.
 
     Stacked, the chunks are what `read_svmlight` returns. A query may continue in the next chunk.
 
@@ -212,10 +212,10 @@ def iter_svmlight(
     path, dense, comments, dtype
         As in `read_svmlight`.
     scan
-        What `scan_svmlight` found in this file, so that all chunks have the same columns and types;
-        None scans here. Scan once for a file that is read many times.
+        The result of `scan_svmlight` for this file, so that all chunks have the same columns and
+        types; by default the file is scanned first. Scan once if a file is read many times.
     chunk_bytes
-        Bytes of text in memory at a time; its arrays are about as large.
+        Bytes of text in memory at a time; the arrays are about as large.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def _check_options(dense: Any, comments: Any, dtype: DTypeLike, chunk_bytes: int
 class SvmlightChunk:
     """Hold the rows of some whole lines; features ascend and are numbered as in the file.
 
-    ``line`` is the line number of each row; ``qid`` and ``comments`` are None when there are none.
+    ``line`` is the line number of each row; ``qid`` and ``comments`` are None if there are none.
     """
 
     y: FloatArray
@@ -386,7 +386,7 @@ def _check_range(
 
 
 def _assemble(chunks: deque[SvmlightChunk], scan: SvmlightScan, dense: Dense) -> RankingData:
-    """Stack chunks; empties ``chunks`` on the way to save memory."""
+    """Stack chunks; ``chunks`` is emptied meanwhile to save memory."""
     y = np.concatenate([chunk.y for chunk in chunks])
     qid = _join_qid(chunks, scan)
     comments = _join_comments(chunks)
@@ -595,7 +595,7 @@ def _fill_in_long_numbers(
 
 
 def _sort_features(path: str | os.PathLike[str], rows: LineArrays) -> None:
-    """Sort each row by feature, in place, where the file does not."""
+    """Sort each row by feature, in place, if the file does not."""
     if _first_not_ascending(rows) < 0:
         return
     row_of = np.repeat(np.arange(len(rows.y)), np.diff(rows.indptr))
@@ -656,7 +656,7 @@ def write_svmlight(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write a svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2), all or nothing.
+    """Write an svmlight or LETOR file, plain or compressed (.gz, .xz, .bz2), atomically.
 
     Numbers are written with enough digits to read the same ones back. A dense X is written with its
     zeros, a sparse X with its stored entries. An existing file is replaced only when the new one is
@@ -665,7 +665,7 @@ def write_svmlight(
     Parameters
     ----------
     path
-        The file; its suffix says whether it is compressed.
+        The file; its suffix decides whether it is compressed.
     X : (n_items, n_features)
         The features, dense or sparse.
     y : (n_items,)
@@ -673,7 +673,7 @@ def write_svmlight(
     qid : (n_items,)
         The query of each item: numbers, or strings without blanks or ``#``.
     comments : n_items strings
-        What to write after ``#``, one line each; nothing where empty.
+        What to write after ``#``, one line each; nothing if empty.
     zero_based
         Whether to number features from 0 instead of 1.
 
@@ -737,7 +737,7 @@ def _checked_ids(qid: ArrayLike | None, n_items: int) -> list[str] | None:
     for query in set(ids):
         if not query or "#" in query or query.split() != [query]:
             raise InvalidInputError(
-                f"`qid` must not be empty or hold blanks or '#' in this format: got {query!r}."
+                f"`qid` must not be empty or contain blanks or '#' in this format: got {query!r}."
             )
     return ids
 

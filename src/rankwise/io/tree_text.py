@@ -33,10 +33,10 @@ def trees_only(text: str) -> bytes:
 
 
 def are_trees(text: bytes, n_features: int) -> bool:
-    """Return whether a text holds whole trees over features that are there.
+    """Return whether a text holds complete trees over existing features.
 
-    Indices must lie in range, every node must have one parent before it, and sizes must be those of
-    the text: LightGBM checks none of it, and would read and write out of bounds.
+    Indices must be in range, every node must have one parent before it, and sizes must be those of
+    the text: LightGBM checks none of this, and would read and write out of bounds.
     """
     header, blank, body = text.partition(b"\n\n")
     if not blank or not text.isascii() or not header.startswith(b"tree\n"):

@@ -22,16 +22,16 @@ class AnswerEvaluation:
     Parameters
     ----------
     log_loss : float
-        Mean surprise at the answers, ties among them where they were predicted.
+        Mean negative log-probability of the answers, including ties if they were predicted.
     decided_log_loss : float
-        The same for who won, given that somebody did.
+        The same for the winner, given that there is one.
     disagreement : float
-        Share of decided answers whose winner was predicted to lose; one half where the
-        probabilities are equal.
+        Share of decided answers whose winner was predicted to lose; equal probabilities count one
+        half.
     predicted, observed, weight : (n_bins,)
-        Calibration: mean predicted probability that the favourite wins, given that somebody does,
-        the share of favourites that did, and the weight of the answers, bin by bin; bins without
-        answers are left out.
+        Calibration by bin: the mean predicted probability that the favourite wins, given that one
+        of the two does; the share of favourites that won; and the weight of the answers. Bins
+        without answers are left out.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class AnswerEvaluation:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the calibration: how often favourites won against how often they should.
+        """Draw the calibration: how often favourites won against how often they were predicted to.
 
         Points below the diagonal are overconfident. Needs matplotlib.
         """
@@ -79,10 +79,10 @@ def evaluate_answers(
     Parameters
     ----------
     probability : (n_pairs,) or (n_pairs, 3)
-        That the first item wins; or that it wins, ties and loses, as `predict_pair` returns.
+        Probabilities that the first item wins; or that it wins, ties and loses, as returned by
+        `predict_pair`.
     outcome : (n_pairs,), optional
-        1 where the first won, -1 where the second did, 0 for a tie; the first everywhere when left
-        out.
+        1 if the first won, -1 if the second won, 0 for a tie; by default the first always won.
     weight : (n_pairs,), optional
         How often each answer was recorded.
     n_bins : int

@@ -1,4 +1,4 @@
-"""How sure an AUC on test data is, and whether two rankers differ in it."""
+"""Confidence intervals of an AUC on test data, and tests of the difference of two."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class AUCComparison:
     first, second : float
         The two AUCs.
     difference : float
-        The first less the second.
+        The first minus the second.
     standard_error : float
-        Of the difference; it counts that both were measured on the same items.
+        The standard error of the difference; it allows for both using the same items.
     low, high : float
         The ends of the confidence interval of the difference.
     confidence : float
@@ -143,7 +143,7 @@ class AUCComparison:
         return html_table([head, row], "Two AUCs on the same items")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the difference with its interval, next to none; return the axes."""
+        """Draw the difference with its interval, next to zero; return the axes."""
         ax = _drawn(ax, self.difference, self.low, self.high)
         ax.axvline(0.0, linestyle="--", color="grey")
         ax.set_xlabel(f"first AUC minus second, {self.confidence:.0%} interval")
@@ -158,10 +158,10 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -
 
     .. math:: s^2 = \frac{\mathrm{var}(v)}{n_1} + \frac{\mathrm{var}(u)}{n_0}
 
-    The interval is symmetric on the logit scale, with the quantile of Student's t, which errs on
-    the safe side: of 15 items of each class, 98 % of the 95 % intervals hold an AUC of one half.
-    A perfect AUC has no spread; its interval is what an exact binomial bound for the smaller class
-    allows. Cost O(n log n).
+    The interval is symmetric on the logit scale, with the quantile of Student's t, which is
+    conservative: with 15 items of each class, 98 % of the 95 % intervals contain an AUC of one
+    half. A perfect AUC has no spread; its interval comes from an exact binomial bound for the
+    smaller class. The cost is O(n log n).
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -
     scores : (n_items,)
         Scores by a ranker that has not seen these items; higher is better.
     confidence : float
-        Of the interval, between 0 and 1.
+        The confidence of the interval, between 0 and 1.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -
 
     Notes
     -----
-    The ranker is taken as given: the interval is about the choice of test items, not of training
+    The ranker is taken as given: the interval reflects the choice of test items, not of training
     items. For an AUC of held-out items see `leave_pair_out_auc`.
 
     Examples
@@ -211,8 +211,9 @@ def compare_auc(
 ) -> AUCComparison:
     """Test whether two rankers differ in the AUC on the same test items.
 
-    DeLong's test: the shares of `auc_interval` are taken for both rankers, and their differences
-    have the spread that counts. What both find hard cancels. Cost O(n log n).
+    This is DeLong's test: the shares of `auc_interval` are computed for both rankers, and the
+    standard error comes from their differences, so that items that are hard for both cancel. The
+    cost is O(n log n).
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ def compare_auc(
     a, b : (n_items,)
         The scores of two rankers, neither of which has seen these items.
     confidence : float
-        Of the interval, between 0 and 1.
+        The confidence of the interval, between 0 and 1.
     alternative : {"two-sided", "greater", "less"}
         The hypothesis that a small p-value supports: the AUCs differ, that of ``a`` is greater, or
         less.

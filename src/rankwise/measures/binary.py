@@ -118,7 +118,7 @@ class RRMeasure(HitMeasure):
 
     Notes
     -----
-    [LS08] eq. (10), which has one relevant item; of several the first in the ranking counts.
+    [LS08] eq. (10), which has one relevant item; with several, the first in the ranking counts.
 
     Examples
     --------

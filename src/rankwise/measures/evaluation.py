@@ -58,9 +58,9 @@ class Evaluation:
     ids : (n_queries,)
         The ids of the queries.
     measures : tuple of Measure
-        What was measured.
+        The measures.
     values : (n_queries, n_measures)
-        The values, NaN where a measure is undefined and skipped.
+        The values; NaN if a measure is undefined and skipped.
     weights : (n_queries, n_measures)
         The weight of each query in the overall value: 1, or that of its pairs for a pooled measure.
     defined : (n_queries, n_measures)
@@ -148,8 +148,8 @@ class Evaluation:
     ) -> FloatArray:
         """Return the interval of each overall value over queries: (n_measures, 2).
 
-        Queries are drawn again with replacement, as many as there are, and the interval leaves out
-        the same share of the overall values at both ends. NaN for fewer than two queries.
+        Queries are drawn with replacement, as many as there are, and the interval leaves out the
+        same share of the overall values at both ends. NaN for fewer than two queries.
 
         Parameters
         ----------
@@ -233,9 +233,9 @@ class Evaluation:
         Parameters
         ----------
         ax : axes, optional
-            New ones by default.
+            Axes to draw on; by default new ones.
         measure : measure or name, optional
-            By default the first.
+            The measure to draw; by default the first.
         """
         ax = ax if ax is not None else new_axes()
         at = 0 if measure is None else self.column(measure)
@@ -283,7 +283,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure how well scores rank the items of each query.
 
-    The scores are sorted once for all measures, as deep as their cut-offs look: O(n log n).
+    The scores are sorted once for all measures, down to the deepest cut-off: O(n log n).
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ class PairedTest:
     n_equal : int
         How many of them have equal values; the test leaves these out.
     n_ignored : int
-        Number of other queries, where a ranker has no value.
+        Number of other queries, for which a ranker has no value.
     differences : (n_queries,), optional
         The first value minus the second for each query, to draw.
 
@@ -425,8 +425,8 @@ class PairedTest:
         """Draw the differences of all queries, in rising order. Needs matplotlib."""
         if self.differences is None:
             raise InvalidInputError(
-                "The test must hold the differences of the queries to draw them: it was made "
-                "without. Use `paired_test`."
+                "The test must hold the differences of the queries to draw them: it has none. "
+                "Use `paired_test`."
             )
         ax = ax if ax is not None else new_axes()
         values = np.sort(self.differences)
@@ -454,7 +454,7 @@ def paired_test(
     a, b : Evaluation or (n_queries,)
         Two evaluations of the same queries, or one value per query. NaN is ignored.
     measure : measure or name, optional
-        What to compare; needed for evaluations that hold several measures.
+        The measure to compare; required for evaluations with several measures.
     alternative : {"two-sided", "greater", "less"}
         The hypothesis that a small p-value supports: ``a`` and ``b`` differ, ``a`` is greater, or
         ``a`` is less.

@@ -1,4 +1,4 @@
-"""Measures of graded items: NDCG, DCG, ERR, rank utility, winner takes all, own utilities."""
+"""Measures of graded items: NDCG, DCG, ERR, rank utility, winner takes all, custom utilities."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -302,7 +302,7 @@ class UtilityMeasure(GainMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ERRMeasure(Measure):
-    r"""Compute the expected reciprocal rank (ERR): of the item at which a reader stops.
+    r"""Compute the expected reciprocal rank (ERR) of the item at which a reader stops.
 
     .. math:: \mathrm{ERR@k} = \sum_{p \le k} \frac{1}{p} R_p \prod_{j < p} (1 - R_j), \qquad
               R = \frac{2^y - 1}{2^{y_{\max}}}
@@ -314,7 +314,7 @@ class ERRMeasure(Measure):
     Parameters
     ----------
     max_grade : float
-        The highest grade there can be, :math:`y_{\max}`; the same for all data that are compared.
+        The highest possible grade, :math:`y_{\max}`; use the same for all data that are compared.
     ties : {"average", "input", "reverse", "best", "worst"}
         The order of items with the same score.
     cutoff : int, optional

@@ -129,7 +129,7 @@ class DisagreementMeasure(PairMeasure):
     average : {"queries", "pooled"}
         Whether the overall value is the mean over queries or the share among all pairs.
     empty : {"skip", "zero", "one"}
-        What a query without a pair counts; nothing in a pooled value.
+        What a query without a pair counts; it has no effect on a pooled value.
 
     Notes
     -----
@@ -212,7 +212,7 @@ class ConcordanceMeasure(PairMeasure):
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AUCMeasure(PairMeasure):
-    """Compute the area under the ROC curve: the chance that a relevant item beats another one.
+    """Compute the area under the ROC curve: the probability that a relevant item beats another.
 
     The share of pairs of a relevant and another item in the right order, a tie counting one half;
     undefined for a query that lacks either kind.

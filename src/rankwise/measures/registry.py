@@ -74,8 +74,8 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     """Read a measure from text, in the form it prints or a looser one.
 
     Case does not matter, blanks and quotation marks may be left out, and MAP, MRR and P stand for
-    AP, RR and Precision. The names of trec_eval are read too: ``ndcg_cut_10``, ``map_cut_10``,
-    ``P_5``, ``recall_100``, ``recip_rank``. They name the measure only; for the values of trec_eval
+    AP, RR and Precision. The names of trec_eval are accepted too: ``ndcg_cut_10``, ``map_cut_10``,
+    ``P_5``, ``recall_100``, ``recip_rank``. They only name the measure; for the values of trec_eval
     add its preset.
 
     Parameters
@@ -103,7 +103,7 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
     if isinstance(text, Measure):
         if preset is not None:
             raise InvalidInputError(
-                f"`preset` needs the measure as text, as it fills in what the text leaves open: "
+                f"`preset` needs the measure as text, since it fills in what the text leaves open: "
                 f"got the measure {text!r}. Write, for example, "
                 f"parse_measure({text.name!r}, preset={preset!r})."
             )
@@ -156,12 +156,12 @@ def _parts(text: str) -> tuple[str, str, str | None]:
 
 def _unreadable(text: object) -> InvalidInputError:
     return InvalidInputError(
-        f"A measure must read like 'NDCG(gain=exponential) @ 10': got {text!r}."
+        f"A measure must have the form 'NDCG(gain=exponential) @ 10': got {text!r}."
     )
 
 
 def _depth(text: str) -> int:
-    """Return how deep brackets lie inside each other."""
+    """Return how deeply brackets are nested."""
     depth = deepest = 0
     for character in text:
         if character in "([{":
@@ -184,7 +184,7 @@ def _parameters(inside: str, text: str) -> dict[str, Any]:
         if len(named) == len(call.keywords):
             return named
     raise InvalidInputError(
-        "Parameters must read like (gain=exponential, ties=input), each given once: "
+        "Parameters must have the form (gain=exponential, ties=input), each given once: "
         f"got ({inside}) in {text!r}."
     )
 

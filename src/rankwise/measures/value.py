@@ -212,7 +212,7 @@ class Rankings:
         The scores, query by query.
     depth : int
         Number of positions of each query that are sorted, with all that are tied with the last of
-        them. Behind these the order is not known.
+        them. The order after these is unknown.
     """
 
     judgements: Judgements
@@ -375,7 +375,7 @@ def sort_cells(
 
 
 def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
-    """Return what ``sort_items`` finds in all positions, several times slower and at once."""
+    """Return what ``sort_items`` finds in all positions: slower, but without compiling."""
     sizes = np.diff(starts)
     query = np.broadcast_to(np.repeat(np.arange(len(sizes)), sizes), keys.shape)
     of_base = keys[:, base]
@@ -529,7 +529,7 @@ _FILL: dict[str, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 @final
 @dataclass(frozen=True, eq=False)
 class MeasurePlan:
-    """Hold what a measure finds in the grades, before any score.
+    """Hold what a measure computes from the grades alone, before any score.
 
     Parameters
     ----------
@@ -539,7 +539,7 @@ class MeasurePlan:
     weight : (n_queries,)
         The weight of each query in the overall value.
     values : callable
-        Gives the values of rankings, shape (n_vectors, n_queries), finite everywhere.
+        Returns the values of rankings, shape (n_vectors, n_queries), finite everywhere.
     depth : int
         Number of positions, and what is tied with the last of them, that the values depend on.
     """
@@ -554,7 +554,7 @@ class MeasurePlan:
 class Measure(ABC):
     """Rate the ranking of each query: the base class of all measures.
 
-    ``measure @ k`` looks at the first k items only, and ``measure(name=value, ...)`` changes
+    ``measure @ k`` looks only at the first k items, and ``measure(name=value, ...)`` changes
     parameters; both return a new measure. Measures are equal when all their parameters are equal.
 
     Examples
@@ -626,8 +626,8 @@ class Measure(ABC):
         if judgements.weighted and not self.takes_weights:
             raise InvalidInputError(
                 f"{self.name} has no weighted form: got `sample_weight`. Leave it out, or use a "
-                "measure of pairs such as Concordance, where a pair weighs the product of the "
-                "weights of its items."
+                "measure of pairs such as Concordance, where the weight of a pair is the product "
+                "of the weights of its items."
             )
         return self.plan(judgements)
 
@@ -638,7 +638,7 @@ class Measure(ABC):
         queries: Queries,
         sample_weight: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return the value of each query; NaN where it is undefined and skipped.
+        """Return the value of each query; NaN if it is undefined and skipped.
 
         Parameters
         ----------
@@ -685,7 +685,7 @@ class Measure(ABC):
         queries: Queries,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Return the mean over the queries where the measure is defined, NaN if there is none.
+        """Return the mean over the queries where the measure is defined; NaN if there are none.
 
         Arguments as in `per_query`. A pooled measure weights queries by their pairs.
         """

@@ -53,7 +53,7 @@ from rankwise.rankers.storage import save
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return a generator that follows scikit-learn's ``random_state``."""
+    """Return a generator from scikit-learn's ``random_state``."""
     try:
         state = check_random_state(random_state)
     except ValueError as error:
@@ -65,15 +65,15 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def _public(name: str) -> Any:
-    """Return a public function of a higher layer, loaded by its name when it is first needed.
+    """Return a public function of a higher layer, loaded by name at first use.
 
-    Reports, exports and explanations know rankers; rankers know of them only what they are called.
+    Reports, exports and explanations import rankers; rankers refer to them only by name.
     """
     return getattr(import_module("rankwise"), name)
 
 
 WIDEST_RATIO = 1e3
-"""Ranges of features that differ by more than this are warned of."""
+"""A warning is given if the ranges of features differ by more than this factor."""
 
 METHODS_OF_TABLES = (*LEARNING, "predict", "rank", "score")
 """Methods that take tables of any kind wherever a ranker defines them."""
@@ -117,9 +117,9 @@ def _check_flags(ranker: Ranker) -> None:
 class Ranker(BaseEstimator, ABC):
     """A learner of ranking functions with scikit-learn's interface.
 
-    Metadata routing asks for ``qid`` in ``fit``, ``predict`` and ``score`` without further
-    settings. Most rankers score rows one by one and ignore ``qid`` in ``predict``; those that
-    compare the rows of a query refuse to go without.
+    With metadata routing, ``qid`` is requested in ``fit``, ``predict`` and ``score`` by default.
+    Most rankers score rows one by one and ignore ``qid`` in ``predict``; those that compare the
+    rows of a query require it.
 
     Rows may be a data frame, and ``y``, ``qid`` and ``sample_weight`` the names of its columns; the
     features are then found by name wherever the ranker is used.
@@ -161,10 +161,10 @@ class Ranker(BaseEstimator, ABC):
 
     @abstractmethod
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
-        """Return a score for every row of X: higher is better, comparable inside a query only."""
+        """Return a score for every row of X; higher is better, comparable only within a query."""
 
     def __call__(self, X: Any) -> FloatArray:
-        """Return the scores of rows, as tools that explain functions ask for them."""
+        """Return the scores of rows, for tools that explain functions."""
         return self.predict(X)
 
     @overload
@@ -191,26 +191,26 @@ class Ranker(BaseEstimator, ABC):
         as_frame: bool = False,
         items: ArrayLike | None = None,
     ) -> Any:
-        """Return the rows in ranked order: query after query, the best item of each first.
+        """Return the rows in ranked order: query by query, best first.
 
         Parameters
         ----------
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
         k : int, optional
-            Keep the best k of each query only.
+            Keep only the best k of each query.
         as_frame : bool
             Return a pandas data frame with query, item, rank and score, in that order of rows.
         items : (n_items,), optional
-            The names of the items in the frame; row numbers when left out.
+            The names of the items in the frame; by default row numbers.
 
         Returns
         -------
         order : (n_ranked,)
-            Row numbers; queries come in the order in which they first appear, items of equal score
-            in the order of the rows.
+            Row numbers. Queries are in order of first appearance, items of equal score in the order
+            of the rows.
         """
         return self._in_order(self.predict(X, qid=qid), qid, k, as_frame=as_frame, items=items)
 
@@ -223,7 +223,7 @@ class Ranker(BaseEstimator, ABC):
         as_frame: bool,
         items: ArrayLike | None,
     ) -> Any:
-        """Return what `rank` does, from scores."""
+        """Return the result of `rank`, from scores."""
         if scores.ndim != 1:
             raise InvalidInputError(
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
@@ -252,8 +252,8 @@ class Ranker(BaseEstimator, ABC):
     ) -> float:
         """Return the share of pairs put in the right order, averaged over queries.
 
-        Ties in the prediction count one half, pairs of equal `y` do not count: the AUC for two
-        grades, the C-index in general. 1 is perfect, 0.5 is chance. For other measures see
+        Ties in the prediction count one half; pairs of equal `y` do not count. For two grades this
+        is the AUC, in general the concordance. 1 is perfect, 0.5 is chance. For other measures see
         `make_ranking_scorer` and `evaluate`.
 
         Parameters
@@ -265,24 +265,24 @@ class Ranker(BaseEstimator, ABC):
         qid : (n_items,), optional
             The query of each row; must be given if `fit` had one.
         sample_weight : (n_items,), optional
-            Weights; a pair counts the product of its ends' weights.
+            Weights of the items; the weight of a pair is the product of its two.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: rows of X, the winner first.
+            Comparisons in place of `y`: rows of X, winner first.
         pair_weight : (n_pairs,), optional
             How often each of them was recorded.
 
         Notes
         -----
-        With comparisons `qid` may be left out: the share of all of them is returned then.
+        With comparisons `qid` may be omitted; the share over all comparisons is then returned.
         """
         check_is_fitted(self)
         if y is None:
             return self._score_pairs(X, qid, pairs, pair_weight)
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
-                "`score` must be given `qid`, since this ranker was fitted with it: scores compare "
-                "inside a query only. Pass qid=..., and in cross-validation enable metadata "
-                "routing: sklearn.set_config(enable_metadata_routing=True)."
+                "`score` must be given `qid`, since this ranker was fitted with it: scores are "
+                "comparable only within a query. Pass qid=..., and in cross-validation enable "
+                "metadata routing: sklearn.set_config(enable_metadata_routing=True)."
             )
         scores = self.predict(X, qid=qid)
         truth = check_scores(y)
@@ -314,7 +314,7 @@ class Ranker(BaseEstimator, ABC):
         return float(np.mean(in_order[total > 0] / total[total > 0]))
 
     def _remember(self, data: TrainingData) -> None:
-        """Store what later calls need to know of the training queries."""
+        """Store what later calls need to know about the training queries."""
         self.__dict__.pop("table_columns_", None)
         self.n_queries_ = data.queries.n_queries
         self.fitted_with_qid_ = data.has_qid
@@ -324,7 +324,7 @@ class Ranker(BaseEstimator, ABC):
             self.training_queries_ = QueryFingerprints.of(data.queries, first)
 
     def _count_torn(self, queries: Queries, scores: FloatArray) -> int:
-        """Count the queries of which some items, and not all, were learned from."""
+        """Count the queries of which some items, but not all, were in the training data."""
         remembered = vars(self).get("training_queries_")
         if remembered is None:
             return 0
@@ -343,7 +343,7 @@ class Ranker(BaseEstimator, ABC):
         qid : (n_items,), optional
             The query of each item.
         a, b : int
-            Rows; without b the others of the query.
+            Rows; without b, item a is compared with the others of its query.
         **options
             As in `rankwise.explain`.
         """
@@ -351,12 +351,12 @@ class Ranker(BaseEstimator, ABC):
 
     @takes_tables
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
-        """Make a page about this ranker, judged on the items given; see `make_report`.
+        """Make a page about this ranker, judged on the given items; see `make_report`.
 
         Parameters
         ----------
         X : (n_items, n_features)
-            Items, best ones that it has not seen.
+            Items, preferably unseen.
         y : (n_items,)
             Their scores.
         qid : (n_items,), optional
@@ -386,19 +386,19 @@ class Ranker(BaseEstimator, ABC):
         Parameters
         ----------
         path : path
-            The file, replaced only once the new one is complete.
+            The file; it is replaced only once the new one is complete.
         """
         check_is_fitted(self)
         save(self, path)
 
 
 class PointRanker(Ranker, ABC):
-    """A ranker whose prediction is the scores and nothing else: a map of rows, and weights."""
+    """A ranker that scores each row by a feature map and weights."""
 
     predictor_: FeatureMap
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
-        """Return a score for every row of X: higher is better, comparable inside a query only.
+        """Return a score for every row of X; higher is better, comparable only within a query.
 
         Parameters
         ----------
@@ -416,8 +416,8 @@ class PointRanker(Ranker, ABC):
             scores = self._scores(self._check_rows(X, reset=False))
         if not np.isfinite(scores).all():
             raise NumericalError(
-                "The scores of these rows exceed the range of double precision. Scale them as the "
-                "rows that were learned from."
+                "The scores of these rows exceed the range of double precision. Scale the rows "
+                "like the training rows."
             )
         return scores
 
@@ -440,7 +440,7 @@ class PointRanker(Ranker, ABC):
         return rows
 
     def _look_at_scales(self, rows: Matrix) -> None:
-        """Refuse numbers too large to be learned from; warn where features differ in scale."""
+        """Refuse numbers that are too large; warn if features differ widely in scale."""
         if sparse.issparse(rows):
             refuse_huge_rows(rows)
             return
@@ -458,13 +458,13 @@ class PointRanker(Ranker, ABC):
         Parameters
         ----------
         predictor : FeatureMap
-            What takes the weights.
+            The feature map of the weights.
         weights : (n_weights,) or (n_weights, n_outputs)
             The folded weights.
         data : TrainingData
-            What was learned from.
+            The training data.
         n_ignored_queries : int
-            Number of queries that hold no preference.
+            Number of queries without a preference.
         """
         self._keep_weights(predictor, weights)
         self._remember(data)
@@ -490,7 +490,7 @@ class PointRanker(Ranker, ABC):
 
     @property
     def _weights(self) -> FloatArray:
-        """The weights that the predictor takes."""
+        """The weights of the predictor."""
         return self.dual_coef_ if self.predictor_.is_dual else self.coef_.T
 
     def _scores(self, X: Matrix) -> FloatArray:
@@ -506,7 +506,7 @@ class PointRanker(Ranker, ABC):
 
 
 def product_where_given(predictor: FeatureMap, X: Matrix, weights: FloatArray) -> FloatArray:
-    """Return the scores of rows, computed on the device of the tensors that they came as."""
+    """Return the scores of rows, computed on the device of the given tensors."""
     device = as_device(None)
     if device is None:
         return predictor.product(X, weights)
@@ -520,8 +520,8 @@ def _warn_of_scales(spans: FloatArray) -> None:
     if len(spans) > 1 and spans.max() > WIDEST_RATIO * spans.min():
         warn_caller(
             f"Features differ in scale: the widest range is {spans.max():.3g}, the narrowest "
-            f"{spans.min():.3g}, and the narrow ones hardly count. Scale them inside queries with "
-            "WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does.",
+            f"{spans.min():.3g}, so narrow features have little effect. Scale them inside queries "
+            "with WithinQueryScaler in a RankerPipeline, or use SearchRanker, which does so.",
             FeatureScaleWarning,
         )
 

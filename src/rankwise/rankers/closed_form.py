@@ -1,4 +1,4 @@
-"""What rankers solved in closed form share: normal equations, solutions, and how they choose."""
+"""What rankers in closed form share: normal equations, solutions, and choosing parameters."""
 
 from abc import ABC
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         Parameters
         ----------
         ax : axes, optional
-            Where to draw; new axes when left out.
+            Where to draw; by default new axes.
         """
         return self.path_.plot(ax, self.path_.best(self.rule))
 
@@ -102,9 +102,9 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         pairs_val: ArrayLike | None,
         pair_weight_val: ArrayLike | None,
     ) -> "Validation | None":
-        """Return what decides in place of hold-outs, where `fit` was given something.
+        """Return the validation data given to `fit`, if any.
 
-        Comparisons are of rows of ``X_val``, or of the training rows X without it.
+        Comparisons are of rows of ``X_val`` or, without it, of the training rows X.
         """
         if pairs_val is None:
             return self._scored_validation(data, X_val, y_val, qid_val, pair_weight_val)
@@ -149,7 +149,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Rows that decide and are not learned from, with their scores or comparisons.
+    """Validation rows, with their scores or comparisons.
 
     Parameters
     ----------
@@ -191,16 +191,16 @@ class Validation:
 def normal_equations(
     space: FunctionSpace, graph: PreferenceGraph, rows: IntArray | None = None
 ) -> System:
-    """Return the normal equations of a graph: primal where features are explicit, else dual.
+    """Return the normal equations of a graph: primal for explicit features, else dual.
 
     Parameters
     ----------
     space : FunctionSpace
-        Where the ranking function lives.
+        The space of the ranking function.
     graph : PreferenceGraph
         The preferences.
     rows : (n_rows,), optional
-        The rows of the space that the items of the graph are; all of them when left out.
+        The rows of the graph's items in the space; by default all of them.
     """
     if space.is_explicit:
         return Primal.of(graph, space.features(rows))
@@ -210,7 +210,7 @@ def normal_equations(
 def normal_equations_on(
     device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
 ) -> System:
-    """Return the normal equations of all rows X, on a device where there is one."""
+    """Return the normal equations of all rows X, on a device if one is given."""
     if device is None:
         return normal_equations(space, graph)
     if space.is_explicit:
@@ -234,7 +234,7 @@ def gather_held_out(
 def _joint_solver(
     graphs: OutputGraphs, parts: list[HeldOut]
 ) -> Callable[[float], FloatArray] | None:
-    """Return what solves for the outputs of all graphs, where each graph has such a thing."""
+    """Return a function that solves for the outputs of all graphs, if each graph has one."""
     solvers = [part.solve for part in parts if part.solve is not None]
     if len(solvers) < len(parts):
         return None
@@ -253,9 +253,9 @@ def leave_items_out(
     refit: Callable[[IntArray, IntArray, PreferenceGraph], HeldOut],
     **options: Any,
 ) -> HeldOut:
-    """Leave out folds of items of one global ranking, whose graph is built without them.
+    """Leave out folds of items of one global ranking, with the graph rebuilt without them.
 
-    A fold that holds every item that differs from the others leaves nothing to learn: its items
+    If a fold holds every item that differs from the others, nothing is left to learn, and its items
     get the score 0.
 
     Parameters
@@ -263,7 +263,7 @@ def leave_items_out(
     data : TrainingData
         Scored items of one query.
     folds : Folds
-        What is held out together.
+        The folds.
     n_values : int
         Number of values of the parameter to choose.
     refit : function of the rows that remain, the rows to score, and the graph of the former
@@ -330,11 +330,11 @@ def judge_folds(
     simplest: Simplest,
     output: int | None = None,
 ) -> SelectionPath:
-    """Measure held-out scores by query, or by fold where folds hold items of one global ranking.
+    """Measure held-out scores by query, or by fold if folds hold items of one global ranking.
 
-    Items of weight 0 are not judged. The other parameters are those of `judge_scores`; of
-    comparisons those are judged whose items are held out. Several outputs are averaged, or one of
-    them is measured.
+    Items of weight 0 are not judged. The other parameters are those of `judge_scores`. Comparisons
+    are judged if their items are held out. Several outputs are averaged, or one of them is
+    measured.
     """
     if not data.is_scored:
         leads = leads_of(held_out, data)
@@ -368,7 +368,7 @@ def keep_linear_solution(
     *,
     has_qid: bool,
 ) -> ClosedFormT:
-    """Give a ranker the weights of features that were found from statistics alone.
+    """Store weights of features that were found from statistics alone in a ranker.
 
     Parameters
     ----------

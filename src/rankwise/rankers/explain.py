@@ -41,10 +41,10 @@ ContributionMethod: TypeAlias = Callable[[FloatArray, FloatArray], Contributions
 @final
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Hold what each feature adds to the lead of item a over item b.
+    """Hold the contribution of each feature to the lead of item a over item b.
 
     The contributions sum to the lead. For a linear ranker a contribution is the weight times the
-    difference of the feature. For others it is the Shapley value: what the score gains when the
+    difference of the feature. For others it is the Shapley value: the gain in score when the
     feature of b is replaced by that of a, averaged over all orders of replacing features.
 
     Parameters
@@ -54,15 +54,15 @@ class Explanation:
     b : int or None
         The row of the item it is compared with; None for the mean over the other items.
     names : tuple of str
-        Of the features.
+        The names of the features.
     contributions : (n_features,)
-        What each adds to the lead of a.
+        What each feature adds to the lead of a.
     standard_errors : (n_features,)
-        Of the contributions; 0 where they are exact.
+        Standard errors of the contributions; 0 if they are exact.
     features_a, features_b : (n_features,)
-        The items themselves; the mean of the others where b is None.
+        The features of both items; if b is None, the mean of the others.
     score_a, score_b : float
-        Their scores; the mean score of the others where b is None.
+        The scores of both items; if b is None, the mean score of the others.
     method : str
         How the contributions were found.
 
@@ -88,7 +88,7 @@ class Explanation:
 
     @property
     def lead(self) -> float:
-        """The score of a less that of b."""
+        """The score of a minus that of b."""
         return self.score_a - self.score_b
 
     @property
@@ -174,31 +174,33 @@ def explain(
 ) -> Explanation:
     r"""Say why item a is above item b, or above the other items of its query.
 
-    Linear rankers: exactly :math:`w_k (a_k - b_k)`. Gaussian, Laplacian and squared exponential
-    kernels: exact Shapley values, O(n_rows n_features^2), as the kernel is a product over features.
-    Any other ranker or pipeline: exact when at most ten features differ, by trying all subsets;
-    otherwise an average over random orders of the features, with its standard error.
+    For linear rankers the contributions are exactly :math:`w_k (a_k - b_k)`. For Gaussian,
+    Laplacian and squared exponential kernels they are exact Shapley values, in
+    O(n_rows n_features^2), since the kernel is a product over features. For any other ranker or
+    pipeline they are exact if at most ten features differ, by trying all subsets; otherwise they
+    are averages over random orders of the features, with standard errors.
 
-    A ranker that compares the items of a query, such as `AutoRanker`, scores an item by the others
-    too. There a and b exchange features, so that the query holds the same values as before, and a
-    contribution is half of what the exchange takes from the lead. Features may be text or blank.
+    In a ranker that compares the items of a query, such as `AutoRanker`, the score of an item
+    depends on the other items too. There, a and b exchange features, so that the query keeps the
+    same values, and a contribution is half of what the exchange takes from the lead. Features may
+    be text or blank.
 
     Parameters
     ----------
     ranker : ranker or Pipeline
-        Fitted, with one output.
+        A fitted ranker with one output.
     X : (n_items, n_features)
         The items.
     qid : (n_items,), optional
-        The query of each item; a and b must be of the same one.
+        The query of each item; a and b must be in the same one.
     a : int
         The row of the item to explain.
     b : int, optional
         The row to compare with; by default the mean over the other items of the query.
     feature_names : sequence of str, optional
-        By default those of the ranker or of the columns of X.
+        The names of the features; by default those of the ranker or of the columns of X.
     n_permutations : int
-        Number of orders that are drawn where contributions are sampled.
+        Number of random orders, if contributions are sampled.
     random_state : int, RandomState or None
         Source of these draws.
 
@@ -263,7 +265,7 @@ IN_QUERY = "exchanged between the two items of the query"
 
 
 def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[ContributionMethod, str]:
-    """Return how to find contributions, the exact way where there is one."""
+    """Return how to find contributions, exactly if possible."""
     sampled = f"sampled: Shapley values over {n_permutations} random orders of the features"
 
     def replaced(x: FloatArray, base: FloatArray, different: NDArray[np.intp]) -> Value:
@@ -348,7 +350,7 @@ def _sampled(
 ) -> Contributions:
     """Return the Shapley values of n features averaged over random orders, in both directions.
 
-    Of several values, one for each item to compare with, each order takes a random one.
+    If there are several items to compare with, each order takes a random one.
     """
     gains = np.empty((n_orders, n))
     for at in range(n_orders):
@@ -388,7 +390,7 @@ class _ComparedItems:
         return _predict(self.ranker, self.rows, np.zeros(len(self.rows)))
 
     def exchanged(self, b: int, different: NDArray[np.intp]) -> Value:
-        """Return half the lead of a over b where a has its own features in a set only, b the rest.
+        """Return half the lead of a over b if a keeps only a set of its features, b the rest.
 
         The query then holds the same values of every feature, whatever the set.
         """
@@ -515,9 +517,9 @@ def _others(queries: Queries, a: int, b: int | None) -> list[int]:
     if b is not None:
         if queries.index[a] != queries.index[b]:
             raise InvalidInputError(
-                f"`a` and `b` must be items of the same query, since scores compare inside a query "
-                f"only: row {a} is of query {queries.ids[queries.index[a]]!s}, row {b} of "
-                f"{queries.ids[queries.index[b]]!s}."
+                "`a` and `b` must be items of the same query, since scores are comparable only "
+                f"within a query: row {a} is of query {queries.ids[queries.index[a]]!s}, row {b} "
+                f"of {queries.ids[queries.index[b]]!s}."
             )
         return [int(b)]
     rows = np.flatnonzero(queries.index == queries.index[a])
@@ -537,9 +539,9 @@ class FeatureImportance:
     Parameters
     ----------
     names : tuple of str
-        Of the features.
+        The names of the features.
     measure : Measure
-        What was measured.
+        The measure.
     value : float
         The measure without shuffling.
     losses : (n_repeats, n_features)
@@ -622,13 +624,13 @@ def feature_importance(
 ) -> FeatureImportance:
     """Measure how much worse the ranking gets when one feature is shuffled inside queries.
 
-    Shuffling inside queries leaves alone what a feature says about a query as a whole, which no
-    ranking depends on. Features that say the same share their importance.
+    Shuffling inside queries preserves what a feature says about a query as a whole, on which no
+    ranking depends. Redundant features share their importance.
 
     Parameters
     ----------
     ranker : ranker or Pipeline
-        Fitted, with one output.
+        A fitted ranker with one output.
     X, y, qid
         Items that the ranker has not seen, their scores and their queries.
     measure : Measure or str
@@ -636,7 +638,7 @@ def feature_importance(
     n_repeats : int
         Number of shuffles of each feature.
     feature_names : sequence of str, optional
-        By default those of the ranker or of the columns of X.
+        The names of the features; by default those of the ranker or of the columns of X.
     random_state : int, RandomState or None
         Source of the shuffles.
 

@@ -25,7 +25,7 @@ N_GRID = 9
 
 
 def spread_between(values: FloatArray, variance: FloatArray) -> float:
-    """Return the deviation between judges of habits known with these variances, shrunk."""
+    """Return the standard deviation of habits between judges, given their variances, shrunk."""
     total = float(np.sum(values**2 + variance)) + SPREAD_WEIGHT * USUAL_SPREAD**2
     return float(np.sqrt(total / (len(values) + SPREAD_WEIGHT)))
 
@@ -33,7 +33,7 @@ def spread_between(values: FloatArray, variance: FloatArray) -> float:
 def careless_probability(
     log_likelihood: Callable[[FloatArray], FloatArray], values: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """Compare a judge of usual reliability with one whose answers do not depend on the lead.
+    """Return the probability that each judge's answers do not follow the scores.
 
     Reliabilities are averaged over the spread of all other judges; the other two hypotheses are
     answers at random and reversed answers.
@@ -41,9 +41,9 @@ def careless_probability(
     Parameters
     ----------
     log_likelihood : callable
-        Of the answers of every judge, for a reliability of each.
+        Log-likelihood of the answers of every judge, given a reliability for each.
     values, variance : (n_judges,)
-        The logarithms of the reliabilities, and how well they are known.
+        The logarithms of the reliabilities, and their variances.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
     share = np.log(weights / weights.sum())[:, None]
@@ -70,13 +70,13 @@ class JudgeReport:
     ----------
     names : (n_judges,)
     n_answers : (n_judges,)
-        Weight of the answers.
+        Number of answers, by weight.
     tie_rate : (n_judges,)
         Share of ties among them.
     reliability, reliability_low, reliability_high : (n_judges,)
-        How closely a judge follows the scores, relative to the others, and its 90 % interval.
+        How closely a judge follows the scores, relative to the others, with a 90 % interval.
     width : (n_judges,)
-        Lead within which a judge ties, 0 where nobody does.
+        Lead within which a judge ties; 0 if there are no ties.
     agreement : (n_judges,)
         Share of the decided answers that agree with the order of the scores.
     careless : (n_judges,)
@@ -103,7 +103,7 @@ class JudgeReport:
     careless: FloatArray
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each judge, the most suspect first."""
+        """Return a dictionary for each judge, most suspect first."""
         order = np.argsort(-self.careless, kind="stable")
         return [
             {

@@ -42,7 +42,7 @@ MAX_MATRIX = 2000
 @final
 @dataclass(frozen=True)
 class Effect:
-    """Hold what a covariate of comparisons is worth, in units of the scores.
+    """Hold the effect of a covariate of comparisons, in units of the scores.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class RankSpread:
     def of_independent(
         cls, score: FloatArray, std: FloatArray, level: float, rng: np.random.Generator
     ) -> Self:
-        """Return the ranks of many scores that are independent of each other. O(n log n).
+        """Return the ranks of many independent scores, in O(n log n).
 
-        An item is among the best r if its score is above the r-th largest of all others, which is
-        nearly Gaussian: its mean and variance come from a few draws of all scores. Where that
-        threshold lies at a quantile of the difference, the item itself is above it with the
-        probability of the quantile, and takes up so much of a rank.
+        An item is among the best r if its score is above the r-th largest of all others. This
+        threshold is nearly Gaussian; its mean and variance come from a few draws of all scores. At
+        a quantile of the difference, the item itself is above the threshold with the probability of
+        the quantile, and takes up that share of a rank.
         """
         order = np.argsort(score)
         score, std = score[order], std[order]
@@ -129,11 +129,11 @@ class RankSpread:
 def _best_of_independent(
     score: FloatArray, std: FloatArray, largest: float, spread: float
 ) -> FloatArray:
-    """Return the probability of each item to have the largest of independent scores.
+    """Return the probability that each item has the largest of independent scores.
 
-    All are below x with the product F(x) of the probabilities of each; item j is the best there
-    with the density (log Phi_j)'(x) F(x). The largest score and its standard deviation are known
-    roughly.
+    All scores are below x with probability F(x), the product of the single probabilities; item j is
+    the best at x with density (log Phi_j)'(x) F(x). The largest score and its standard deviation
+    are known approximately.
     """
     x = largest + spread * np.linspace(-4.0, 7.0, N_BEST_GRID)[:, None]
     some = np.flatnonzero(score + 3.5 * std >= largest - 2.0 * spread)
@@ -149,16 +149,16 @@ def _best_of_independent(
 @final
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """Hold items in order, the best first, with what is known about their scores and ranks.
+    """Hold items in order, best first, with their scores, ranks and intervals.
 
     Build it with `rankwise.leaderboard`, or `PreferenceGP.leaderboard` for items with features.
 
     Parameters
     ----------
     names : (n_items,)
-        The best first.
+        The names of the items, best first.
     score, std : (n_items,)
-        Scores, their mean taken out, and standard deviations.
+        Scores, with mean 0, and standard deviations.
     low, high : (n_items,)
         The interval of each score.
     rank_low, rank_high : (n_items,)
@@ -166,7 +166,7 @@ class Leaderboard:
     best : (n_items,)
         Probability of being the best.
     answers : (n_items,)
-        How many answers each item has, by weight.
+        Number of answers about each item, by weight.
     level : float
         Probability of the intervals.
     width, flip_rate : float
@@ -174,9 +174,9 @@ class Leaderboard:
     link : {"logit", "probit"}
         How leads become probabilities.
     covariance : (n_items, n_items) or None
-        Of the scores, for few items; otherwise they count as independent of each other.
+        Covariance of the scores, for few items; otherwise they are treated as independent.
     effects : tuple of Effect
-        What covariates are worth.
+        The effects of covariates.
     judges : JudgeReport or None
     unit, centre : float
         The scale on which scores are shown: centre + unit * score.
@@ -283,17 +283,17 @@ class Leaderboard:
         Parameters
         ----------
         names : sequence of names, optional
-            The items, in this order; all of them, the best first, when left out.
+            The items, in this order; by default all of them, best first.
 
         Returns
         -------
         probability : (n_items, n_items)
-            Ties count to neither side; the diagonal is 0.5 less half a tie.
+            Ties count for neither item; the diagonal is 0.5 minus half the probability of a tie.
         """
         at = np.arange(self.n_items) if names is None else self._places(names)
         if len(at) > MAX_MATRIX:
             raise InvalidInputError(
-                f"A matrix of at most {MAX_MATRIX} items can be returned: got {len(at)}. Name the "
+                f"The matrix must have at most {MAX_MATRIX} items: got {len(at)}. Name the "
                 "items to compare."
             )
         lead = self.score[at][:, None] - self.score[at]
@@ -319,10 +319,9 @@ class Leaderboard:
         first, second : sequence of names
             The items of each pair, in the order in which they are shown.
         covariates : mapping of name to (n_pairs,), optional
-            Values of the covariates whose effects are known, by the names of ``effects``; 0 for
-            those left out.
+            Values of the covariates, by the names of ``effects``; 0 by default.
         judge : sequence of names, optional
-            Who answers, after a fit with ``judges=True``; a judge like the others when left out.
+            Who answers, after a fit with ``judges=True``; by default an average judge.
 
         Returns
         -------
@@ -334,7 +333,7 @@ class Leaderboard:
         for name, values in (covariates or {}).items():
             if name not in effects:
                 raise InvalidInputError(
-                    f"`covariates` must be among {list(effects)}, whose effects are known: got "
+                    f"`covariates` must be among those with known effects, {list(effects)}: got "
                     f"{name!r}."
                 )
             lead = lead + effects[name] * np.asarray(values, dtype=float)
@@ -356,7 +355,7 @@ class Leaderboard:
             return 1.0, self.width
         if self.judges is None:
             raise InvalidInputError(
-                "`judge` must come after a fit with judges=True: this leaderboard knows no judges."
+                "`judge` needs a leaderboard made with judges=True: this one has no judges."
             )
         place = {name: position for position, name in enumerate(self.judges.names.tolist())}
         strange = next((name for name in judge if name not in place), None)
@@ -371,7 +370,7 @@ class Leaderboard:
         return positions_of(names, self.names.tolist(), f"the leaderboard's {self.n_items} items")
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each item, the best first."""
+        """Return a dictionary for each item, best first."""
         shown = [self.centre + self.unit * values for values in (self.score, self.low, self.high)]
         columns = zip(self.names.tolist(), *(values.tolist() for values in shown), strict=True)
         return [
@@ -391,7 +390,7 @@ class Leaderboard:
         ]
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame, one item a row; needs pandas."""
+        """Return a pandas data frame with one row per item; needs pandas."""
         try:
             import pandas as pd  # noqa: PLC0415 - optional
         except ImportError as error:
@@ -399,16 +398,16 @@ class Leaderboard:
         return pd.DataFrame(self.rows())
 
     def plot(self, ax: Any = None, most: int = 30) -> Any:
-        """Draw the scores with their intervals, the best on top; return the axes.
+        """Draw the scores with their intervals, best on top; return the axes.
 
         Needs matplotlib.
 
         Parameters
         ----------
         ax : axes, optional
-            Where to draw; new ones when left out.
+            Where to draw; by default new axes.
         most : int
-            Items that are drawn, from the best on.
+            Largest number of items to draw, starting with the best.
         """
         ax = ax if ax is not None else new_axes()
         shown = self.rows()[: check_count("most", most)]

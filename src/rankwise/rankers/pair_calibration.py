@@ -1,4 +1,4 @@
-"""Probabilities of answers from rankers whose scores have no scale of their own."""
+"""Probabilities of answers from rankers whose scores have no fixed scale."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LARGEST_CERTAINTY = 15.0
 class PairCalibration:
     """Turn leads in score into probabilities of answers: sigma(scale * lead).
 
-    Build it with `of`, from comparisons that the ranker has not seen: on those it learned from,
-    scores are overconfident.
+    Build it with `of`, from comparisons that the ranker has not seen: on its training data scores
+    are overconfident.
 
     Parameters
     ----------
     ranker : Ranker
-        Fitted, with a single output.
+        A fitted ranker with a single output.
     scale : float
 
     Examples
@@ -49,16 +49,16 @@ class PairCalibration:
 
     @classmethod
     def of(cls, ranker: Ranker, X: Any, pairs: Any, pair_weight: ArrayLike | None = None) -> Self:
-        """Find the scale under which held-out answers are most probable.
+        """Find the scale that makes held-out answers most probable.
 
         Parameters
         ----------
         ranker : Ranker
-            Fitted.
+            A fitted ranker.
         X : (n_items, n_features)
             Items of the held-out comparisons.
         pairs : (n_pairs, 2)
-            These comparisons: rows of X, the winner first; or by name, as in `fit`.
+            The held-out comparisons: rows of X, winner first; or by name, as in `fit`.
         pair_weight : (n_pairs,), optional
         """
         if not isinstance(ranker, Ranker):

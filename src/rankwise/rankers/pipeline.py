@@ -19,10 +19,10 @@ from rankwise.rankers.base import Ranker
 
 @final
 class RankerPipeline(Ranker):
-    """Put rows through transformers, then rank them: one object to fit, rank with and save.
+    """Apply transformers to rows, then rank them: one object to fit, use and save.
 
-    Every step that asks for ``qid`` is given it, in training and in prediction, without metadata
-    routing. Steps may be transformers of scikit-learn as well; a pipeline of rankwise's own is
+    Every step that requests ``qid`` gets it, in training and in prediction, without metadata
+    routing. Steps may also be transformers of scikit-learn; a pipeline of rankwise's own steps is
     saved to one file without pickle.
 
     Parameters
@@ -66,7 +66,7 @@ class RankerPipeline(Ranker):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit every step to what the steps before it make of the rows.
+        """Fit every step to the output of the steps before it.
 
         Parameters
         ----------
@@ -98,14 +98,14 @@ class RankerPipeline(Ranker):
         return self
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:
-        """Return a score for every row of X: higher is better, comparable inside a query only.
+        """Return a score for every row of X; higher is better, comparable only within a query.
 
         Parameters
         ----------
         X : (n_items, n_features)
-            Rows to score; where a step compares the rows of a query, all rows of it together.
+            Rows to score; if a step compares the rows of a query, all rows of the query together.
         qid : (n_items,), optional
-            The query of each row; must be given where a step needs it.
+            The query of each row; required if a step needs it.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class RankerPipeline(Ranker):
         return self._through(self._check_rows(X, reset=False), qid)
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
-        """Check the shape and the names only: what rows may hold is for the first step to say."""
+        """Check only the shape and the names; the first step checks the values."""
         with refuse_overflow():
             rows = validate_data(
                 self,
@@ -154,5 +154,5 @@ def join_fitted(steps: list[Any], X: Any, data: TrainingData) -> RankerPipeline:
 
 
 def _asks(step: Any, method: str) -> bool:
-    """Tell whether a method of an estimator asks for ``qid``."""
+    """Return whether a method of an estimator requests ``qid``."""
     return bool(get_routing_for_object(step).consumes(method, ["qid"]))

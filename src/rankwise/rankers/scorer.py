@@ -33,7 +33,7 @@ class RankerRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     ranker : ranker
-        Fitted.
+        A fitted ranker.
     qid : (n_items,), optional
         The query of each row that will be scored.
 
@@ -58,7 +58,7 @@ class RankerRegressor(RegressorMixin, BaseEstimator):
         return int(self.ranker.n_features_in_)
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Fit the ranker again.
+        """Refit the ranker.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class RankerRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """Return the scores of rows, which are those of ``qid`` where it is given.
+        """Return the scores of rows; if ``qid`` is given, these must be its rows.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ def as_regressor(ranker: Any, qid: ArrayLike | None = None) -> RankerRegressor:
     Parameters
     ----------
     ranker : ranker
-        Fitted.
+        A fitted ranker.
     qid : (n_items,), optional
         The query of each row that will be scored, for rankers that compare the items of a query.
 
@@ -115,15 +115,15 @@ def as_regressor(ranker: Any, qid: ArrayLike | None = None) -> RankerRegressor:
 class QueryKFold(BaseCrossValidator):
     """Split rows into folds of whole queries.
 
-    With metadata routing enabled, ``cross_val_score`` and ``GridSearchCV`` hand it ``qid`` without
-    further settings. Queries are dealt in random order, each to the fold that has the fewest rows.
+    With metadata routing enabled, ``cross_val_score`` and ``GridSearchCV`` pass it ``qid`` without
+    further settings. Queries are assigned in random order, each to the fold with the fewest rows.
 
     Parameters
     ----------
     n_splits : int
         Number of folds, at least 2.
     random_state : int, RandomState or None
-        Draws the order of the queries; None takes a fixed one, so that folds can be repeated.
+        Draws the order of the queries; None takes a fixed order, so that folds are repeatable.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class QueryKFold(BaseCrossValidator):
             The rows; only their number matters.
         y : ignored
         groups, qid : (n_items,)
-            The query of each row; one of the two.
+            The query of each row; give one of the two.
         """
         yield from super().split(X, y, qid if qid is not None else groups)
 
@@ -200,7 +200,7 @@ class RankingScorer:
     measure : Measure
         The measure; one where lower is better is negated.
     seen_queries : {"refuse", "allow"}
-        What to do about queries of which other items were learned from.
+        What to do about queries of which other items were in the training data.
     """
 
     def __init__(self, measure: Measure, seen_queries: SeenQueries = "refuse") -> None:
@@ -236,8 +236,8 @@ class RankingScorer:
         """
         if qid is None and _fitted_with_qid(estimator):
             raise InvalidInputError(
-                f"`qid` must be given to score by {self.measure!r}, as the ranker was fitted with "
-                "it: got none. In cross-validation, call "
+                f"`qid` must be given to score by {self.measure!r}, since the ranker was fitted "
+                "with it: got none. In cross-validation, call "
                 "sklearn.set_config(enable_metadata_routing=True) and pass params={'qid': qid}."
             )
         scores = np.asarray(_predict(estimator, X, qid))
@@ -248,8 +248,8 @@ class RankingScorer:
         if np.isnan(value):
             raise InvalidInputError(
                 f"At least one query must define {self.measure!r}: none of {queries.n_queries} "
-                "does, as their grades do not differ or none is relevant. Use larger folds, or set "
-                "`empty` of the measure."
+                "does, since their grades do not differ or none is relevant. Use larger folds, or "
+                "set `empty` of the measure."
             )
         return value if self.measure.greater_is_better else -value
 
@@ -309,8 +309,8 @@ def make_ranking_scorer(
     with rankers, with pipelines that end in one, and with any regressor. Without ``qid`` all rows
     form one query, unless the ranker was fitted with ``qid``: then it is an error.
 
-    Rankers remember their training queries. A test query of which other items were learned from is
-    refused: with queries torn over folds, values come out much too high.
+    Rankers remember their training queries. A test query of which other items were in the training
+    data is refused, since values from torn queries are much too high.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def make_ranking_scorer(
 
 
 def _ranker_inside(estimator: Any) -> Any:
-    """Return what pipelines and searches end in."""
+    """Return the last step of pipelines and searches."""
     if isinstance(estimator, Pipeline):
         return _ranker_inside(estimator.steps[-1][1])
     inner = getattr(estimator, "best_estimator_", None)
@@ -353,7 +353,7 @@ def _fitted_with_qid(estimator: Any) -> bool:
 
 
 def _predict(estimator: Any, X: Any, qid: Any) -> Any:
-    """Return the scores of an estimator, which is given the queries if it asks for them."""
+    """Return the scores of an estimator, which gets the queries if it requests them."""
     inner = getattr(estimator, "best_estimator_", estimator)
     asks = get_routing_for_object(inner).consumes("predict", ["qid"])
     if qid is None or not asks:

@@ -1,4 +1,4 @@
-"""What a fitted ranker computes, without the ranker: scaled features, a kernel, weights."""
+"""The formula of a fitted ranker: scaled features, a kernel, weights."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,15 +27,15 @@ class ScoringFunction:
     Parameters
     ----------
     shift, scale : (n_features,)
-        How each feature is scaled before anything else; 0 and 1 without a scaler.
+        The scaling that is applied first; 0 and 1 without a scaler.
     weights : (n_features,), (n_rows,), or with a second axis for several outputs
-        Of the scaled features, or of the kernel functions of ``rows``.
+        The weights of the scaled features, or of the kernel functions of ``rows``.
     kernel : Kernel or None
         None for a function that is linear in the features.
     rows : (n_rows, n_features) or None
         Scaled rows whose kernel functions are summed.
     names : tuple of str, or None
-        The names of the features, where the ranker was fitted with names.
+        The names of the features, if the ranker was fitted with names.
     """
 
     shift: FloatArray
@@ -68,9 +68,9 @@ class ScoringFunction:
 
 
 def predicted(ranker: Any, rows: FloatArray, qid: Any = None, **options: Any) -> Any:
-    """Return what `predict` says about rows without column names, whatever it was fitted on.
+    """Return the predictions for rows without column names, whatever the ranker was fitted on.
 
-    Rankers get the queries of the rows; a scikit-learn pipeline does without.
+    Rankers get the queries of the rows; a scikit-learn pipeline does not.
     """
     if not callable(getattr(ranker, "predict", None)):
         raise InvalidInputError(
@@ -86,12 +86,12 @@ def predicted(ranker: Any, rows: FloatArray, qid: Any = None, **options: Any) ->
 
 @singledispatch
 def scoring_function(ranker: Any) -> ScoringFunction:
-    """Return what a fitted ranker computes; refuse a ranker whose scores are no such formula.
+    """Return the formula of a fitted ranker; refuse a ranker without one.
 
     Parameters
     ----------
     ranker : ranker or Pipeline
-        Fitted; a pipeline may scale the features first.
+        A fitted ranker; a pipeline may scale the features first.
     """
     raise InvalidInputError(
         "The ranker must score rows by weights of features or of kernel functions, as RankRLS, "
@@ -171,7 +171,7 @@ def scaling_of(name: str, step: Any, n_features: int) -> tuple[FloatArray, Float
     if kind not in _SCALERS or getattr(step, "clip", False):
         raise InvalidInputError(
             "Steps before the ranker must be scalers without clipping "
-            f"({', '.join(_SCALERS)}): the step {name!r} is a {kind}. Apply it before, and take "
+            f"({', '.join(_SCALERS)}): the step {name!r} is a {kind}. Apply it beforehand, and use "
             "the ranker alone."
         )
     shift, scale = _SCALERS[kind](step)

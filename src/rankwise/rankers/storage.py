@@ -62,10 +62,10 @@ def save(ranker: BaseEstimator, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str]) -> Any:
     """Load a saved ranker: same class, same parameters, same scores.
 
-    No code from the file is run, and everything in it is checked against what the classes take
-    before anything is built: names, types, shapes that fit together, indices in range. The file
-    holds two rows with their scores; they are scored again, and a file that does not give the same
-    scores, or is damaged or foreign, is refused.
+    No code from the file is run. Before anything is built, everything in the file is checked
+    against what the classes accept: names, types, matching shapes, indices in range. The file holds
+    two rows with their scores; they are scored again, and a file that gives other scores, or that
+    is damaged or not a model, is refused.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def load(path: str | PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        For anything but a whole model; the message names the field.
+        For anything but a complete model; the message names the field.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def restore(
 
 
 def _ranker_class(path: str | PathLike[str], name: Any) -> Any:
-    """Return a public estimator by its name; nothing else can be named by a file."""
+    """Return a public estimator by its name; a file can name nothing else."""
     known = isinstance(name, str) and name in rankwise.__all__
     cls = getattr(rankwise, name) if known else None
     if isinstance(cls, type) and issubclass(cls, BaseEstimator):
@@ -124,7 +124,7 @@ def _check_params(reader: "StateReader", cls: Any, params: Any, field: str) -> N
 
 
 def _may_be(value: Any, annotation: Any) -> bool:
-    """Return whether a stored value may stand for a parameter; only plain types are told apart."""
+    """Return whether a stored value may be a parameter; only plain types are distinguished."""
     choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
     if not all(get_origin(c) is Literal or c in (bool, int, float, str, NoneType) for c in choices):
         return True
@@ -248,7 +248,7 @@ class StateReader:
     def decode(self, value: Any, field: str = "value", depth: int = 0) -> Any:
         """Return the value that was encoded; ``field`` is where it stands in the document."""
         if depth > DEEPEST:
-            raise self.bad(field, f"at most {DEEPEST} values inside each other", "more")
+            raise self.bad(field, f"at most {DEEPEST} nested values", "more")
         if value is None or isinstance(value, bool | int | float | str):
             return value
         keys = set(value) if isinstance(value, dict) else set()
@@ -284,10 +284,10 @@ class StateReader:
         content : mapping
             The class, the parameters and the state, as saved.
         prefix : str
-            What stands before the names of its fields in errors; nothing for the ranker of the
-            file, which must be fitted to rows as wide as the probe.
+            The prefix of the names of its fields in errors; empty for the ranker of the file, which
+            must be fitted to rows as wide as the probe.
         depth : int
-            How deep it stands inside other values.
+            How deeply it is nested in other values.
         """
         cls = _ranker_class(self.path, content.get("class"))
         params = self.decode(content.get("params"), f"{prefix}params", depth)
@@ -426,7 +426,7 @@ def _is_csr(
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Return whether a stored value is of an annotated type; types unknown here are taken."""
+    """Return whether a stored value has an annotated type; types unknown here are accepted."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Any or isinstance(annotation, TypeVar | str):
         return True

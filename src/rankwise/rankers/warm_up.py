@@ -26,16 +26,16 @@ WarmUpCallback = Callable[[str, int, int], None]
 def warm_up(
     folder: str | PathLike[str] | None = None, on_step: WarmUpCallback | None = None
 ) -> None:
-    """Compile the code of all readers, measures and rankers, so that no later process has to.
+    """Compile the code of all readers, measures and rankers, so that later processes need not.
 
-    A fresh process fits every ranker to a few rows: a minute or two of work.
+    A fresh process fits every ranker to a few rows, which takes a minute or two.
 
     Parameters
     ----------
     folder : path, optional
-        Where compiled code goes; later processes find it there if the environment variable
-        ``NUMBA_CACHE_DIR`` names it. Without a folder it goes where it is looked for anyway:
-        beside the package, or into the user's folder.
+        Where compiled code is stored; later processes find it there if the environment variable
+        ``NUMBA_CACHE_DIR`` names it. By default it is stored where numba looks for it anyway:
+        in the package's folder, or in the user's cache folder.
     on_step : callable, optional
         Called with the name of a step as it begins, its number and the number of steps.
 
@@ -52,7 +52,7 @@ def compile_steps(
     folder: str | PathLike[str] | None = None,
     on_step: WarmUpCallback | None = None,
 ) -> None:
-    """Do some steps in a fresh process, which ends with an error where one of them fails.
+    """Run some steps in a fresh process, which ends with an error if one of them fails.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def compile_steps(
 
 
 def run_steps(names: Sequence[str]) -> None:
-    """Do these steps in this process, naming each on standard output as it begins."""
+    """Run these steps in this process, naming each on standard output as it begins."""
     warnings.simplefilter("ignore")
     UncompiledWork.forbid()
     for name in names:

@@ -1,1 +1,1 @@
-"""An HTML page about rankers and how well they do: one file, nothing loaded from elsewhere."""
+"""An HTML page about rankers and their performance: one file, nothing loaded from elsewhere."""

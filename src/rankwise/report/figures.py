@@ -1,4 +1,4 @@
-"""Drawings as SVG that takes its colours from the page and repeats no id."""
+"""Figures as SVG that takes its colours from the page and has unique ids."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _STYLE = {
 
 @final
 class FigureWriter:
-    """Draw figures one after the other; each has a description for those who cannot see it."""
+    """Draw figures one by one; each has a description for screen readers."""
 
     def __init__(self) -> None:
         self.n_figures = 0
@@ -44,7 +44,7 @@ class FigureWriter:
     def draw(
         self, paint: Callable[[Any], Any], description: str, width: float = 5.2, height: float = 3.0
     ) -> Markup:
-        """Return the SVG of what ``paint`` draws on axes.
+        """Return what ``paint`` draws on axes as SVG.
 
         Parameters
         ----------

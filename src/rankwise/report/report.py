@@ -57,7 +57,7 @@ class Report:
     Parameters
     ----------
     title : str
-        Of the page.
+        The title of the page.
     html : str
         The page, which loads nothing from elsewhere.
 
@@ -77,7 +77,7 @@ class Report:
     html: str
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the page, all or nothing."""
+        """Write the page, atomically."""
         with open_write(path) as stream:
             stream.write(self.html.encode())
 
@@ -104,25 +104,25 @@ def make_report(
 ) -> Report:
     """Make a page about one ranker, or several side by side, judged on the items given.
 
-    It holds what was trained, measures with intervals over queries, how a parameter was chosen,
-    the best and worst queries with their items, the features used, and where they apply paired
-    tests of several models, the calibration of processes, and for two classes in one ranking the
-    ROC curve with its leave-pair-out interval.
+    It shows what was trained, measures with intervals over queries, how a parameter was chosen,
+    the best and worst queries with their items, and the features used. Where they apply, it adds
+    paired tests of several models, the calibration of a `PreferenceGP` and, for two classes in one
+    ranking, the ROC curve with its leave-pair-out interval.
 
     Parameters
     ----------
     rankers : ranker, Pipeline, or mapping of names to these
-        Fitted. The first is the one that others are compared with.
+        Fitted rankers. The others are compared with the first.
     X, y, qid
-        Items, best ones that no ranker has seen, with their scores and queries.
+        Items with their scores and queries, preferably unseen by all rankers.
     measures : measure, name or several, optional
-        As in `evaluate`. The first one chooses the queries that are shown.
+        As in `evaluate`. The first one selects the queries that are shown.
     feature_names : sequence of str, optional
-        By default those of the first ranker or of the columns of X.
+        The names of the features; by default those of the first ranker or of the columns of X.
     item_names : (n_items,), optional
-        How to call the items; by default their row numbers.
+        The names of the items; by default their row numbers.
     title : str
-        Of the page.
+        The title of the page.
 
     Returns
     -------
@@ -162,16 +162,16 @@ def make_report(
 def leaderboard_report(
     board: Leaderboard, table: ComparisonTable | None = None, *, title: str = "Leaderboard"
 ) -> Report:
-    """Make a page about a leaderboard: scores with intervals, who beats whom, how sure it is.
+    """Make a page about a leaderboard: scores with intervals, and who beats whom.
 
     Parameters
     ----------
     board : Leaderboard
         As `leaderboard` returns it.
     table : ComparisonTable, optional
-        The comparisons, to count who was preferred how often.
+        The comparisons, to count how often each item was preferred.
     title : str
-        Of the page.
+        The title of the page.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def leaderboard_report(
 
 
 def _against_the_second(board: Leaderboard) -> tuple[str, str, str]:
-    """Return what becomes of the first two items when they are compared again, as a card."""
+    """Return a card with the probable result of comparing the first two items again."""
     title, text = "against the second", "probability that the first is preferred"
     if board.n_items < 2:
         return title, "1", text

@@ -45,7 +45,7 @@ class JudgedModels:
     Parameters
     ----------
     rankers : mapping
-        By name, fitted.
+        Fitted rankers by name.
     X : (n_items, n_features)
         Dense rows.
     y : (n_items,)
@@ -54,11 +54,11 @@ class JudgedModels:
     has_qid : bool
         Whether queries were given.
     measures : tuple of Measure, or None
-        What to measure.
+        The measures to evaluate.
     names : tuple of str, or None
-        Of the features.
+        The names of the features.
     items : sequence of str
-        How each item is called.
+        The name of each item.
     """
 
     rankers: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Section:
     text : tuple of str
         Paragraphs.
     tables : tuple of (caption, rows)
-        The first row of each is its head.
+        The first row of each table is its header.
     figures : tuple of Markup
     """
 
@@ -108,7 +108,7 @@ def ranker_of(model: Any) -> Any:
 
 
 def training_section(judged: JudgedModels) -> Section:
-    """Say what was trained on what, and what it is judged on."""
+    """Describe what was trained, and on which data it is judged."""
     rows = [["model", "ranker", "settings", "features", "training queries"]]
     for name, model in judged.rankers.items():
         ranker = ranker_of(model)
@@ -145,7 +145,7 @@ def training_section(judged: JudgedModels) -> Section:
 
 
 def _what_was_seen(judged: JudgedModels) -> str:
-    """Say how many of the queries the models have learned from, as far as they know."""
+    """Say how many of the queries were in the models' training data, as far as known."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     seen = []
     for name, model in judged.rankers.items():
@@ -198,7 +198,7 @@ def measures_section(
     text = [
         "Means over queries, with 95 % intervals from 2000 draws of the queries."
         if several
-        else "One ranking only, so that there is no interval over queries."
+        else "There is only one ranking, so there is no interval over queries."
     ]
     undefined = int(first.n_undefined.max())
     if undefined:
@@ -386,7 +386,7 @@ def _process_itself(model: ProcessRanker) -> ProcessRanker:
 
 
 def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | None:
-    """Compare the probabilities of a process with how often they come true."""
+    """Compare the probabilities of a process with observed frequencies."""
     processes = {name: _process(model) for name, model in judged.rankers.items()}
     known = {name: process for name, process in processes.items() if process is not None}
     if not known:
@@ -405,13 +405,13 @@ def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | N
             rows.append([name, decimals(mean, 2), decimals(share, 2), str(int(count))])
     figure = draw.draw(
         lambda ax: _paint_calibration(ax, curves),
-        "Share of pairs won against the probability given, near the diagonal where honest",
+        "Share of pairs won against the predicted probability; the diagonal is perfect calibration",
         width=4.2,
         height=3.8,
     )
     text = (
-        "Pairs of one query with different scores, in both directions; where the model is honest, "
-        "the observed share equals the probability.",
+        "Pairs of one query with different scores, in both directions. In a calibrated model the "
+        "observed share equals the probability.",
     )
     return Section("Calibration", text, (("Calibration", rows),), (figure,))
 
@@ -451,7 +451,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
 
 
 def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
-    """Estimate the AUC of few items of two classes by leaving out pairs, for models that can."""
+    """Estimate the AUC of few items of two classes by leaving out pairs, if the model allows it."""
     if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
         return {}
     found = {name: _left_out(model, judged) for name, model in judged.rankers.items()}
@@ -466,12 +466,12 @@ def roc_section(
         return None
     models = judged.rankers.items()
     curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
-    text = ["The curve of a model is of the items given here, scored by the model as it is."]
+    text = ["The curve of a model shows the items given here, scored by the fitted model."]
     if estimates:
         text.append(
-            "The leave-pair-out estimate, and the curve of unseen pairs, train anew without each "
-            "pair, with the same alpha and kernel: they are honest on these items even if the "
-            "model has seen them, unless alpha was chosen by them."
+            "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
+            "retrained without each pair, with the same alpha and kernel. They are honest on these "
+            "items even if the model has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
         curves |= {
@@ -560,14 +560,14 @@ def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
         board.plot, f"Scores of {n_drawn} items with intervals", height=1.0 + 0.25 * n_drawn
     )
     text = (
-        "Scores of items whose intervals overlap may be in the other order; ranks say which places "
-        "an item may have, best how probable the first place is.",
+        "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
+        "that an item may have; best is the probability of the first place.",
     )
     return Section("Ranking", text, (("Ranking", rows),), (picture,))
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
-    """Show how probably each of the first items is preferred to each other, and how often."""
+    """Show the probability that each leading item is preferred to each other one, and how often."""
     names = board.names[:MOST_PAIRED].tolist()
     win = board.win_matrix(names)
     head = ["preferred", *(f"to {name}" for name in names)]
@@ -575,15 +575,15 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
     for i, name in enumerate(names):
         row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
         chances.append([str(name), *row])
-    tables = [("Probability to be preferred", chances)]
+    tables = [("Probability of being preferred", chances)]
     if table is not None:
         counts = _win_counts(table, names)
         cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
         rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
-        tables.append(("How often it was", [head, *rows]))
+        tables.append(("How often it was preferred", [head, *rows]))
     text = (
-        "Why one item is above another: the answers about the two of them, and those about each of "
-        "them and a third, which count as well.",
+        "One item is above another because of the answers about these two, and of those that "
+        "compare each of them with a third item.",
     )
     return Section("Who beats whom", text, tuple(tables))
 

@@ -1,4 +1,4 @@
-"""What is held out, and what models that have not seen it say about it."""
+"""Folds, and the scores of models that have not seen them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Folds:
 
     @classmethod
     def random(cls, n_folds: int, groups: IntArray, rng: np.random.Generator) -> Self:
-        """Deal groups of items, numbered from 0, into folds of nearly equal numbers of groups."""
+        """Assign groups of items, numbered from 0, to folds with nearly equal numbers of groups."""
         n_groups = int(groups.max()) + 1
         if n_folds < 2:
             raise InvalidInputError(f"`cv` as a number must be at least 2: got {n_folds}.")
@@ -73,8 +73,8 @@ class Folds:
     def of_components(self, component: IntArray) -> IntArray:
         """Return the fold of each component; refuse a fold that cuts a component in two.
 
-        A component is a set of items that preferences join, directly or through others: leaving out
-        a part of it would leave preferences with one end only.
+        A component is a set of items joined by preferences, directly or through others: leaving out
+        a part of it would leave preferences with only one of their items.
         """
         active = component >= 0
         if not active.any():
@@ -88,7 +88,8 @@ class Folds:
             other = int(np.argmax(apart))
             raise InvalidInputError(
                 "A fold must hold out whole queries: items "
-                f"{min(item, other)} and {max(item, other)} belong together but not to one fold. "
+                f"{min(item, other)} and {max(item, other)} belong together but are in different "
+                "folds. "
                 "Split by query, for example with GroupKFold and groups=qid."
             )
         return of_component
@@ -130,17 +131,17 @@ def _check_rows(rows: IntArray, fold: IntArray, number: int) -> None:
 @final
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Scores of items by models that did not see their fold.
+    """Scores of items by models that have not seen their fold.
 
     Attributes
     ----------
     scores : (n_alphas, n_items, n_outputs)
-        Held-out scores, meaningful inside a query only; NaN for items that no fold holds out.
+        Held-out scores, comparable only within a query; NaN for items that no fold holds out.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
     solve : function of alpha, optional
-        Gives the weights fitted to all items, (n_weights, n_outputs), from what holding out needed
-        anyway.
+        Returns the weights fitted to all items, (n_weights, n_outputs), a by-product of the
+        hold-outs.
     """
 
     scores: FloatArray
@@ -167,19 +168,18 @@ def error_of_pivots(pivot: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, eq=False)
 class PairsHeldOut:
-    """How many pairs come out in the right order when both their items are left out.
+    """How many pairs are put in the right order if both their items are left out.
 
     Attributes
     ----------
     right : (n_alphas, n_items, n_outputs)
         For each item, its pairs in the right order; a tie counts one half.
     total : (n_alphas, n_items, n_outputs)
-        Its pairs of different score; pairs after whose removal nothing is left to learn from do
-        not count.
+        Its pairs of different score, without pairs whose removal leaves nothing to learn from.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
     weights : (n_alphas, n_items, n_outputs), optional
-        The weights of the items in a fit to all of them, where leaving out pairs needed them.
+        The weights of the items in a fit to all of them, if leaving out pairs needed them.
     """
 
     right: FloatArray
@@ -227,12 +227,12 @@ class PairsHeldOut:
 @final
 @dataclass(frozen=True, eq=False)
 class EdgesHeldOut:
-    """Differences f_winner - f_loser of comparisons by models that did not see them.
+    """Differences f_winner - f_loser of comparisons by models that have not seen them.
 
     Attributes
     ----------
     differences : (n_alphas, n_pairs)
-        Held-out differences: positive where the comparison comes out right.
+        Held-out differences, positive if the comparison is predicted correctly.
     error : (n_alphas,)
         An estimate of the largest relative error that rounding has made.
     """
@@ -244,7 +244,7 @@ class EdgesHeldOut:
 @final
 @dataclass(frozen=True, eq=False)
 class ValidationData:
-    """Hold scored items that decide and are not learned from."""
+    """Hold scored validation items."""
 
     X: Matrix
     y: FloatArray
@@ -256,12 +256,12 @@ class ValidationData:
     ) -> Self:
         """Check the scores and queries of rows already checked.
 
-        ``has_qid`` tells whether training named queries: validation then has to.
+        ``has_qid`` says whether the training data have queries; the validation data then must too.
         """
         if y_val is None or (qid_val is None and has_qid):
             raise InvalidInputError(
                 "Validation data must have `X_val` and `y_val`, and `qid_val` if `fit` is given "
-                "`qid`: scores compare inside a query only."
+                "`qid`: scores are comparable only within a query."
             )
         y = check_scores(y_val, "y_val")
         check_length("y_val", y, X.shape[0])
@@ -280,19 +280,19 @@ def refuse_partial_validation(X_val: object, y_val: object, qid_val: object) -> 
 def resolve_folds(
     cv: Any, X: Matrix, data: TrainingData, rng: np.random.Generator, n_item_folds: int = 5
 ) -> Folds:
-    """Return the folds that ``cv`` asks for: whole queries, or items of one global ranking.
+    """Return the folds that ``cv`` describes: whole queries, or items of one global ranking.
 
     Parameters
     ----------
     cv : str, int, splitter or list of folds
-        "leave_query_out"; "auto", which leaves out one query at a time, or of a single query every
-        fifth item; a number of random folds; a scikit-learn splitter; lists of rows.
+        "leave_query_out"; "auto", which leaves out one query at a time or, for a single query,
+        every fifth item; a number of random folds; a scikit-learn splitter; lists of rows.
     X : (n_items, n_features)
         The rows.
     data : TrainingData
         Scored items, or comparisons inside queries.
     rng : Generator
-        Deals random folds.
+        Draws random folds.
     n_item_folds : int
         Number of folds of the items of a single query for ``cv="auto"``.
     """
@@ -327,8 +327,8 @@ def resolve_folds(
 class PairKFold:
     """Split comparisons into folds; repeats of a comparison stay together.
 
-    scikit-learn's splitters cut rows of X, and comparisons of rows that are left out cannot be
-    used; here all items stay, and comparisons are left out.
+    scikit-learn's splitters leave out rows of X, so that comparisons of these rows cannot be used.
+    Here all items stay, and comparisons are left out.
 
     Parameters
     ----------
@@ -351,15 +351,15 @@ class PairKFold:
     def split(
         self, pairs: Any, groups: ArrayLike | None = None
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the numbers of comparisons to learn from and to judge by.
+        """Yield the numbers of the training and the test comparisons of each fold.
 
         Parameters
         ----------
         pairs : (n_pairs, 2)
-            The items of each comparison, as positions or names; or what
-            `rankwise.io.read_comparisons` takes, such as a frame, row by row.
+            The items of each comparison, as positions or names; or a source of
+            `rankwise.io.read_comparisons`, such as a frame, row by row.
         groups : (n_pairs,), optional
-            What stays together in place of repeats, such as the judge of each comparison.
+            Groups that stay together in place of repeats, such as the judge of each comparison.
         """
         check_count("n_splits", self.n_splits)
         key = self._keys(pairs, groups)
@@ -397,17 +397,17 @@ class PairKFold:
 
 
 def resolve_pair_folds(cv: Any, pairs: IntArray, rng: np.random.Generator) -> Folds:
-    """Return the folds of comparisons that ``cv`` asks for.
+    """Return the folds of comparisons that ``cv`` describes.
 
     Parameters
     ----------
     cv : int, splitter or list of folds
         A number of random folds, in which repeats stay together; a splitter such as `PairKFold`,
-        which is given the pairs; lists of numbers of comparisons.
+        which gets the pairs; lists of numbers of comparisons.
     pairs : (n_pairs, 2)
         The comparisons.
     rng : Generator
-        Deals random folds.
+        Draws random folds.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         cv = PairKFold(int(cv), random_state=int(rng.integers(2**31)))

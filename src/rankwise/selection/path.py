@@ -1,4 +1,4 @@
-"""What was held out, measured along a grid of one parameter, and the choice it leads to."""
+"""Measure held-out scores along a grid of one parameter, and choose among its values."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class SelectionPath:
     grid : (n_values,)
         Its values.
     measure : Measure
-        What was measured.
+        The measure.
     values : (n_values,)
-        The measure, NaN where double precision cannot deliver it.
+        Its held-out values; NaN if double precision is not enough.
     standard_errors : (n_values,)
         Its standard error over queries, items or comparisons, whichever were left out.
     per_query : (n_values, n_queries) or None
-        Its value for each query, where queries were left out.
+        Its value for each query, if queries were left out.
     errors : (n_values,)
         The largest relative error in the scores behind a value: an estimate for rounding, a
         duality gap for iterative solvers.
     simplest : {"largest", "smallest"}
-        Which of several equally good values regularises most, and is taken.
+        Which of several equally good values regularises most, and is chosen.
 
     Examples
     --------
@@ -90,10 +90,9 @@ class SelectionPath:
     simplest: Simplest = "largest"
 
     def best(self, rule: ChoiceRule = "best") -> int:
-        """Return the position of the chosen value; of equally good ones the simplest.
+        """Return the position of the chosen value; among equally good ones, the simplest.
 
-        ``"one_standard_error"`` takes the simplest whose value is within one standard error of the
-        best.
+        ``"one_standard_error"`` takes the simplest value within one standard error of the best.
         """
         check_choice("rule", rule, get_args(ChoiceRule))
         if np.isnan(self.values).all():
@@ -136,7 +135,7 @@ class SelectionPath:
 
     @property
     def _best(self) -> int | None:
-        """The position of the best value, None where nothing can be judged."""
+        """The position of the best value; None if nothing can be judged."""
         return None if np.isnan(self.values).all() else self.best()
 
     def _rows(self) -> list[list[str]]:
@@ -206,7 +205,7 @@ def _or_none(values: FloatArray) -> list[float | None]:
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
-    """Return the candidate with the best value at its chosen place; the first of equals."""
+    """Return the candidate with the best value at its chosen position; the first of equals."""
     goodness = [c.path.goodness(c.path.best(rule)) for c in candidates]
     return int(np.argmax(goodness))
 
@@ -234,7 +233,7 @@ def check_alphas(alphas: Any) -> FloatArray:
 
 
 def as_measure(measure: Measure | str | None) -> Measure:
-    """Return the measure that a value or a name stands for; Concordance when there is none."""
+    """Return the measure given by value or by name; Concordance by default."""
     return Concordance if measure is None else parse_measure(measure)
 
 
@@ -261,7 +260,7 @@ def judge_scores(
     rows : (n_rows,)
         The items that are judged: held out, and of a weight above 0.
     measure : Measure
-        What to measure.
+        The measure.
     grid : (n_values,)
         The values of the parameter.
     parameter : str
@@ -300,9 +299,9 @@ def path_of_queries(
     Parameters
     ----------
     per_query : (n_values, n_queries)
-        The value of each query, NaN where the measure is undefined.
+        The value of each query; NaN if the measure is undefined.
     weight : (n_queries,)
-        What each query counts.
+        The weight of each query.
     error : (n_values,)
         Rounding error of the scores.
     measure, grid, parameter, simplest
@@ -318,7 +317,7 @@ def path_of_queries(
 
 
 def _mean_of_known(values: FloatArray) -> FloatArray:
-    """Average over the first axis, leaving out NaN; NaN where there is nothing else."""
+    """Average over the first axis, leaving out NaN; NaN if there is nothing else."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     total = np.where(known, values, 0.0).sum(axis=0)
@@ -337,8 +336,8 @@ def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:
 def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> SelectionPath:
     """Turn counts of left-out pairs into a path; several outputs are averaged.
 
-    The standard error is that of a mean over pairs of items, which share items: the spread of the
-    items' own shares, as DeLong's for the AUC. It does not know that models overlap.
+    The standard error is that of a mean over pairs that share items: the spread of the items'
+    shares, like DeLong's for the AUC. It ignores that the models overlap.
     """
     values = held_out.concordance.mean(axis=1)
     n_pairs = held_out.total.sum(axis=1) / 2
@@ -356,13 +355,13 @@ def judge_comparisons(
     parameter: str = "alpha",
     simplest: Simplest = "largest",
 ) -> SelectionPath:
-    """Measure the share of held-out comparisons in the right order, by query where there are some.
+    """Measure the share of held-out comparisons in the right order, by query if there are any.
 
     Parameters
     ----------
     leads : (n_values, n_pairs)
-        By how much each winner leads; level scores count one half, NaN is not judged, nor are
-        comparisons with a margin of 0, which have no winner.
+        The lead of each winner. Equal scores count one half; NaN is not judged, nor are comparisons
+        with a margin of 0, which have no winner.
     data : TrainingData
         The comparisons, with their weights and queries.
     error : (n_values,)
@@ -415,7 +414,7 @@ def _pair_path(
 
 
 def refuse_listwise(measure: Measure, judge: str) -> None:
-    """Refuse measures that need whole rankings where only pairs are held out."""
+    """Refuse measures that need whole rankings if only pairs are held out."""
     if measure not in PAIR_MEASURES:
         known = ", ".join(repr(m) for m in PAIR_MEASURES)
         raise InvalidInputError(

@@ -20,7 +20,7 @@ from rankwise.rankers.scoring_function import predicted
 
 
 class RequestError(RankwiseError):
-    """A request cannot be answered; ``status`` is the HTTP status to answer with."""
+    """Raised for a request that cannot be answered; ``status`` is the HTTP status to return."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -35,11 +35,11 @@ class ItemReader:
     Parameters
     ----------
     n_features : int
-        How many numbers an item has.
+        Number of features of an item.
     names : tuple of str, or None
-        Their names, where items may be given as objects.
+        The names of the features, if items may be given as objects.
     max_items : int
-        How many items a request may hold in all.
+        Largest number of items in a request.
     takes_raw : bool
         Whether features may be text, or null for a blank.
     """
@@ -142,7 +142,7 @@ class RankRequest:
     rows : list of (n_items, n_features)
     ids : list of lists, or None for positions
     k : int or None
-        Return the best k of each query only.
+        Return only the best k items of each query.
     is_batch : bool
         Whether the request holds several queries.
     """
@@ -201,7 +201,7 @@ class RankRequest:
         return sum(map(len, self.rows))
 
     def answer(self, scores: FloatArray) -> dict[str, Any]:
-        """Return the answer for the scores of all rows, one after the other."""
+        """Return the response for the concatenated scores of all rows."""
         answers, start = [], 0
         for rows, ids in zip(self.rows, self.ids, strict=True):
             part = scores[start : start + len(rows)]
@@ -280,9 +280,9 @@ class RankService:
     ranker : ranker or Pipeline
         Fitted, with one output.
     reader : ItemReader
-        What requests may hold.
+        Reads and checks the items of requests.
     max_bytes : int
-        How long a body may be.
+        Largest length of a body.
     """
 
     ranker: Any
@@ -291,7 +291,7 @@ class RankService:
     counters: Counters = field(default_factory=Counters)
 
     def facts(self) -> dict[str, Any]:
-        """Return what is served, for a check of health."""
+        """Return what is served, for a health check."""
         return {
             "status": "ok",
             "ranker": type(self.ranker).__name__,
@@ -301,7 +301,7 @@ class RankService:
         }
 
     def answer(self, body: bytes) -> tuple[int, bytes, int]:
-        """Return status, answer and number of items of one request."""
+        """Return status, response and number of items of one request."""
         try:
             request = RankRequest.read(body, self.reader)
             rows = request.rows[0] if len(request.rows) == 1 else np.concatenate(request.rows)
@@ -331,23 +331,24 @@ def _error(message: str) -> bytes:
 
 
 def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_000) -> Any:
-    """Make an ASGI application that re-ranks the items of queries. Needs starlette.
+    """Make an ASGI application that re-ranks the items of queries; needs starlette.
 
-    ``POST /rank`` takes ``{"items": [[...], ...]}`` and answers ``{"scores": [...], "order":
-    [...]}``, the best position first. Optional are ``"ids"``, answered in ranked order, and
-    ``"k"``. Items may be objects with the names of the features. Several queries at once are
-    ``{"queries": [{"items": ...}, ...]}``. ``GET /health`` says what is served, ``GET /metrics``
-    counts requests for Prometheus. Errors are ``{"error": ...}`` with status 400, or 413 for too
-    much at once.
+    ``POST /rank`` takes ``{"items": [[...], ...]}`` and returns ``{"scores": [...], "order":
+    [...]}``, where ``order`` lists positions of items, best first. Optional fields are ``"ids"``,
+    which are returned in ranked order, and ``"k"``, which keeps the best k. Items may be objects
+    with the names of the features. Send several queries at once as
+    ``{"queries": [{"items": ...}, ...]}``. ``GET /health`` says what is served, and
+    ``GET /metrics`` counts requests for Prometheus. Errors are ``{"error": ...}`` with status 400,
+    or 413 for requests that are too large.
 
     Parameters
     ----------
     ranker : ranker or Pipeline
         Fitted, with one output.
     max_items : int
-        How many items a request may hold.
+        Largest number of items in a request.
     max_bytes : int
-        How long its body may be.
+        Largest size of its body in bytes.
 
     Returns
     -------
@@ -405,7 +406,7 @@ def _service(ranker: Any, max_items: int, max_bytes: int) -> RankService:
     n_features = getattr(ranker, "n_features_in_", None)
     if n_features is None:
         raise InvalidInputError(
-            f"The ranker must be fitted to rows of features: got {type(ranker).__name__} without. "
+            f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
     if np.ndim(predicted(ranker, np.zeros((2, n_features)), np.zeros(2))) != 1:
@@ -431,9 +432,9 @@ def serve_ranker(
     max_items: int = 10_000,
     max_bytes: int = 16_000_000,
 ) -> None:
-    """Serve a fitted ranker over HTTP until interrupted. Needs starlette and uvicorn.
+    """Serve a fitted ranker over HTTP until interrupted; needs starlette and uvicorn.
 
-    There is no encryption and no login: put a proxy in front of it before others can reach it.
+    There is neither encryption nor login: put a proxy in front before others can reach it.
 
     Parameters
     ----------

@@ -448,7 +448,7 @@ def side_by_side_cg(
     hooks : sequence of Hooks
         What to call on the way, one for each.
     stopped : str, optional
-        Why the runs end before they begin, where something has asked for it already.
+        Why the runs end before they begin, if a stop was requested already.
     """
     with serial_blas(), deferred_interrupts() as interrupts:
         runs = [_CGRun.of(one, rule, own) for one, own in zip(systems, hooks, strict=True)]
@@ -500,7 +500,7 @@ class _CGRun:
         return self.systems.scale * self.state.p
 
     def goes_on(self, interrupts: Interrupts) -> bool:
-        """Tell whether to make a further iteration; if not, note why."""
+        """Return whether to make a further iteration; if not, note why."""
         if self.reason is None:
             self.reason = self._end(interrupts)
         return self.reason is None

@@ -1,4 +1,4 @@
-"""What iterative solvers share: when to stop, where they stand and ended, how it is shown."""
+"""What iterative solvers share: stopping rules, steps, endings, certificates and progress."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _FINISHED = ("converged", "no improvement", "exhausted")
 @final
 @dataclass(frozen=True)
 class StoppingRule:
-    """Say when to stop.
+    """Hold when to stop.
 
     Parameters
     ----------
     tol : float
         The relative error that counts as solved: a residual, a duality gap or a change.
     max_iter : int
-        Number of iterations at most.
+        Largest number of iterations.
     patience : int, optional
-        Stop when the validation value has not improved for so many iterations.
+        Stop when the validation value has not improved for this many iterations.
     """
 
     tol: float = 1e-3
@@ -89,21 +89,21 @@ class StoppingRule:
 @final
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Hold the state of an iteration; callbacks get one after each iteration.
+    """Hold the state of an iteration; callbacks are called with one after each iteration.
 
     Parameters
     ----------
     iteration : int
         Number of iterations made.
     error : float
-        What is compared with the tolerance: a relative residual, duality gap or change.
+        The relative residual, duality gap or change, which is compared with the tolerance.
     objective : float
-        What is minimised, NaN where it is not known.
+        The value that is minimised; NaN if it is unknown.
     label : str
-        What is being solved, where there are several in turn.
+        What is being solved, if several problems are solved in turn.
     alphas, residuals, values : (n_alphas,)
-        For a grid solved at once: each alpha's relative residual and validation value, NaN where
-        it has finished or is not validated.
+        For a grid solved at once: each alpha's relative residual and validation value, NaN if it
+        has finished or is not validated.
 
     Examples
     --------
@@ -134,12 +134,12 @@ class Step:
 @final
 @dataclass(frozen=True)
 class Ending:
-    """Say why an iteration ended, and what to do about it.
+    """Hold why an iteration ended, and what to do about it.
 
     Parameters
     ----------
     reason : str
-        Why: "converged", "max_iter", "interrupted" ...
+        The reason: "converged", "max_iter", "interrupted" ...
     message : str
         The same as a sentence, with the error reached and a remedy.
 
@@ -156,16 +156,16 @@ class Ending:
 
     @property
     def converged(self) -> bool:
-        """Whether the iteration came to its end by itself."""
+        """Whether the iteration converged."""
         return self.reason in _FINISHED
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a callback or Ctrl-C asked to stop."""
+        """Whether a callback or Ctrl-C stopped it."""
         return self.reason in ("callback", "interrupted")
 
     def warn(self) -> None:
-        """Warn unless the iteration came to its end or a callback stopped it."""
+        """Warn unless the iteration converged or a callback stopped it."""
         if not self.converged and self.reason != "callback":
             warn_caller(self.message, ConvergenceWarning)
 
@@ -184,7 +184,7 @@ class Certificate:
     objective : float
         The objective at the solution.
     bound : float
-        What no point can go below: the dual objective.
+        A lower bound of the objective: the dual objective.
 
     Examples
     --------
@@ -211,7 +211,7 @@ class CertifiedSolution:
     Parameters
     ----------
     C : float
-        What multiplies the loss.
+        The factor of the loss.
     point : (n_unknowns,)
         The weights of features, or of items for a kernel.
     certificate : Certificate
@@ -221,7 +221,7 @@ class CertifiedSolution:
     ending : Ending
         Why the solver ended.
     details : mapping
-        What else the solver tells: counts, seconds, slacks.
+        Further results of the solver: counts, seconds, slacks.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class CertifiedSolution:
 
     @property
     def bound(self) -> float:
-        """What no objective can go below."""
+        """The lower bound of the objective."""
         return self.certificate.bound
 
     @property
@@ -262,16 +262,16 @@ class CertifiedSolution:
 @final
 @dataclass
 class Interrupts:
-    """Tell whether Ctrl-C was pressed since the loop began."""
+    """Return whether Ctrl-C was pressed since the loop began."""
 
     pending: bool = False
 
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Interrupts]:
-    """Turn the first Ctrl-C into a mark that the loop looks at; a second one ends it at once.
+    """Turn the first Ctrl-C into a flag that the loop checks; a second one ends it at once.
 
-    Python handles signals in the main thread only; in others nothing changes.
+    Python handles signals only in the main thread; in others nothing changes.
     """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
@@ -291,7 +291,7 @@ def deferred_interrupts() -> Iterator[Interrupts]:
 
 
 def wants_to_stop(answer: Any) -> bool:
-    """Tell whether a callback answered True; anything else lets the iteration go on."""
+    """Return whether a callback returned True; anything else lets the iteration continue."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
@@ -315,16 +315,16 @@ def steps_shown(
     total: int | None = None,
     describe: Callable[[Step], str] = str,
 ) -> Iterator[StepCallback | None]:
-    """Yield what to call after each step: nothing, the caller's function, or a bar on stderr.
+    """Yield the function to call after each step: nothing, the caller's, or a bar on stderr.
 
     Parameters
     ----------
     progress
-        Whether to show a bar; or what to call instead.
+        Whether to show a bar; or a function to call instead.
     label
         The description before the first step.
     total : int, optional
-        Number of iterations at which the bar ends; without one it only tells the time.
+        Number of iterations at which the bar ends; without it the bar only shows the time.
     describe
         A step in words.
     """

@@ -63,24 +63,24 @@ KEPT = 1e-10
 @final
 @dataclass(frozen=True)
 class ConjugateGradients:
-    r"""Set how a kernel problem is solved without forming its matrix.
+    r"""Set how a kernel problem is solved without storing its matrix.
 
-    Every iteration needs one product with the kernel, whose blocks are formed on the way and never
-    kept: O(n^2) time and O(n r) memory for n items. The preconditioner solves the problem of r
-    random basis rows (Nystrom), which takes the large eigenvalues out of the way.
+    Every iteration needs one product with the kernel, which is formed one block at a time and never
+    stored: O(n^2) time and O(n r) memory for n items. The preconditioner solves the problem of r
+    random basis rows (Nystrom), which removes the large eigenvalues.
 
     Parameters
     ----------
     tol : float
         Stop when the residual is below this share of the right-hand side.
     max_iter : int
-        Number of iterations at most.
+        Largest number of iterations.
     n_basis : int, optional
-        Number r of basis rows. When left out, 1000, or fewer where they would take more than a
-        gigabyte. On a device one for 50 items, from 1000 to 8000, in half of its memory.
+        Number r of basis rows. By default 1000, or fewer if they would take more than a gigabyte;
+        on a device one per 50 items, between 1000 and 8000, in at most half of its memory.
     precision : {"mixed", "double"}
-        With "mixed" a Gaussian kernel on a device is multiplied in single precision, and what that
-        leaves is found by residuals in double precision, until `tol` holds in double precision.
+        With "mixed", products with a Gaussian kernel on a device are computed in single precision
+        and corrected by residuals in double precision, until these meet `tol`.
     progress : bool or callable
         Show a bar with the residual; or call a function with the `Step` of each iteration, which
         stops the fit by returning True.
@@ -118,7 +118,7 @@ class ConjugateGradients:
 
     @property
     def rule(self) -> StoppingRule:
-        """When to stop."""
+        """The stopping rule."""
         return StoppingRule(self.tol, self.max_iter)
 
     def basis_size(self, n_items: int, device: Device | None = None) -> int:
@@ -314,7 +314,7 @@ def preconditioned_conjugate_gradients(
     settings : ConjugateGradients
         When to stop, and what to show.
     start : (order, k), optional
-        Where to start; zeros when left out.
+        Where to start; by default zeros.
     label : str
         What the progress bar says.
     device : Device, optional
@@ -601,7 +601,7 @@ class MatrixFree(System):
     def spectrum(self) -> Spectrum:
         """Refuse: there is no matrix to decompose."""
         raise InvalidInputError(
-            "Exact hold-outs need the kernel matrix: got a solver that does without. Use "
+            "Exact hold-outs need the kernel matrix: got a solver that does not form it. Use "
             "solver='direct', or a `basis`."
         )
 

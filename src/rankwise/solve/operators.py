@@ -193,7 +193,7 @@ def normal_operator(
 
 
 def means_are_few(rows: ItemRows, cliques: CliqueForm) -> bool:
-    """Tell whether the mean rows of all groups are small beside the rows themselves."""
+    """Return whether the mean rows of all groups are small beside the rows themselves."""
     return cliques.n_groups * rows.n_features <= MEANS_PER_ENTRY * rows.n_stored
 
 

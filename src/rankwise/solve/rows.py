@@ -93,7 +93,7 @@ GIVEN_ORDER = ColumnOrder()
 
 
 def reordering_is_faster(n_features: int, n_cached: int, *, copied: bool) -> bool:
-    """Tell whether a copy of the indices of a sparse matrix makes passes over it faster.
+    """Return whether a copy of the indices of a sparse matrix makes passes over it faster.
 
     It takes 2 bytes for each entry. Frequent columns then share cache lines, and fewer bytes are
     read: passes take a tenth to a fifth less time, and making the copy takes that of about one.

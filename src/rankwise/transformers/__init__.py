@@ -1,1 +1,1 @@
-"""Transformers of features that know which rows belong to one query."""
+"""Transformers of features inside queries."""

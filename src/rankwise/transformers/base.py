@@ -1,4 +1,4 @@
-"""What transformers that know queries share."""
+"""What transformers inside queries share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankwise.core.queries import Queries
 class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
     """A transformer of features that takes ``qid`` wherever it takes X.
 
-    Metadata routing asks for ``qid`` in ``fit`` and ``transform`` without further settings.
+    With metadata routing, ``qid`` is requested in ``fit`` and ``transform`` by default.
     """
 
     __metadata_request__fit: ClassVar = {"qid": True}
@@ -35,15 +35,15 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> Any:
-        """Store what is needed to transform other rows; return what was found of these."""
+        """Store what is needed to transform other rows; return results for the given rows."""
 
     @abstractmethod
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
-        """Return the features of checked rows; for those of `fit`, given what was found of them."""
+        """Return the transformed features of checked rows; for those of `fit`, from its results."""
 
     @abstractmethod
     def _names(self, names: list[str]) -> list[str]:
-        """Return the names of the features that come out, given those that go in."""
+        """Return the names of the output features, given those of the input."""
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | Queries | None = None
@@ -57,25 +57,25 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         y : (n_items,), optional
             Scores of the items, for transformers that learn from them.
         qid : (n_items,), optional
-            The query of each row, in any order; one query when left out.
+            The query of each row, in any order; by default all rows form one query.
         """
         X, queries = self._begin(X, qid)
         self._learn(X, y, queries)
         return self
 
     def _begin(self, X: Any, qid: ArrayLike | Queries | None) -> tuple[Any, Queries]:
-        """Check what a fit is given."""
+        """Check the arguments of a fit."""
         X = self._check_rows(X, reset=True)
         self.fitted_with_qid_ = qid is not None
         return X, Queries.of(qid, X.shape[0])
 
     def transform(self, X: Any, qid: ArrayLike | Queries | None = None) -> Any:
-        """Return the transformed features, those of a query from all its rows.
+        """Return the transformed features; all rows of a query must be given together.
 
         Parameters
         ----------
         X : (n_items, n_features)
-            The rows; all rows of a query together.
+            The rows.
         qid : (n_items,), optional
             The query of each row; must be given if `fit` had one.
         """
@@ -104,12 +104,12 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         return self._transformed(X, queries, self._learn(X, y, queries))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the features that come out.
+        """Return the names of the output features.
 
         Parameters
         ----------
         input_features : (n_features,), optional
-            The names of the features that go in; those of `fit`, or x0, x1, ..., when left out.
+            The names of the input features; by default those of `fit`, or x0, x1, ...
         """
         check_is_fitted(self)
         given = (
@@ -129,7 +129,7 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
 
 def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:
-    """Refuse sparse rows where zeros do not stay zeros."""
+    """Refuse sparse rows if zeros do not stay zeros."""
     if sparse.issparse(X):
         raise InvalidInputError(
             f"{owner} must have dense rows, since zeros do not stay zeros: got a sparse X. {remedy}"

@@ -1,4 +1,4 @@
-"""Categories as numbers: how much better than its query an item of a category is."""
+"""Categories as numbers: how far their items score above the mean of their query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BLANK = "\x00blank"
 @final
 @dataclass(frozen=True, eq=False)
 class _Excess:
-    """How much better than its query each training item is, and its place in each category."""
+    """How far each training item scores above its query's mean, and its categories."""
 
     excess: FloatArray
     places: list[IntArray]
@@ -44,17 +44,17 @@ class _Excess:
 class WithinQueryEncoder(QueryTransformer):
     r"""Encode a category by how far its items scored above the mean of their query.
 
-    The code of category c is the mean of :math:`y_i - \bar y_{q(i)}` over its training items, drawn
-    towards 0 as if `smoothing` items of an average category were among them. A category that was
-    never seen has the code 0. Numbers pass through as they are.
+    The code of category c is the mean of :math:`y_i - \bar y_{q(i)}` over its training items,
+    shrunk towards 0 as if `smoothing` average items were among them. A category that was never seen
+    has the code 0. Numbers are left unchanged.
 
-    ``fit_transform`` encodes the training rows by parts: each fifth of the queries by the others,
-    so that no item is encoded by its own score. Rows that come later are encoded by all.
+    ``fit_transform`` encodes each fifth of the training queries by the others, so that no item is
+    encoded by its own score. Later rows are encoded by all training queries.
 
     Parameters
     ----------
     columns : list of int or of str, optional
-        The features to encode, by place or by name; when left out, those that are not numbers.
+        The features to encode, by position or by name; by default those that are not numbers.
     smoothing : float
         Number of average items that each category starts with.
 
@@ -120,8 +120,8 @@ class WithinQueryEncoder(QueryTransformer):
         for c in places:
             if not isinstance(c, int | np.integer) or not 0 <= c < X.shape[1]:
                 raise InvalidInputError(
-                    f"`columns` must name features of X, by place from 0 to {X.shape[1] - 1} or by "
-                    f"name: got {c!r}."
+                    f"`columns` must hold features of X, by position from 0 to {X.shape[1] - 1} or "
+                    f"by name: got {c!r}."
                 )
         return [int(c) for c in places]
 
@@ -210,5 +210,5 @@ def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
 
 
 def _as_text(value: Any) -> str:
-    """Return a category as text; blanks are a category of their own."""
+    """Return a category as text; blanks form a category."""
     return BLANK if is_missing(value) else str(value)

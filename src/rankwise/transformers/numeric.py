@@ -36,15 +36,15 @@ BLOCK = 1 << 15
 class WithinQueryScaler(QueryTransformer):
     """Scale each feature inside each query, so that queries can be compared.
 
-    A feature that is constant in a query becomes 0 there. Blanks (NaN) are left out of the scale
-    and stay blank. Nothing is learned from training rows. O(n) per feature, O(n log n) for robust.
+    A feature that is constant in a query becomes 0 there. Blanks (NaN) are ignored and stay blank.
+    Nothing is learned from training rows. The cost is O(n) per feature, O(n log n) for "robust".
 
     Parameters
     ----------
     scale : {"min_max", "standard", "robust", "max_abs"}
-        To the range from 0 to 1; to mean 0 and variance 1; to median 0 and distance 1 of the
-        quartiles (of the extremes where the quartiles are equal); or divided by the largest
-        absolute value, which keeps zeros and so is the one for sparse rows.
+        Scale to the range from 0 to 1; to mean 0 and variance 1; to median 0 and an interquartile
+        range of 1 (the full range if the quartiles are equal); or divide by the largest absolute
+        value, which keeps zeros and is the only choice for sparse rows.
 
     Attributes
     ----------
@@ -155,8 +155,9 @@ class WithinQueryRanks(QueryTransformer):
     """Replace each feature by its rank inside the query: 0 for the lowest, 1 for the highest.
 
     How an item compares with the others is often worth more than the value itself. Ties share the
-    mean of their ranks, a feature that is constant in a query becomes 0.5, blanks stay blank.
-    Ranks do not change when a feature is rescaled by any rising function. O(n log n) per feature.
+    mean of their ranks, a feature that is constant in a query becomes 0.5, and blanks stay blank.
+    Ranks do not change under increasing transformations of a feature. The cost is O(n log n) per
+    feature.
 
     Parameters
     ----------
@@ -196,16 +197,16 @@ class WithinQueryRanks(QueryTransformer):
 
 @final
 class WithinQueryImputer(QueryTransformer):
-    """Fill blanks with what the other items of the query have.
+    """Fill blanks from the other items of the query.
 
-    A blank gets the median (mean, minimum) of the known values of its feature in its query. Where a
-    query knows none, it gets that of the queries of the training rows; a feature without any known
-    value becomes 0.
+    A blank gets the median (or mean, or minimum) of the known values of its feature in its query.
+    If the query has none, it gets the median of that statistic over the training queries; a feature
+    without any known value becomes 0.
 
     Parameters
     ----------
     filling : {"median", "mean", "min"}
-        What a blank gets.
+        The statistic of the known values that a blank gets.
     add_indicator : bool
         Whether to add a feature, 1 for a blank and 0 otherwise, for each feature that had blanks
         in `fit`.
@@ -244,7 +245,7 @@ class WithinQueryImputer(QueryTransformer):
         return of_query
 
     def _of_queries(self, X: FloatArray, queries: Queries) -> FloatArray:
-        """Return what a blank of each query and feature gets; NaN where nothing is known."""
+        """Return the value of a blank for each query and feature; NaN if nothing is known."""
         if self.filling == "median":
             return quantiles_within_queries(X, queries, [0.5])[0]
         if self.filling == "mean":
@@ -350,7 +351,7 @@ def _by_blocks(
     queries: Queries,
     use: Callable[[_SortedTogether, FloatArray], None],
 ) -> None:
-    """Call ``use`` with the values of every block, (features, queries, items); threads share them.
+    """Call ``use`` with the values of every block, (features, queries, items), in threads.
 
     Queries are padded with infinity to the size of the largest, and blanks are infinity too: both
     are sorted last.

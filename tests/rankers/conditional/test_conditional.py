@@ -394,7 +394,7 @@ def test_refusals():
         ConditionalRankRLS(query_weight="odd").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="`solver` must be one of 'auto', 'iterations'"):
         ConditionalRankRLS(solver="direct").fit(U, V, Y)
-    with pytest.raises(InvalidInputError, match="ties='keep' is defined for cost='magnitude'"):
+    with pytest.raises(InvalidInputError, match="ties='keep' is defined only for cost='magnitude'"):
         ConditionalRankRLS(cost="unit").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="positive semidefinite"):
         ConditionalRankRLS(condition_kernel="precomputed").fit(-K, V, Y)

@@ -217,7 +217,7 @@ def test_a_table_may_list_the_items_in_another_order():
         (lambda: fixed().fit(X, pairs=[[0, 1]], first=True), "`first` must come with comparisons"),
         (
             lambda: fixed().fit(X, pairs=games(9)).predict_pair([0], [1], covariates={"hom": [1]}),
-            "must be among \\['home', 'length'\\], whose effects are known: got 'hom'",
+            "must be among those with known effects, \\['home', 'length'\\]: got 'hom'",
         ),
         (
             lambda: fixed().fit(X, pairs=games(9), first=True).update(

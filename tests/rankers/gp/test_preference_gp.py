@@ -842,11 +842,17 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(X, np.arange(12), pairs=PAIRS), "got both"),
         (lambda: fixed().fit(X, pairs=[[0, 12]]), "rows 0 to 11"),
         (lambda: fixed().fit(X, pairs=PAIRS, tied=[[1, 1]]), "item 1 with itself"),
-        (lambda: fixed().fit(X, pairs=[[0, 1]], pair_margin=[2.0]), "`pair_margin` is read by"),
+        (
+            lambda: fixed().fit(X, pairs=[[0, 1]], pair_margin=[2.0]),
+            "`pair_margin` is used only by",
+        ),
         (lambda: fixed().fit(X, pairs=PAIRS, tied_weight=[0.5]), "`tied_weight` must come with"),
         (lambda: fixed().fit(), "got neither"),
         (lambda: fixed().fit(X, pairs=[("a", "b")]), "12 items given: got 'a'"),
-        (lambda: fixed().fit(pairs=[("a", "b")], pair_weight=[1.0]), "beside them"),
+        (
+            lambda: fixed().fit(pairs=[("a", "b")], pair_weight=[1.0]),
+            r"got \['pair_weight'\] separately",
+        ),
         (lambda: fixed().fit(pairs=[("a", "b")]).predict(["bo"]), "items of `fit`: got 'bo'"),
         (
             lambda: fixed().fit(pairs=[("a", "b")]).leaderboard(level=2.0),
@@ -870,8 +876,11 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         ),
         (lambda: fixed().fit(X, pairs=PAIRS).predict_pair(X, X[:3]), "got 12 and 3"),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 1, goal="x"), "`goal` must be one of"),
-        (lambda: fixed().fit(X, pairs=PAIRS).suggest(goal="top"), "`k` must come with goal='top'"),
-        (lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="best", k=3), "`k` must come with"),
+        (lambda: fixed().fit(X, pairs=PAIRS).suggest(goal="top"), "`k` and goal='top'"),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="best", k=3),
+            "`k` and goal='top' must",
+        ),
         (lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="top", k=12), "`k` must be below"),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(until=1.0), "`until` must lie between"),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 99), "between 1 and the 66"),

@@ -595,7 +595,7 @@ def test_persons_that_cannot_be_read_are_refused(persons, message):
 def test_features_of_persons_need_tastes():
     with pytest.raises(InvalidInputError, match="`persons` must come with tastes=True"):
         PreferenceGP().fit(X, pairs=answers(18), persons=AGES)
-    with pytest.raises(InvalidInputError, match="`with_persons` is for persons with features"):
+    with pytest.raises(InvalidInputError, match="`with_persons` needs features of persons"):
         fixed().fit(X, pairs=answers(18)).with_persons(AGES)
     gp = fixed().fit(X, pairs=answers(18), persons=AGES)
     with pytest.raises(InvalidInputError, match="must have the 2 features"):

@@ -192,7 +192,7 @@ def test_several_outputs_at_once_equal_one_at_a_time():
 def test_one_fold_alone_leaves_nothing_to_learn_from():
     p = problem(seed=5, sizes=(9, 1))
     graph = PreferenceGraph.from_scores(p.y, p.qid)
-    with pytest.raises(InvalidInputError, match="at least two folds"):
+    with pytest.raises(InvalidInputError, match="At least two folds"):
         leave_query_out_components(p.X, graph, Folds.by_query(graph.queries), 0.0)
 
 

@@ -312,7 +312,7 @@ VAL = {"X_val": P.X, "y_val": P.y}
             lambda: KPCRankCV(cv=KFold(3).split(P.X)).fit(P.X, P.y, P.qid),
             "must hold out whole queries",
         ),
-        (lambda: KPCRankCV().fit(P.X, P.y, np.zeros(19)), "at least two folds"),
+        (lambda: KPCRankCV().fit(P.X, P.y, np.zeros(19)), "At least two folds"),
         (lambda: KPCRankCV().fit(P.X, P.y, P.qid, **VAL), "Validation data must have"),
         (lambda: KPCRankCV().fit(P.X, P.y, X_val=P.X), "Validation data must have"),
         (lambda: KPCRankCV().fit(P.X, P.y, qid_val=P.qid), "Validation data must have"),

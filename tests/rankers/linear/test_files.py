@@ -104,7 +104,7 @@ def test_unsorted_rows_and_many_scores_go_to_iterations(tmp_path):
     path = write("svmlight dense", tmp_path, shuffled)
     exact = RankRLS().fit(shuffled.X, shuffled.y, shuffled.qid).coef_
     ranker = LinearRankRLS(tol=1e-12)
-    with pytest.raises(InvalidInputError, match="must stand together.*solver='iterations'"):
+    with pytest.raises(InvalidInputError, match="must be contiguous.*solver='iterations'"):
         ranker.fit_file(path, solver="statistics")
     for solver in ("auto", "iterations"):
         ranker.fit_file(path, solver=solver, memory=1000)

@@ -235,7 +235,7 @@ def grid_of_words(**options):
 
 
 def was_solved_one_by_one(ranker):
-    """Tell whether alphas came one after the other: the histories show one at a time."""
+    """Return whether alphas came one after the other: the histories show one at a time."""
     known = ~np.isnan(ranker.history_["residual"])
     return not known.all(axis=1).any()
 
@@ -473,7 +473,7 @@ def test_other_refusals():
     with pytest.raises(NothingToLearnError):
         LinearRankRLS().fit(P.X, np.ones(len(P.y)))
     ranker = LinearRankRLS(warm_start=True).fit(P.X, P.y)
-    with pytest.raises(InvalidInputError, match="`warm_start` must go on with the features"):
+    with pytest.raises(InvalidInputError, match="`warm_start` must have the features"):
         ranker.fit(P.X[:, :2], P.y)
     with pytest.warns(ConvergenceWarning, match="Raise max_iter or alpha") as caught:
         LinearRankRLS(1e-9, max_iter=1).fit(P.X, P.y)
@@ -482,7 +482,7 @@ def test_other_refusals():
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path):
     plain = LinearRankRLS(alphas=None).fit(P.X, P.y, P.qid)
-    with pytest.warns(RuntimeWarning, match="checkpoint could not be written, and the fit goes on"):
+    with pytest.warns(RuntimeWarning, match="checkpoint could not be written; the fit continues"):
         ranker = LinearRankRLS(checkpoint=tmp_path / "none" / "c").fit(P.X, P.y, P.qid)
     np.testing.assert_array_equal(ranker.coef_, plain.coef_)
 
@@ -629,7 +629,7 @@ def test_more_outputs_than_run_abreast_stop_together():
 def test_outputs_start_from_the_weights_of_the_previous_fit():
     ranker = LinearRankRLS(warm_start=True, tol=1e-10).fit(P.X, OUTPUTS, qid=P.qid)
     assert ranker.fit(P.X, OUTPUTS, qid=P.qid).n_iter_.max() <= 1
-    with pytest.raises(InvalidInputError, match=r"weights have shape \(3, 8\), X and y ask for"):
+    with pytest.raises(InvalidInputError, match=r"weights have shape \(3, 8\), X and y need"):
         ranker.fit(P.X, OUTPUTS[:, :2], qid=P.qid)
 
 

@@ -180,7 +180,7 @@ def test_a_query_in_several_places_is_refused():
     moved = type(p)(p.X[order], p.y[order], p.qid[order])
     for size in (1, 3, 100):
         for memory in (80, 10**6):
-            with pytest.raises(OnePassError, match="must stand together.*query 10 "):
+            with pytest.raises(OnePassError, match="must be contiguous.*query 10 "):
                 accumulate(chunked(moved, moved.X, size), 3, OPTIONS[4], memory)
 
 

@@ -268,13 +268,13 @@ def test_tournament_area_is_the_value_where_no_meeting_contradicts_another():
 
 def test_curve_is_refused_without_two_classes_or_all_pairs():
     X, y = drawn()
-    with pytest.raises(InvalidInputError, match="must have two classes"):
+    with pytest.raises(InvalidInputError, match="needs two classes"):
         leave_pair_out(Ridge(), X, X[:, 0], roc=True)
-    with pytest.raises(InvalidInputError, match="must have all pairs"):
+    with pytest.raises(InvalidInputError, match="needs all pairs"):
         leave_pair_out(Ridge(), X, y, roc=True, n_fits=5)
     with pytest.raises(InvalidInputError, match="must be a ROC curve to draw"):
         leave_pair_out(Ridge(), X, y).plot()
-    with pytest.raises(InvalidInputError, match="must have ties='keep' and weights above 0"):
+    with pytest.raises(InvalidInputError, match="needs ties='keep' and weights above 0"):
         leave_pair_out_auc(X, y, ties="drop", roc=True)
 
 

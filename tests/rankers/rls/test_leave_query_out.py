@@ -181,7 +181,7 @@ def test_bad_folds_are_refused(call, message):
 def test_one_fold_alone_leaves_nothing_to_learn_from():
     p = problem(seed=8, sizes=(9, 1))
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
-    with pytest.raises(InvalidInputError, match="at least two folds"):
+    with pytest.raises(InvalidInputError, match="At least two folds"):
         held_out(p, Linear(), folds)
 
 

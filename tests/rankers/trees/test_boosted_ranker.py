@@ -296,7 +296,7 @@ def test_what_is_added_to_trees_is_saved(kernel, tmp_path):
 
 def test_on_top_needs_held_out_scores():
     X, y, qid = drawn()
-    with pytest.raises(InvalidInputError, match="must have held-out scores of the trees"):
+    with pytest.raises(InvalidInputError, match="needs held-out scores of the trees"):
         BoostedRanker(on_top="linear", early_stopping=False, n_trees=3).fit(X, y, qid)
     ranker = BoostedRanker(on_top="linear", **SMALL).fit(X, y, qid)
     with pytest.raises(InvalidInputError, match="ONNX can express trees alone"):

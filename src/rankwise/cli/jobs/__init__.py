@@ -1,1 +1,1 @@
-"""What the commands do: a function each, in a file for commands about the same thing."""
+"""What the commands do: one function each, grouped by subject."""

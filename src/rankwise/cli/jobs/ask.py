@@ -17,7 +17,7 @@ from rankwise.io.tables.reading import write_table
 
 
 def ask(command: Ask) -> None:
-    """Serve the page until Ctrl-C or SIGTERM; or write the answers to a table."""
+    """Serve the page until Ctrl-C or SIGTERM, or write the answers to a table."""
     if command.export is not None:
         _export(command, command.export)
         return
@@ -43,11 +43,11 @@ def ask(command: Ask) -> None:
 
 
 def _export(command: Ask, target: Path) -> None:
-    """Write a row per answer: both items as shown, who won, the rater and when."""
+    """Write one row per answer: both items as shown, who won, the rater and the time."""
     path = command.items if is_answer_file(command.items) else command.answer_file
     check_target(target, command.items, path)
     if not is_answer_file(path):
-        raise DataFileError(f"{path} must be a file of answers of rankwise ask: there is none.")
+        raise DataFileError(f"{path} must be an answers file of rankwise ask: it does not exist.")
     columns = AnswerFile.read(path).columns()
     write_table(target, columns)
     print(f"{counted(len(columns['a']), 'answer', 'answers')} written to {target}.")

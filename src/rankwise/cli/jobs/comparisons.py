@@ -48,7 +48,7 @@ KINDS: dict[str, LeaderboardFormat] = {
 @final
 @dataclass(frozen=True, eq=False)
 class NamedItems:
-    """Names, and rows that tell which items are alike."""
+    """Names of items, and rows of features that say which items are alike."""
 
     names: list[str]
     X: FloatArray
@@ -81,7 +81,7 @@ def prefer(command: Prefer) -> None:
 
 
 def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
-    """Let old answers count less if asked for; keep judges where there is more than one."""
+    """Let old answers count less if requested; keep judges if there is more than one."""
     if command.half_life is not None:
         table = table.decayed(command.half_life)
     alone = table.judge is not None and table.judge.n_names < 2 and not command.tastes
@@ -109,8 +109,8 @@ def _read_items(command: Prefer) -> NamedItems:
         if command.feature_names is not None or error.column == name:
             raise
         raise DataFileError(
-            f"{error} All columns but {name!r} are features, which are numbers here: name those "
-            "to use with --features, or rank by the answers alone with rankwise leaderboard "
+            f"{error} All columns but {name!r} are features and must hold numbers: choose some "
+            "with --features, or rank by the answers alone with rankwise leaderboard "
             f"{command.answer_file}."
         ) from error
     names = [str(one) for one in ids.tolist()]
@@ -128,8 +128,8 @@ def _items_of_answers(command: Prefer) -> NamedItems:
     """Return the items of a file of rankwise ask, with the features that it keeps."""
     if command.name is not None or command.features is not None:
         raise InvalidInputError(
-            f"--name and --features name columns of a table: {command.items} is a file of answers, "
-            "which holds its items. Leave them out."
+            f"--name and --features must name columns of a table: {command.items} is an answers "
+            "file, which holds its items. Leave them out."
         )
     file = AnswerFile.read(command.items)
     names = [str(name) for name in file.names]
@@ -144,7 +144,7 @@ def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
     columns = ComparisonColumns(tied=command.tied, judge=command.judge, date=command.date)
     if is_answer_file(path) and columns != ComparisonColumns():
         raise InvalidInputError(
-            f"--tied, --judge and --date name columns of a table: {path} is a file of answers, "
+            f"--tied, --judge and --date must name columns of a table: {path} is an answers file, "
             "which already holds ties, raters and times. Leave them out."
         )
     table = read_comparisons(path, columns)
@@ -156,18 +156,18 @@ def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
 
 
 def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
-    """Refuse columns that would make no difference, and options that have none to read."""
+    """Refuse columns that would be ignored, and options without their column."""
     uses_dates = command.drift or command.half_life is not None
     if command.date is not None and not uses_dates:
         raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
     if table.date is not None and not uses_dates:
         raise DataFileError(
-            f"{command.answer_file}: expected no dates, got a column of them, which would be "
-            "ignored. Dates are read with --drift or --half-life; or leave the column out."
+            f"{command.answer_file}: expected no column of dates, got one, which would be "
+            "ignored. Add --drift or --half-life to use it, or leave the column out."
         )
     if table.unread:
         raise DataFileError(
-            f"{command.answer_file}: expected columns that say who won, how often, who judged and "
+            f"{command.answer_file}: expected only columns of who won, how often, who judged and "
             f"when, got {', '.join(table.unread)} too, which `prefer` does not read. Leave them "
             "out, or use `rankwise leaderboard`, which takes covariates."
         )
@@ -205,9 +205,9 @@ def _questions(command: Prefer, gp: "rankwise.PreferenceGP", items: NamedItems) 
 def _ranking(
     command: Prefer, gp: "rankwise.PreferenceGP", items: NamedItems
 ) -> list[dict[str, Any]]:
-    """Return what is known about every item, the best first.
+    """Return what is known about every item, best first.
 
-    Scores are told against their mean, since comparisons say nothing about a common shift.
+    Scores are relative to their mean, since comparisons say nothing about a common shift.
     """
     scores, covariance = gp.predict(items.X, return_cov=True, judge=command.person)
     scores = scores - scores.mean()
@@ -250,12 +250,12 @@ def _print_report(
     print(counted(round(n_answers), "answer", "answers"))
     if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
-        print(f"recorded the wrong way round, as far as can be told: {rate:.1%}")
+        print(f"estimated share of answers recorded the wrong way round: {rate:.1%}")
     if gp.taste_share_ is not None:
-        print(f"of the variance of a person's scores, {gp.taste_share_:.0%} is its own taste")
+        print(f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste")
     if gp.drift_ is not None:
         share = gp.drift_[0] / (1.0 + gp.drift_[0])
-        print(f"forgotten within about {gp.drift_[1]:.3g} days: {share:.0%} of the variance")
+        print(f"{share:.0%} of the variance is forgotten within about {gp.drift_[1]:.3g} days")
     if gp.judges_ is not None:
         print()
         print(gp.judges_)
@@ -268,7 +268,7 @@ def _print_report(
 
 
 def leaderboard(command: LeaderboardCommand) -> None:
-    """Print the leaderboard; columns that tell nothing here are named on standard error."""
+    """Print the leaderboard; name unused columns on standard error."""
     _check_output(command)
     _check_tastes(command)
     table = read_answers(command.comparisons, _columns(command))
@@ -311,7 +311,7 @@ def _board_of_tastes(
     """Rank by the scores of a person, or by those that are common to all of them."""
     if not isinstance(table, ComparisonTable):
         raise InvalidInputError(
-            f"--tastes is for comparisons of two items: {command.comparisons} holds rankings or "
+            f"--tastes needs comparisons of two items: {command.comparisons} holds rankings or "
             "choices among several. Leave it out."
         )
     if command.half_life is not None:
@@ -321,39 +321,39 @@ def _board_of_tastes(
     table = replace(table, margin=None, date=None)
     gp.fit(pairs=table, first=command.first, persons=persons)
     _check_person(command.person, gp)
-    share = f"of the variance of a person's scores, {gp.taste_share_:.0%} is its own taste"
+    share = f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste"
     print(share, file=sys.stderr)
     return gp.leaderboard(level=command.level, judge=command.person, random_state=0)
 
 
 def _check_tastes(command: LeaderboardCommand) -> None:
-    """Refuse options that go together with persons' own orders, or only with them."""
+    """Refuse options that exclude tastes, or that need them."""
     if (command.person is not None or command.persons is not None) and not command.tastes:
         raise InvalidInputError(
-            "--person and --persons must come with --tastes, which learns orders of persons."
+            "--person and --persons must come with --tastes, which learns an order for each person."
         )
     if command.tastes and (command.judges or command.clustered):
         raise InvalidInputError(
-            "--tastes must be used without --judges and --clustered: every judge then has an order "
-            "of its own, and all are equally reliable."
+            "--tastes must be used without --judges and --clustered: it learns an order for every "
+            "judge, and all count as equally reliable."
         )
 
 
 def _tell_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
-    """Say on standard error what was not read, and which option would read it."""
+    """Say on standard error what is not used, and which option would use it."""
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     if not isinstance(table, ComparisonTable):
         return
     if table.margin is not None:
-        print("note: who won counts here, margins do not", file=sys.stderr)
+        print("note: margins are ignored; only who won counts", file=sys.stderr)
     if table.date is not None and command.half_life is None:
-        print("note: all dates count alike; --half-life lets old ones count less", file=sys.stderr)
+        print("note: dates are ignored; --half-life lets old ones count less", file=sys.stderr)
     n_judges = 0 if table.judge is None else table.judge.n_names
     if n_judges > 1 and not (command.judges or command.clustered or command.tastes):
         print(
             f"note: the {n_judges} judges count alike; --judges learns how reliable each one is, "
-            "--tastes the order of each",
+            "--tastes an order for each",
             file=sys.stderr,
         )
 
@@ -378,13 +378,13 @@ def _points(named: str | None) -> tuple[str, str] | None:
     columns = [name.strip() for name in named.split(",")]
     if len(columns) != 2 or not all(columns):
         raise InvalidInputError(
-            f"--points must name two columns with a comma, those of a and b: got {named!r}."
+            f"--points must name two columns, those of a and b, with a comma: got {named!r}."
         )
     return columns[0], columns[1]
 
 
 def _check_output(command: LeaderboardCommand) -> None:
-    """Refuse, before the work is done, a file of a kind that is not known."""
+    """Refuse a file with an unknown suffix before the work is done."""
     check_target(command.output, command.comparisons)
     known = [".html", *KINDS]
     if command.output is not None and command.output.suffix.lower() not in known:
@@ -397,7 +397,7 @@ def _check_output(command: LeaderboardCommand) -> None:
 
 
 def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
-    """Refuse a person without answers, which would have the common order."""
+    """Refuse a person without answers, who would get the common order."""
     if person is None:
         return
     known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
@@ -414,8 +414,8 @@ def _read_persons(path: Path) -> dict[str, FloatArray]:
     name, *columns = table.names
     if not columns:
         raise DataFileError(
-            f"{path}: expected names of persons and features as numbers, got the column {name!r} "
-            "alone."
+            f"{path}: expected names of persons and features as numbers, got only the column "
+            f"{name!r}."
         )
     (rows,), (names,) = table.read([tuple(columns)], [name])
     listed = [str(one) for one in names.tolist()]

@@ -35,7 +35,7 @@ def read_data(
     find_items: bool = False,
     categories: Sequence[str] | Literal["auto"] | None = None,
 ) -> RankingData:
-    """Read a data file with the features of a model, where one is given.
+    """Read a data file, with the features of a model if one is given.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ def read_data(
     layout
         The columns of a table, the numbering of svmlight features.
     n_features
-        Number of features that there must be; a svmlight file may lack the last ones.
+        Required number of features; an svmlight file may lack the last ones.
     names
         The columns of a table that are the features, unless the layout says otherwise.
     find_items
-        Read the names of items too, where there are any.
+        Whether to read the names of items, if there are any.
     categories
         The columns of a table that hold text, for rankers that take it; see `read_table`.
     """
@@ -72,13 +72,13 @@ def read_data(
 
 
 def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
-    """Return the ids in comments such as ``docid = GX000-00-0000000``, where all rows have one."""
+    """Return the ids in comments such as ``docid = GX000-00-0000000``, if all rows have one."""
     found = [_DOCUMENT_ID.search(comment) for comment in comments or []]
     return np.array([match[1] for match in found if match]) if found and all(found) else None
 
 
 def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
-    """Say which columns were taken for what, unless they were named."""
+    """Say how columns are used, unless they were named."""
     columns = data.columns
     if columns is None:
         return
@@ -123,7 +123,7 @@ def read_data_of(
 
 
 def remember_columns(ranker: Any, data: RankingData) -> None:
-    """Let a fitted ranker know what the columns of its file were, to find them in other files."""
+    """Store the columns of its file in a fitted ranker, to find them in other files."""
     if data.feature_names is not None:
         ranker.feature_names_in_ = np.array(data.feature_names, dtype=object)
     if data.zero_based is not None:
@@ -140,7 +140,7 @@ def remember_columns(ranker: Any, data: RankingData) -> None:
 def _with_known_columns(
     path: Path, layout: DataLayout, columns: dict[str, list[str]]
 ) -> DataLayout:
-    """Return a layout with the columns that were learned from, where the file has them."""
+    """Return a layout with the columns that were learned from, if the file has them."""
     present = set(open_table(path).names) if columns else set()
     found = {
         role: columns[role][0]
@@ -151,7 +151,7 @@ def _with_known_columns(
 
 
 def load_ranker(path: Path, *others: type) -> Any:
-    """Load a model that scores items by their features, or one of other kinds."""
+    """Load a model that scores items by their features; refuse other models."""
     ranker = load(path)
     if not isinstance(ranker, (Ranker, *others)):
         raise ModelFileError(
@@ -171,7 +171,7 @@ def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
 
 @contextmanager
 def columns_chosen() -> Iterator[None]:
-    """Accept arrays in place of named columns: those that were read are the ones of the model."""
+    """Silence the warning about missing names: the columns were matched when they were read."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         yield
@@ -182,8 +182,8 @@ def read_preferences(
 ) -> dict[str, Any]:
     """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
 
-    Columns of margins, weights and counts are read where there are any. Ties are left out, or
-    pairs with a margin of 0.
+    Columns of margins, weights and counts are read if present. Ties are left out, or become pairs
+    with a margin of 0.
     """
     found = open_table(path).names
     columns = {name: name for name in ("margin", "weight") if name in found}
@@ -217,7 +217,7 @@ def given_scores(path: Path, data: RankingData) -> FloatArray:
 def read_validation(
     path: Path | None, layout: DataLayout, n_features: int, names: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """Return validation data as ``fit`` takes them, nothing where there is no file."""
+    """Return validation data as ``fit`` takes them; nothing without a file."""
     if path is None:
         return {}
     data = read_data(path, layout, n_features=n_features, names=names)
@@ -225,17 +225,17 @@ def read_validation(
 
 
 def is_table(path: Path) -> bool:
-    """Tell whether the name of a file is that of a table."""
+    """Return whether a file is a table, by its name."""
     return format_suffix(path) in TABLE_SUFFIXES
 
 
 def usual_item(path: Path) -> str | None:
-    """Return the column of a table that has a usual name for items."""
+    """Return the column of a table with a common name for items."""
     return ColumnNames.of_file(path, open_table(path).names).usual_item([])
 
 
 def check_target(path: Path | None, *inputs: Path | None) -> None:
-    """Refuse, before the work is done, a file that could not be written, or that is an input."""
+    """Refuse a file that cannot be written, or that is an input, before the work is done."""
     if path is None:
         return
     if path.is_dir():
@@ -247,7 +247,7 @@ def check_target(path: Path | None, *inputs: Path | None) -> None:
     for given in inputs:
         if given is not None and path.exists() and given.exists() and path.samefile(given):
             raise InvalidInputError(
-                f"{path} must not be written over {given}, which is read. Name another file."
+                f"{path} must not overwrite {given}, which is an input. Name another file."
             )
     refuse_unwritable(path)
 
@@ -255,7 +255,7 @@ def check_target(path: Path | None, *inputs: Path | None) -> None:
 def _refuse_columns(path: Path, layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
-            "--y, --qid, --features, --drop and --item name columns of a table (.csv, .tsv, "
-            f".parquet, .xlsx): {path} is not one. Leave them out; svmlight files need "
+            "--y, --qid, --features, --drop and --item must name columns of a table (.csv, .tsv, "
+            f".parquet, .xlsx): {path} is not a table. Leave them out; svmlight files need "
             "none of them."
         )

@@ -34,17 +34,17 @@ GAP = "   "
 INTRODUCTION = """\
 Putting handwritten digits in order
 -----------------------------------
-A query shows {n_items} images of four neighbouring digits, graded 0 to 3 among
-themselves: a 5 has grade 3 among 2, 3, 4, 5 and grade 0 among 5, 6, 7, 8.
+A query shows {n_items} images of four neighbouring digits, graded 0 to 3 within
+the query: a 5 has grade 3 among 2, 3, 4, 5 and grade 0 among 5, 6, 7, 8.
 Nothing says which digit an image shows. There are {train} queries to train on,
-{validation} to choose alpha by {measure!r}, {test} to test, over disjoint images.
+{validation} to choose alpha by {measure!r} and {test} to test, over disjoint images.
 """
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """A way to score items, with the alpha that did best on the validation queries."""
+    """A way to score items, with the alpha that is best on the validation queries."""
 
     name: str
     alpha: float
@@ -132,7 +132,7 @@ def _print_test(a: Contestant, b: Contestant) -> None:
 
 
 def _print_query(contestant: Contestant, data: DigitsPart) -> None:
-    """Show the query whose value is in the middle of all of them."""
+    """Show the query with the median value."""
     values = contestant.evaluation.values[:, 0]
     middle = int(np.argsort(values)[len(values) // 2])
     rows = list(Queries.from_qid(data.qid))[middle]

@@ -72,7 +72,7 @@ def predict(command: Predict) -> None:
 
 
 def _scored(command: Predict | RankCommand) -> RankedItems:
-    """Score the items; those of a table by the names of the features, if the model knows them."""
+    """Score the items; match the columns of a table by name, if the model has feature names."""
     ranker = load_ranker(command.model)
     data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
     with columns_chosen():
@@ -85,7 +85,7 @@ def rank(command: RankCommand) -> None:
     check_target(command.output, command.model, command.data)
     if command.n_diverse is not None and command.sources is None:
         raise InvalidInputError(
-            "--n-diverse must come with --sources: got it alone. Add the column, or leave it out."
+            "--n-diverse must come with --sources: got it alone. Add --sources, or leave it out."
         )
     ranked = _scored(command) if command.sources is None else _diverse(command)
     ordered = ranked.in_order(command.top)
@@ -102,7 +102,7 @@ def _diverse(command: RankCommand) -> RankedItems:
     """Rank with items of different sources first, by a model that can."""
     if not is_table(command.data):
         raise InvalidInputError(
-            f"--sources names a column of a table: {command.data} is not one. Give a table."
+            f"--sources must name a column of a table: {command.data} is not a table. Give one."
         )
     ranker = load_ranker(command.model)
     if not isinstance(ranker, rankwise.DORM | rankwise.DORMCV):
@@ -135,7 +135,7 @@ def _ranks(order: IntArray, qid: Any) -> IntArray:
 
 
 def evaluate(command: Evaluate) -> None:
-    """Print the mean of each measure; write the values by query where asked."""
+    """Print the mean of each measure; write the values per query if requested."""
     measures = _measures(command)
     check_target(command.per_query, command.data, command.scores)
     evaluation = _evaluation(command, measures)
@@ -165,7 +165,7 @@ def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation
 
 
 def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
-    """Return a score for each item: matched by names where the file has them, else by position."""
+    """Return a score for each item, matched by name if the file has names, else by position."""
     if format_suffix(command.scores) in RANKING_SUFFIXES:
         return read_ranked(command.scores).matched(command.data, data.qid, data.items)
     if looks_like_model(command.scores):
@@ -229,8 +229,8 @@ def report(command: ReportCommand) -> None:
     check_target(command.output, command.data, *models)
     if command.output.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(
-            f"-o must name a page that ends in .html: got {command.output}. Print the page to get "
-            "a PDF of it."
+            f"-o must name a file that ends in .html: got {command.output}. For a PDF, print the "
+            "page."
         )
     rankers = dict(zip(_model_names(models), map(load_ranker, models), strict=True))
     data = read_data_of(next(iter(rankers.values())), command.data, command.layout, find_items=True)
@@ -249,7 +249,7 @@ def report(command: ReportCommand) -> None:
 
 
 def _model_names(models: list[Path]) -> list[str]:
-    """Return a name for each model: that of its file, or its path where files are called alike."""
+    """Return a name for each model: that of its file, or its path if file names repeat."""
     if len(set(models)) < len(models):
         raise InvalidInputError(
             f"--beside must name other models: got {', '.join(map(str, models))}. Name each once."
@@ -262,7 +262,7 @@ def _model_names(models: list[Path]) -> list[str]:
 
 
 def export(command: ExportCommand) -> None:
-    """Export, and print how far the scores of the file are from the model's own."""
+    """Export, and print the error of the file's scores relative to the model's own."""
     check_target(command.output, command.model)
     check = rankwise.export_ranker(
         load_ranker(command.model, rankwise.ConditionalRankRLS, rankwise.ConditionalRankRLSCV),

@@ -14,7 +14,7 @@ def leave_pair_out(command: LeavePairOut) -> None:
     data = read_data(command.data, command.layout)
     if data.qid is not None:
         raise InvalidInputError(
-            f"{command.data} must be one ranking of all items to leave out pairs: it has queries. "
+            f"{command.data} must be one ranking of all items to leave pairs out: it has queries. "
             "Leave out whole queries with rankwise fit rls --alphas, or drop their column."
         )
     estimate = rankwise.leave_pair_out_auc(
@@ -31,7 +31,7 @@ def leave_pair_out(command: LeavePairOut) -> None:
 
 
 def permutation_test(command: PermutationCommand) -> None:
-    """Print the held-out value, its p-value and what shuffled scores give."""
+    """Print the held-out value, its p-value and the values of shuffled scores."""
     measure = None if command.measure is None else parse_measure(command.measure)
     alphas = parse_grid(command.alphas, "--alphas")
     data = read_data(command.data, command.layout)

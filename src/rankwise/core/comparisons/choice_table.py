@@ -18,7 +18,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 @final
 @dataclass(frozen=True, eq=False)
 class ChoiceTable:
-    """Hold choices of one item out of several, best or worst, with who chose.
+    """Hold choices of one item from several, best or worst, and who chose.
 
     A ranking is a series of choices: the best of all, the best of the rest, and so on (Plackett,
     Luce). Build it with `from_rankings`, `from_best` or `from_best_worst`.
@@ -35,7 +35,7 @@ class ChoiceTable:
         1 for the best, -1 for the worst.
     weight : (n_choices,)
     judge : (n_choices,)
-        Number of the judge; each ranking or set has its own where none are named.
+        Number of the judge; by default each ranking or set has its own.
     n_judges : int
     unread : tuple of str
         Columns of the source that were not read.
@@ -68,15 +68,15 @@ class ChoiceTable:
         judge: Any = None,
         weight: ArrayLike | None = None,
     ) -> Self:
-        """Turn rankings, the best item first, into choices.
+        """Turn rankings, best item first, into choices.
 
         Parameters
         ----------
         rankings : sequence of sequences of names
-            Full or partial; only the items named in a ranking are compared by it.
+            Full or partial rankings; a ranking compares only the items it names.
         rest : sequence of sequences of names, optional
-            For each ranking, items that are below all of its items, in no order: a top three of
-            ten has the other seven here.
+            For each ranking, items that are below all of its items, in no order: for the top three
+            of ten, the other seven.
         judge : (n_rankings,), optional
             Who gave each ranking.
         weight : (n_rankings,), optional

@@ -1,4 +1,4 @@
-"""Comparisons as people record them: named items, who won, how often, by whom, and when."""
+"""Comparisons as people record them: named items, who won, how often, who judged, and when."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Labels:
     Parameters
     ----------
     names : (n_names,)
-        Different names, sorted where they can be.
+        Distinct names, sorted if possible.
     index : (n_rows,)
         The position in ``names`` of the name of each row.
     """
@@ -44,7 +44,7 @@ class Labels:
 
     @classmethod
     def of(cls, values: Any) -> Self:
-        """Give different values numbers. Linear in its length for text, one sort for numbers."""
+        """Return the distinct values and their numbers, in linear time for text."""
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
         if array.ndim != 1:
             raise InvalidInputError(
@@ -76,7 +76,7 @@ class Labels:
 @final
 @dataclass(frozen=True, eq=False)
 class ComparisonTable:
-    """Hold comparisons of named items, one a row.
+    """Hold comparisons of named items, one per row.
 
     Build it with `of`, or from a file or a data frame with `rankwise.io.read_comparisons`.
 
@@ -87,7 +87,7 @@ class ComparisonTable:
     first, second : (n_rows,)
         The items compared, as positions in ``names``, in the order in which they were shown.
     outcome : (n_rows,)
-        1 where the first won, -1 where the second did, 0 for a tie.
+        1 if the first won, -1 if the second won, 0 for a tie.
     weight : (n_rows,)
         How often the comparison was recorded; any number above 0.
     margin : (n_rows,), optional
@@ -95,9 +95,10 @@ class ComparisonTable:
     judge : Labels, optional
         Who judged.
     date : (n_rows,), optional
-        When, in days.
+        When it was judged, in days.
     covariates : (n_rows, n_covariates)
-        Numbers that speak for the first item, such as a difference of lengths or 1 for its home.
+        Numbers that are positive in favour of the first item, such as a difference of lengths, or 1
+        if it is at home.
     covariate_names : tuple of str
     unread : tuple of str
         Columns of the source that were not read.
@@ -146,7 +147,7 @@ class ComparisonTable:
         first, second : (n_rows,)
             Names of the items compared, of any type.
         outcome : (n_rows,)
-            1, 0 or -1; the first won everywhere when left out.
+            1, 0 or -1; by default the first always won.
         weight, margin, date : (n_rows,), optional
         judge : (n_rows,), optional
             Names of any type.
@@ -218,8 +219,8 @@ class ComparisonTable:
         Parameters
         ----------
         keep_ties : bool
-            Whether ties are pairs with a margin of 0; left out otherwise. Without any decided row
-            there is nothing to be level with, and ties are left out too.
+            Whether ties become pairs with a margin of 0 instead of being left out. Without any
+            decided row they are left out too.
         """
         rows = self.decided
         if not keep_ties or len(rows) in (0, self.n_rows):
@@ -250,7 +251,7 @@ class ComparisonTable:
         )
 
     def among(self, names: Any) -> Self:
-        """Return the same comparisons with positions in ``names``, which hold all items.
+        """Return the same comparisons with positions in ``names``, which must hold all items.
 
         Parameters
         ----------
@@ -266,7 +267,7 @@ class ComparisonTable:
         )
 
     def with_order(self) -> Self:
-        """Add a covariate "first" of 1: what being the first of the two shown is worth."""
+        """Add a covariate "first" of 1, for the effect of being the first of the two shown."""
         ones = np.ones((self.n_rows, 1))
         covariates = np.column_stack([ones, self.covariates.reshape(self.n_rows, -1)])
         names = ("first", *self.covariate_names)
@@ -274,7 +275,7 @@ class ComparisonTable:
 
     @property
     def winner_covariates(self) -> FloatArray:
-        """The covariates of the decided rows as they speak for the winner, (n_decided, n)."""
+        """The covariates of the decided rows, positive in favour of the winner, (n_decided, n)."""
         rows = self.decided
         return self.outcome[rows, None] * self.covariates[rows]
 

@@ -22,11 +22,11 @@ _YEAR_FIRST = re.compile(r"(\d{4})[./](\d{1,2})[./](\d{1,2})(?:[ T,]+(.*))?")
 
 
 def as_days(date: Any, n_rows: int) -> FloatArray:
-    """Return days since 1970 of dates, one a row.
+    """Return days since 1970 of dates, one per row.
 
     Dates may be written as 2026-11-16, 16.11.2026, 2026/11/16 or 20261116, with or without a time.
     11/16/2026 and 16/11/2026 are read if some row shows which number is the month. Numbers are
-    days; from a hundred million on they are seconds since 1970, or thousandths of them, and so on.
+    days; from a hundred million they are seconds since 1970, or milliseconds, and so on.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _read_words(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _is_day_first(words: list[str]) -> bool:
-    """Tell whether the day comes before the month; refuse what does not show it."""
+    """Return whether the day comes before the month; refuse what does not show it."""
     found = [match for word in words if (match := _YEAR_LAST.fullmatch(word.strip()))]
     if found[0][2] == ".":
         return True

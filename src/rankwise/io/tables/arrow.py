@@ -82,7 +82,7 @@ class ParquetTable(DataTable):
 
 
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a Parquet file with checksums of its pages, all or nothing.
+    """Write named columns to a Parquet file with checksums of its pages, atomically.
 
     The names, types and number of rows are written a second time, since pages alone have checksums.
     """

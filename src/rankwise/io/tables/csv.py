@@ -1,9 +1,9 @@
 """Tables in delimited text: CSV and TSV.
 
-Where pyarrow is installed it reads the numbers: a new process need not load, or even compile, the
-parser here, which takes longer than most files. The parser is the way without it, and finds the
-line and the column of what is wrong; both give the same bits. ``python -m benchmarks.io`` measures
-both ways in new processes.
+If pyarrow is installed, it reads the numbers: a new process need not load, or even compile, the
+parser here, which takes longer than reading most files. Without pyarrow the parser reads them. It
+also finds the line and the column of errors; both give the same bits. ``python -m benchmarks.io``
+measures both ways in new processes.
 """
 
 import csv
@@ -74,7 +74,7 @@ class CsvTable(DataTable):
     ) -> Self:
         """Load a plain or compressed file; cells are found ``block_cells`` at a time.
 
-        The header tells the delimiter; ``delimiter`` is the one of a header with a single name.
+        The header decides the delimiter; ``delimiter`` is used if the header has a single name.
         """
         with open_read(path) as stream:
             text = _in_utf8(path, stream.read())
@@ -103,7 +103,7 @@ class CsvTable(DataTable):
     def _read_with_arrow(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
-        """Read with pyarrow; None where it is absent or the file needs a closer look."""
+        """Read with pyarrow; return None if it is absent or the file needs a closer look."""
         names = [name for columns in numbers for name in columns]
         table = self._arrow_table(set(names), set(ids))
         if table is None:
@@ -120,7 +120,7 @@ class CsvTable(DataTable):
         return matrices, [integers_or_texts(column) for column in words]
 
     def _arrow_table(self, numbers: set[str], words: set[str]) -> Any:
-        """Return columns as pyarrow reads them; None where it cannot or would be too generous."""
+        """Return columns as pyarrow reads them; None if it cannot, or would be too lenient."""
         text = self.text
         quoted_text = b'"' in text
         if not numbers | words or numbers & words:
@@ -236,10 +236,10 @@ class CsvTable(DataTable):
 
 
 def _has_odd_quotes(text: bytes, delimiter: str) -> bool:
-    """Tell whether quotes stand elsewhere than around whole cells: pyarrow would let them pass.
+    """Return whether there are quotes elsewhere than around whole cells: pyarrow accepts them.
 
-    Every other quote opens, beside an edge of a cell or a quote that has just closed, which makes
-    the two a doubled one.
+    Every other quote opens. It must follow an edge of a cell, or a quote that has just closed: the
+    two are then a doubled quote.
     """
     letters = np.frombuffer(text, dtype=np.uint8)
     quote = np.flatnonzero(letters == ord('"'))
@@ -276,7 +276,7 @@ def _copy_column(column: Any, out: FloatArray) -> None:
 
 
 def _delimiter(line: bytes, usual: str) -> str:
-    """Return what cuts the header into the most cells, the usual one where nothing cuts it more."""
+    """Return the delimiter that cuts the header into the most cells; on a tie, the default."""
     text = decode(line.strip())
 
     def n_cells(sign: str) -> int:

@@ -44,13 +44,13 @@ def read_table(
 ) -> RankingData:
     r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
 
-    CSV and TSV may be compressed (.gz, .xz, .bz2), and separated by commas, semicolons, tabs or
-    bars, which the header tells. Parquet and Excel need the extra ``tables``; of an Excel file the
-    first sheet is read. One pass over the file.
+    CSV and TSV files may be compressed (.gz, .xz, .bz2). The header decides whether cells are
+    separated by commas, semicolons, tabs or bars. Parquet and Excel need the extra ``tables``; of
+    an Excel file the first sheet is read. Reading takes one pass over the file.
 
-    A column is never taken for a feature in silence when it looks like an id: when its name says
-    so, when it holds a different whole number in every one of at least 20 rows, or, where no column
-    holds the queries, when equal whole numbers stand together as queries do.
+    A column that looks like an id is never silently used as a feature: if its name says so, if it
+    holds a different whole number in each of at least 20 rows or, if no column holds the queries,
+    if equal whole numbers are adjacent, as those of queries are.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def read_table(
         The file; its suffix gives the format.
     y
         The column of the scores; by default the one named y, label, score, relevance, grade or
-        rating, in any case. Without such a column ``y`` is None, as in data to be predicted.
+        rating, in upper or lower case. Without such a column ``y`` is None, as in data to be
+        predicted.
     qid
         The column of the queries, numbers or strings; by default the one named qid, query_id,
         query, search_id or session_id, if there is one.
@@ -71,12 +72,12 @@ def read_table(
         The column of the names of items; they are kept as ``items``.
     find_item
         Whether to look for such a column, named item, item_id, id, doc_id, docid, document_id,
-        product_id or name, where ``features`` are given.
+        product_id or name, even if ``features`` are given.
     categories
         For rankers that take raw tables, such as `AutoRanker`: the features that hold text. Other
-        features may have blanks then, which become NaN. With ``"auto"`` text is found, and columns
-        of ids, dates, or text that differs from row to row are left out unless ``features`` names
-        them; ``columns`` of the data says which.
+        features may then have blanks, which become NaN. ``"auto"`` finds the columns of text, and
+        leaves out columns of ids, dates, or text that differs from row to row, unless ``features``
+        names them; ``columns`` of the result says which.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def read_table(
     except CellError as error:
         if error.column == columns.y:
             raise DataFileError(
-                f"{error} Scores are numbers, higher is better: for two groups write 1 for the one "
+                f"{error} Scores are numbers, higher is better: for two groups write 1 for one "
                 "and 0 for the other."
             ) from error
         is_feature = error.column in columns.features
@@ -153,7 +154,7 @@ class _RawFeatures:
     categories
         The columns of text, or ``"auto"`` to find them.
     are_named
-        Whether the features were named: none is left out then.
+        Whether the features were named; if so, none is left out.
     """
 
     table: DataTable
@@ -167,7 +168,7 @@ class _RawFeatures:
         return bool(self.categories) and self.categories != "auto"
 
     def read(self, columns: ItemColumns) -> tuple[NDArray[Any], ItemColumns]:
-        """Return the features, and the columns with what was found of these."""
+        """Return the features, and the columns with the categories and those left out."""
         kept: dict[str, Any] = {}
         text, left_out = [], []
         for name, words in zip(columns.features, self.table.cells(columns.features), strict=True):
@@ -188,7 +189,7 @@ class _RawFeatures:
         )
 
     def _values(self, name: str, words: list[str]) -> FloatArray | None:
-        """Return the numbers of a column, None where it holds text and may."""
+        """Return the numbers of a column; None if it holds text, where text is allowed."""
         if self.has_text and name in (self.categories or ()):
             return None
         values = _numbers_or_blanks(words)
@@ -215,7 +216,7 @@ class _RawFeatures:
 
 
 def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
-    """Return cells as numbers, NaN where they are blank; None where one is neither."""
+    """Return cells as numbers, NaN for blanks; None if a cell is neither."""
     known = [word if word.lower() not in BLANKS else "nan" for word in words]
     try:
         values = np.array(known, dtype=np.str_).astype(float)
@@ -228,7 +229,7 @@ def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file, all or nothing.
+    """Write named columns to a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file, atomically.
 
     Numbers are written with enough digits to read the same ones back.
 
@@ -297,7 +298,7 @@ def item_columns(
     features: str | Sequence[str] | None = None,
     drop: str | Sequence[str] = (),
 ) -> ItemColumns:
-    """Choose the columns asked for, or those with usual names and all others as features."""
+    """Choose the given columns, or those with common names and all others as features."""
     return ColumnNames.of_file(path, table.names).items(y, qid, features, drop)
 
 

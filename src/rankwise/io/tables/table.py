@@ -59,7 +59,7 @@ class DataTable(ABC):
 
     @abstractmethod
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
-        """Return the cells of each column as text, empty where there is nothing."""
+        """Return the cells of each column as text, empty for blanks."""
 
     def words(self, column: str) -> list[str]:
         """Return the cells of one column as text."""
@@ -77,10 +77,10 @@ def pyarrow_with(task: str) -> tuple[Any, Any, Any]:
 
 
 def arrow_buffer(arrow: Any, text: bytes, start: int) -> Any:
-    """Return the text from a place on as a buffer that owns nothing; keep the text meanwhile.
+    """Return the text from a position on as a buffer that owns nothing; keep the text alive.
 
-    pyarrow's threads may hold a buffer for a moment longer than the call. One that owns a Python
-    object is then released without an interpreter when the process ends just then, which aborts it.
+    pyarrow's threads may hold a buffer slightly longer than the call. If the process ends at that
+    moment, a buffer that owns a Python object is released without an interpreter, which aborts it.
     """
     content = np.frombuffer(text, dtype=np.uint8)
     return arrow.foreign_buffer(content.ctypes.data + start, len(text) - start)

@@ -1,4 +1,4 @@
-"""Judges: how often each ties, how reliable each is, learnt together with the scores."""
+"""Judges: how often each ties, how reliable each is, learned together with the scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_HALVINGS = 8
 @final
 @dataclass(frozen=True, eq=False)
 class Habits:
-    """Hold what each judge makes of a lead: reliability and tie width, as logarithms.
+    """Hold the reliability and tie width of each judge, as logarithms.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class Habits:
         return PairedModel(cells, np.exp(self.log_reliability)[cells.judge], width)
 
     def improved(self, cells: Cells, leads: FloatArray) -> Self:
-        """Take a Newton step for every judge, and move the spreads between judges along.
+        """Take a Newton step for every judge, and update the spreads between judges.
 
-        In logarithms the curvature can be negative; the part that can is left out where it is.
+        In logarithms the curvature can be negative; negative parts are left out.
         """
         assert cells.judge is not None
         n_judges, judge = cells.n_judges, cells.judge
@@ -95,7 +95,7 @@ class Habits:
         )
 
     def _uphill(self, cells: Cells, leads: FloatArray, step: FloatArray) -> FloatArray:
-        """Halve the step of every judge until its answers become more probable."""
+        """Halve the step of every judge until their answers become more probable."""
         start = np.stack([self.log_reliability, self.log_width])
         before, share = self._value(cells, leads, start), np.ones(cells.n_judges)
         for _ in range(MAX_HALVINGS):
@@ -134,14 +134,14 @@ def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> F
 def fitted_judges(
     cells: Cells, deviation: float | None, rng: np.random.Generator, rule: StoppingRule = JUDGE_RULE
 ) -> tuple[PairedModel, Mode, Habits]:
-    """Learn scores and habits in turn, until the habits stay as they are.
+    """Learn scores and habits in turn, until the habits converge.
 
     Parameters
     ----------
     cells : Cells
-        By judge.
+        Comparisons by judge.
     deviation : float or None
-        Standard deviation of the scores; learnt when None.
+        Standard deviation of the scores; None to learn it.
     rng
     rule : StoppingRule
     """
@@ -167,7 +167,7 @@ def fitted_judges(
 def judge_report(
     names: NDArray[Any], cells: Cells, model: PairedModel, mode: Mode, habits: Habits
 ) -> JudgeReport:
-    """Put together what was learnt about the judges."""
+    """Return what was learned about the judges."""
     assert cells.judge is not None
     judge, n_judges = cells.judge, cells.n_judges
     leads = model.leads(mode.f, mode.parameters)

@@ -32,7 +32,7 @@ NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
 """The tolerance bounds the Newton decrement of each item, in units of the log-likelihood."""
 
 EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
-"""Newton decrements for each item below which the deviation is learnt, and is learnt well."""
+"""Newton decrements for each item below which the deviation is learned, and is learned well."""
 
 USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
 """What is usual for the standard deviation of scores, and how many items this counts like."""
@@ -117,7 +117,7 @@ class Precision:
     def solve(
         self, B: FloatArray, tol: float = CG_TOL, start: FloatArray | None = None
     ) -> FloatArray:
-        """Return the solution for all columns of B, (n_items, n), from a start nearby."""
+        """Return the solution for all columns of B, (n_items, n), from a nearby start."""
         if self.is_dense:
             return np.asarray(lapack.dpotrs(self.factor, B, lower=1)[0])
         found = conjugate_gradients(self, B, tol, start)
@@ -131,7 +131,7 @@ class Precision:
 
 
 class ScoresFound(NamedTuple):
-    """What conjugate gradients have found, and whether it is within the tolerance."""
+    """The result of conjugate gradients, and whether it is within the tolerance."""
 
     X: FloatArray
     converged: bool
@@ -172,7 +172,7 @@ class LocalExpansion:
     Parameters
     ----------
     value : float
-        Minus infinity outside of its domain.
+        The log-likelihood; minus infinity outside its domain.
     slope : (n_items,)
         Derivative in the scores.
     diagonal, upper
@@ -214,13 +214,13 @@ class ScoreModel(ABC):
     def lead_variance(
         self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
     ) -> FloatArray:
-        """Return the variance of the lead that every answer is about."""
+        """Return the variance of the lead of every answer."""
 
     @abstractmethod
     def judge_information(
         self, f: FloatArray, parameters: FloatArray, spread: "ScoreSpread"
     ) -> tuple[FloatArray, FloatArray]:
-        """Return how much of what is known every judge has told, and in how many contrasts.
+        """Return each judge's share of the information, and their number of contrasts.
 
         The former is the trace of the judge's part of the precision times the covariance.
         """
@@ -241,8 +241,8 @@ class ScoreModel(ABC):
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return S with S S' the variance of the slope.
 
-        Either what the model says it is (the curvature), or what the judges say: the sum of the
-        squared slopes of every judge.
+        The variance is that of the model (the curvature) or, if clustered, the sum of the squared
+        slopes of every judge.
         """
 
 
@@ -262,11 +262,11 @@ class Mode:
     parameters : (n_parameters,)
     deviation : float
     point : LocalExpansion
-        Of the log-likelihood, there or a last small step before.
+        The log-likelihood there, or a last small step before.
     ending : Ending
     excess : float or None
-        By how much the trace of the inverse precision is above that of the inverse of its diagonal,
-        as a share of the latter; where it was estimated.
+        By how much the trace of the inverse precision exceeds that of the inverse of its diagonal,
+        as a share of the latter; None if it was not estimated.
     """
 
     f: FloatArray
@@ -278,7 +278,7 @@ class Mode:
 
     @classmethod
     def begin(cls, model: ScoreModel, deviation: float, start: Self | None = None) -> Self:
-        """Return a place to search from, where nothing has been searched yet."""
+        """Return a starting point for the first search."""
         f, theta = (np.zeros(model.n_items), model.start) if start is None else start.start
         unsearched = NEWTON_RULE.end("max_iter", 0, np.inf, "Search for the mode.")
         return cls(f, theta, deviation, model.expand(f, theta), unsearched)
@@ -295,7 +295,7 @@ class Mode:
 
     @property
     def posterior_value(self) -> float:
-        """Log-likelihood and log prior, minus infinity where they have no finite value."""
+        """Log-likelihood plus log prior; minus infinity if the sum is not finite."""
         prior = float(self.f @ self.f) / self.deviation**2
         prior += float(self.parameters @ self.parameters) / PARAMETER_DEVIATION**2
         value = self.value - 0.5 * prior
@@ -316,7 +316,7 @@ class Mode:
 
     @property
     def start(self) -> tuple[FloatArray, FloatArray]:
-        """Where a search nearby starts."""
+        """The start of a search nearby."""
         return self.f, self.parameters
 
     def newton_step(self, tol: float) -> "_ScoreStep":
@@ -356,7 +356,7 @@ class Mode:
 
 
 class _ScoreStep(NamedTuple):
-    """A Newton step from a place, and what is left to gain: the Newton decrement."""
+    """A Newton step from a point, and what is left to gain: the Newton decrement."""
 
     f: FloatArray
     parameters: FloatArray
@@ -369,7 +369,7 @@ def most_probable_scores(
     start: Mode | None = None,
     rule: StoppingRule = NEWTON_RULE,
 ) -> Mode:
-    """Maximise log-likelihood and prior by Newton's method with halved steps where needed.
+    """Maximise log-likelihood plus log prior by Newton's method, halving steps if needed.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def most_probable_scores(
 
 
 def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
-    """Take Newton steps until one gains less than the tolerance, and that one as well."""
+    """Take Newton steps up to and including the first that gains less than the tolerance."""
     n_items, step, n_iter = len(place.f), place.newton_step(NEAR_TOL), 1
     while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
         place = place.moved(model, step)
@@ -404,7 +404,7 @@ def fitted_scores(
     """Maximise, with the deviation of the scores that makes the answers most probable.
 
     The deviation is the fixed point of ``deviation^2 = sum of f^2 / n_determined``, where items
-    count as far as the answers and not the prior determine them (MacKay, 1992).
+    count to the degree that the answers, not the prior, determine them (MacKay, 1992).
     """
     return searched(model, roughly_fitted(model, deviation, rng, start))
 
@@ -416,7 +416,7 @@ def roughly_fitted(
     start: Mode | None = None,
     tol: float = DEVIATION_TOL,
 ) -> Mode:
-    """Learn the deviation, with scores as good as this needs: a further search follows."""
+    """Learn the deviation, with scores only as accurate as this needs; a further search follows."""
     usual = USUAL_DEVIATION if start is None else start.deviation
     place = Mode.begin(model, deviation or usual, start)
     if deviation is not None:
@@ -425,7 +425,7 @@ def roughly_fitted(
 
 
 def _near(model: ScoreModel, place: Mode) -> Mode:
-    """Take Newton steps until one gains little for each item, and that one as well."""
+    """Take Newton steps up to and including the first that gains little per item."""
     for _ in range(NEWTON_RULE.max_iter):
         step = place.newton_step(FIRST_TOL)
         place = place.moved(model, step)
@@ -439,7 +439,7 @@ def _learnt(
 ) -> Mode:
     """Take Newton steps for the scores and, once these gain little, for the deviation.
 
-    The trace of the covariance comes from random signs where the precision is not factorised.
+    The trace of the covariance comes from random signs if the precision is not factorised.
     """
     n_items, solution = len(place.f), None
     signs = random_signs(n_items, 0 if place.precision.is_dense else N_SIGNS, rng)
@@ -471,8 +471,8 @@ def trace_by_signs(H: Precision, signs: FloatArray, solution: FloatArray) -> flo
 def _deviation_step(mode: Mode, trace: float) -> float:
     """Return the change of the logarithm of the deviation.
 
-    The fixed point is iterated with the slope of its error: where a share of the items is
-    determined by the answers, this is minus that share.
+    The fixed point is iterated with the slope of its error, which is minus the share of the items
+    that the answers determine.
     """
     determined = max(len(mode.f) - trace / mode.deviation**2, 0.0) + DEVIATION_WEIGHT
     squares = float(mode.f @ mode.f) + DEVIATION_WEIGHT * USUAL_DEVIATION**2
@@ -506,9 +506,9 @@ def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) 
 def judged_root(model: ScoreModel, mode: Mode, spread: "ScoreSpread") -> tuple[csc_array, float]:
     """Return the squared slopes of judges as S S', and the degrees of freedom of their sum.
 
-    Scores are drawn towards what a judge says, which makes slopes at the scores found smaller than
-    at the true ones: by (1 - h)^(1/2) on average, where h is the share that the judge has in what
-    is known about each contrast (Bell and McCaffrey, 2002).
+    Scores are pulled towards the answers of a judge, which makes slopes at the estimated scores
+    smaller than at the true ones: by (1 - h)^(1/2) on average, where h is the judge's share of the
+    information about each contrast (Bell and McCaffrey, 2002).
     """
     root = model.noise_root(mode.f, mode.parameters, clustered=True)
     told, n_contrasts = model.judge_information(*mode.start, spread)
@@ -521,17 +521,17 @@ def judged_root(model: ScoreModel, mode: Mode, spread: "ScoreSpread") -> tuple[c
 @final
 @dataclass(frozen=True, eq=False)
 class ScoreSpread:
-    """Say how uncertain scores are.
+    """Hold how uncertain scores are.
 
-    A common shift of all scores cannot be learnt from comparisons and is taken out.
+    A common shift of all scores cannot be learned from comparisons and is removed.
 
     Parameters
     ----------
     std : (n_items,)
     covariance : (n_items, n_items) or None
-        For few items.
+        For few items only.
     n_free : float
-        Degrees of freedom of the variances, where they are estimated from judges.
+        Degrees of freedom of the variances, if they are estimated from judges.
     """
 
     std: FloatArray
@@ -548,11 +548,11 @@ class ScoreSpread:
         clustered: bool,
         n_probes: int = N_PROBES,
     ) -> Self:
-        """Compute it: exactly for few items, and otherwise from draws.
+        """Compute the spread, exactly for few items and otherwise from draws.
 
-        A draw is H^-1 (S z + z' / deviation) for random signs z, and the variance of an item is
-        that given the others, which is known, and that of its mean given the others, which draws
-        estimate.
+        A draw is H^-1 (S z + z' / deviation) for random signs z. The variance of an item is the sum
+        of that given the others, which is known, and that of its mean given the others, which is
+        estimated from draws.
         """
         if mode.precision.is_dense:
             plain = cls._exact(mode)
@@ -571,10 +571,10 @@ class ScoreSpread:
 
     @classmethod
     def roughly(cls, mode: Mode, rng: np.random.Generator) -> Self:
-        """Compute variances without draws for many items, right in their mean.
+        """Compute variances without draws for many items, with the right mean.
 
-        To the second order in upper + upper', the variance of item i is 1 / H_ii and the sum of
-        H_ij^2 / (H_ii^2 H_jj) over others j. What is missing is shared out like the second order.
+        To second order in upper + upper', the variance of item i is 1 / H_ii plus the sum of
+        H_ij^2 / (H_ii^2 H_jj) over all other j. The rest is distributed like the second order.
         """
         H, own = mode.precision, 1.0 / mode.precision.diagonal
         excess = mode.excess
@@ -632,7 +632,7 @@ class ScoreSpread:
         )
 
     def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
-        """Draw deviations of the scores, (n_draws, n_items), up to a common shift of each draw."""
+        """Draw deviations of the scores, (n_draws, n_items), up to a common shift per draw."""
         assert self.covariance is not None
         variance = np.square(self.std)
         shifted = self.covariance + variance.mean()

@@ -1,4 +1,4 @@
-"""Scores from comparisons of two items, aggregated: ties, covariates, judges of given habits."""
+"""Scores from aggregated comparisons of two items: ties, covariates, judges with given habits."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ KEYS_A_ROW = 4
 @final
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Hold comparisons with equal items, judge and covariates once, with the number of each answer.
+    """Hold each set of items, judge and covariates once, with the number of each answer.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class Cells:
     first, second : (n_cells,)
         The items, the smaller number first.
     won, lost, tied : (n_cells,)
-        How often the first item won, the second one did, and neither.
+        How often the first item won, the second item won, and neither did.
     covariates : (n_cells, n_covariates)
-        What speaks for the first item.
+        Covariates, positive in favour of the first item.
     judge : (n_cells,) or None
     n_judges : int
     """
@@ -45,7 +45,7 @@ class Cells:
 
     @classmethod
     def of(cls, table: ComparisonTable, covariates: FloatArray, *, by_judge: bool = False) -> Self:
-        """Aggregate a table. Linear in its rows for few items, one sort otherwise."""
+        """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
         n_items, swap = table.n_items, table.first > table.second
         low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
         code, n_codes = low * n_items + high, n_items**2
@@ -83,7 +83,7 @@ class Cells:
 
     @cached_property
     def _pattern(self) -> csr_array:
-        """Where the items of cells meet: cells are in the order of their first items."""
+        """The sparsity pattern of the pairs of items; cells are ordered by their first items."""
         index = np.int32 if max(self.n_items, self.n_cells) < 2**31 else np.int64
         starts = np.append(0, np.cumsum(np.bincount(self.first, minlength=self.n_items)))
         parts = np.ones(self.n_cells), self.second.astype(index), starts.astype(index)
@@ -195,12 +195,12 @@ class PairedModel(ScoreModel):
     ----------
     cells : Cells
     reliability : (n_cells,) or None
-        What a judge makes of a lead; 1 when left out.
+        The judge's factor of a lead; 1 by default.
     width : (n_cells,) or None
-        Lead within which a judge ties. When left out, and where there are ties, one width is the
-        first parameter; the effects of covariates follow.
+        Lead within which a judge ties. If None, and there are ties, one width is the first
+        parameter; the effects of covariates follow.
     variance : (n_cells,) or None
-        Variance of every lead, over which the log-likelihood is averaged; it comes with a width.
+        Variance of every lead, over which the log-likelihood is averaged; it needs a width.
     """
 
     cells: Cells
@@ -228,7 +228,7 @@ class PairedModel(ScoreModel):
         return told, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
 
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
-        """Average over leads f_first - f_second of this variance, with the width as learnt."""
+        """Average over leads f_first - f_second of this variance, with the width as learned."""
         width = self.width
         if self.learns_width:
             width = np.full(self.cells.n_cells, parameters[0])

@@ -45,8 +45,8 @@ class ChosenModel(ScoreModel):
     ----------
     table : ChoiceTable
     flatness : (n_choices,) or None
-        What scores are multiplied with, and the log-likelihood divided by, once it is averaged over
-        uncertain scores.
+        Factor of the scores, and divisor of the log-likelihood, when it is averaged over uncertain
+        scores.
     """
 
     table: ChoiceTable
@@ -68,12 +68,12 @@ class ChosenModel(ScoreModel):
 
     @cached_property
     def _scale(self) -> FloatArray:
-        """What scores are multiplied with in every choice."""
+        """The factor of the scores in every choice."""
         return self.table.sign if self.flatness is None else self.table.sign * self.flatness
 
     @cached_property
     def _weight(self) -> FloatArray:
-        """What the curvature of every choice is multiplied with."""
+        """The factor of the curvature of every choice."""
         return self.table.weight if self.flatness is None else self.table.weight * self.flatness
 
     def _log_shares(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -113,7 +113,7 @@ class ChosenModel(ScoreModel):
         parameters: FloatArray,  # noqa: ARG002
         spread: ScoreSpread,
     ) -> FloatArray:
-        """Return the variance of the leads of every choice, as the choice weighs them.
+        """Return the variance of the leads of every choice, weighted as in the choice.
 
         It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): that of the lead for two items.
         """
@@ -190,42 +190,43 @@ def leaderboard(
 ) -> Leaderboard:
     r"""Rank named items from who beat whom, with intervals of scores and ranks.
 
-    Item i beats j with probability :math:`\sigma(f_i - f_j - w)` and loses with
-    :math:`\sigma(f_j - f_i - w)`; what is left are ties (Bradley and Terry; Rao and Kupper). The
-    scores have the prior N(0, deviation^2), whose deviation is learnt: items with few answers stay
-    near the mean. Newton's method on aggregated comparisons, O(n_rows) once and O(n_pairs) a step;
-    memory is linear in the number of distinct pairs.
+    Item i beats j with probability :math:`\sigma(f_i - f_j - w)` and loses with probability
+    :math:`\sigma(f_j - f_i - w)`; the rest are ties (Bradley and Terry; Rao and Kupper). The
+    scores have the prior N(0, deviation^2), whose deviation is learned, so that items with few
+    answers stay near the mean. Newton's method on aggregated comparisons costs O(n_rows) once and
+    O(n_pairs) per step; memory is linear in the number of distinct pairs.
 
     Parameters
     ----------
     comparisons
-        A CSV, TSV or Parquet file, a pandas, polars or pyarrow frame, a dictionary of columns, rows
-        (winner, loser) or (a, b, who won), a `ComparisonTable`; or rankings or best-worst choices,
-        for the model of Plackett and Luce: a `ChoiceTable`, or what `read_choices` reads.
+        A CSV, TSV, Parquet or Excel file, a pandas, polars or pyarrow frame, a dictionary of
+        columns, rows (winner, loser) or (a, b, who won), or a `ComparisonTable`. For the model of
+        Plackett and Luce, rankings or best-worst choices: a `ChoiceTable`, or a source of
+        `read_choices`.
     columns : ComparisonColumns, optional
-        The columns by name, among them covariates and ``home``, whose effects are estimated; those
-        left out are found by usual names.
+        The columns by name, among them covariates and ``home``, whose effects are estimated; the
+        others are found by common names.
     judges : bool
         Whether to learn how often each judge ties and how reliable each one is.
     clustered : bool
-        Whether answers of one judge depend on each other, so that intervals count judges and not
-        answers.
+        Whether answers of one judge depend on each other, so that intervals are based on the number
+        of judges, not of answers.
     first : bool
-        Whether to estimate what being the first of the two shown is worth.
+        Whether to estimate the effect of being the first of the two shown.
     half_life : float, optional
-        Days after which a comparison counts half; needs dates.
+        Days after which the weight of a comparison is halved; needs dates.
     deviation : float, optional
-        Standard deviation of the scores; learnt when left out.
+        Standard deviation of the scores; by default learned.
     level : float
         Probability of the intervals.
     random_state : int, RandomState or None
-        Source of the draws that ranks are counted from.
+        Source of the draws from which ranks are counted.
 
     Notes
     -----
-    Up to 600 items, intervals come from the exact Gaussian at the mean; beyond, from conjugate
-    gradients with random right-hand sides, and ranks are those of scores that are independent of
-    each other. The whole costs one to four times a bare Newton fit with a known deviation.
+    Up to 600 items, intervals come from the exact Gaussian at the mean. For more items they come
+    from conjugate gradients with random right-hand sides, and ranks treat scores as independent.
+    The total cost is one to four times that of a plain Newton fit with a known deviation.
 
     Examples
     --------
@@ -247,7 +248,7 @@ def leaderboard(
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
             raise InvalidInputError(
-                "`judges`, `first` and `half_life` are for comparisons of two items: got rankings "
+                "`judges`, `first` and `half_life` need comparisons of two items: got rankings "
                 "or choices among several. Leave them out."
             )
         with few_threads(table.n_items):
@@ -256,7 +257,7 @@ def leaderboard(
         table = table.decayed(half_life)
     if (judges or clustered) and table.judge is None:
         raise InvalidInputError(
-            "`judges` and `clustered` need to know who judged: the comparisons have no judges. "
+            "`judges` and `clustered` need a column of judges: the comparisons have none. "
             "Name the column of the judges."
         )
     with few_threads(table.n_items):
@@ -267,7 +268,7 @@ def leaderboard(
 @final
 @dataclass(frozen=True, eq=False)
 class _ArenaFit:
-    """A model at its mode, and what goes with it to the leaderboard."""
+    """A model at its mode, and what else the leaderboard needs."""
 
     model: ScoreModel
     mode: Mode
@@ -306,7 +307,7 @@ def _fitted(
 def _averaged(
     model: AnyModel, mode: Mode, deviation: float | None, rng: np.random.Generator
 ) -> tuple[AnyModel, Mode]:
-    """Move from the mode to the mean, where leads are uncertain; the width stays.
+    """Move from the mode to the mean if leads are uncertain; the width stays.
 
     With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
     """
@@ -387,12 +388,12 @@ def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
 def suspect_answers(
     comparisons: Any, board: Leaderboard, columns: ComparisonColumns | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows whose winner may have been recorded the wrong way round, likeliest first.
+    """Return the rows that may have been recorded the wrong way round, most likely first.
 
     Parameters
     ----------
     comparisons
-        What the leaderboard was made from.
+        The comparisons that the leaderboard was made from.
     board : Leaderboard
     columns : ComparisonColumns, optional
 
@@ -401,7 +402,7 @@ def suspect_answers(
     rows : (n_decided,)
         Row numbers of decided comparisons.
     probability : (n_decided,)
-        That win and loss were exchanged, which happens to one answer in fifty.
+        The probability that win and loss were exchanged; the prior is one answer in fifty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A full matrix of scores: its ranking function by small eigendecompositions, and its hold-outs."""
+"""Closed forms for a full matrix of scores: its ranking function and its hold-outs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ EPS = float(np.finfo(float).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class KernelSpectrum:
-    """The eigenvalues and eigenvectors of a kernel matrix, the latter where they were found."""
+    """The eigenvalues and eigenvectors of a kernel matrix; the latter stay on their device."""
 
     values: FloatArray
     vectors: DeviceArray
@@ -32,19 +32,19 @@ class KernelSpectrum:
 
     @classmethod
     def of(cls, K: FloatArray, device: Device | None = None) -> Self:
-        """Decompose, on a device if wanted; refuse a matrix that is not positive semidefinite."""
+        """Decompose a matrix, optionally on a device; refuse one that is not semidefinite."""
         values, vectors = eigh(K) if device is None else device.eigh(device.array(K))
         known = brought_here(values, device)
         refuse_indefinite(known[0], known[-1])
         return cls(np.maximum(known, 0.0), vectors, device)
 
     def there(self, values: FloatArray) -> DeviceArray:
-        """Bring an array to where the eigenvectors are."""
+        """Move an array to the device of the eigenvectors."""
         return values if self.device is None else self.device.array(values)
 
 
 def brought_here(values: DeviceArray, device: Device | None) -> FloatArray:
-    """Return an array of a device, or one that is here already."""
+    """Return an array in memory, moved from a device if necessary."""
     here: FloatArray = values if device is None else device.host(values)
     return here
 
@@ -66,7 +66,7 @@ class PairSpectrum(ABC):
 
     @abstractmethod
     def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return ``left @ A @ right`` without bringing A here."""
+        """Return ``left @ A @ right`` without moving A from the device."""
 
     @abstractmethod
     def rounding(self, alpha: float) -> float:
@@ -84,7 +84,7 @@ class ProductSpectrum(PairSpectrum):
     Parameters
     ----------
     rows, columns : KernelSpectrum
-        Of K and of the centred G.
+        The spectra of K and of the centred G.
     targets : (n_conditions, n_items)
         ``U' Y C V``.
     """
@@ -117,7 +117,7 @@ class ProductSpectrum(PairSpectrum):
         return brought_here(there(left) @ self._weights(alpha) @ there(right), self.rows.device)
 
     def scores_without_row(self, alpha: float, right: FloatArray) -> FloatArray:
-        r"""Return for each condition the scores of items, learned without this condition.
+        r"""Return, for each condition, the scores of items learned without that condition.
 
         Row i of P is :math:`K_{i,-i} A^{(-i)}`, so that its product with the kernel of items gives
         the scores of condition i by a model that has not seen it: eq. pair-row-out.
@@ -148,7 +148,7 @@ class SwapSpectrum(PairSpectrum):
     Parameters
     ----------
     objects : KernelSpectrum
-        Of K.
+        The spectrum of K.
     targets : (n_objects, n_objects)
         The symmetric or antisymmetric part of ``U' Y C U``.
     ones : (n_objects,)
@@ -203,17 +203,17 @@ class FullRelation:
     K : (n_conditions, n_conditions)
         The kernel of the conditions.
     G : (n_items, n_items)
-        That of the items.
+        The kernel of the items.
     Y : (n_conditions, n_items)
-        The scores given.
+        The given scores.
     sign : int
         0 for any relation, 1 for a symmetric and -1 for an antisymmetric one.
     targets : function
         Turns scores into centred targets of the differences.
     factor : function
-        Gives what multiplies the loss of a row, from its number of items.
+        Returns the factor of the loss of a row, from its number of items.
     device : Device, optional
-        Where kernels are decomposed, and of any relation all products made.
+        Where kernels are decomposed and, for any relation, where all products are computed.
     """
 
     K: FloatArray
@@ -225,7 +225,7 @@ class FullRelation:
     device: Device | None = None
 
     def spectrum(self) -> PairSpectrum:
-        """Return what answers every alpha."""
+        """Return the spectrum, which gives the solution for every alpha."""
         if self.sign:
             return SwapSpectrum.of(self.K, self.targets(self.Y), self.sign, self.device)
         return ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
@@ -234,13 +234,13 @@ class FullRelation:
         return KernelSpectrum.of(self.K, self.device)
 
     def hold_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
-        """Return the scores of every cell by a model that has not seen what is to be new.
+        """Return the scores of every cell by a model that has not seen what will be new.
 
         Parameters
         ----------
         new : {"conditions", "items", "both"}
-            What the model has not seen. Conditions are left out one by one, unless they are of one
-            kind with the items and leave in the folds of these.
+            What the model has not seen. Conditions are left out one by one, unless they are the
+            same objects as the items and are left out in the same folds.
         fold : (n_items,)
             The items that are left out together.
         alphas : (n_alphas,)
@@ -305,9 +305,9 @@ class PairsOut:
     Parameters
     ----------
     scores : (n_alphas, n_conditions, n_items)
-        NaN where a cell is not held out.
+        The held-out scores; NaN if a cell is not held out.
     group : (n_conditions, n_items)
-        Cells of one number are scored by one model and belong to one condition.
+        Cells with the same number are scored by one model and belong to one condition.
     error : (n_alphas,)
         The share of a score that rounding may cost.
     """

@@ -50,48 +50,49 @@ class ConditionalRankRLS(ConditionalRanker):
 
     and the objective is that of `RankRLS` with a query for each condition. The model ranks known
     or new items for known or new conditions. Neither the kernel matrix of pairs nor their list is
-    ever formed. Cost with n conditions and q items: O(n^3 + q^3) for a full matrix of scores, in
-    closed form; O(n q (n + q)) a step of conjugate gradients otherwise.
+    ever formed. With n conditions and q items, a full matrix of scores costs O(n^3 + q^3) in
+    closed form; otherwise a step of conjugate gradients costs O(n q (n + q)).
 
     Parameters
     ----------
     alpha : float
-        What multiplies :math:`|f|^2`, as in `RankRLS`.
+        The factor of :math:`|f|^2`, as in `RankRLS`.
     condition_kernel, item_kernel : {"linear", "gaussian", ..., "precomputed"}, kernel or function
-        The similarity of conditions, and of items. Linear kernels have no intercept: with one of
-        conditions, nothing is learned that all conditions share; `Polynomial` of degree 1 adds it.
+        The similarity of conditions, and of items. Linear kernels have no intercept: with a linear
+        kernel of conditions, nothing is learned that all conditions share; `Polynomial` of degree 1
+        adds this part.
     relation : {"any", "symmetric", "antisymmetric"}
-        Between objects of one kind, a score may be the same in both directions, or change its sign:
-        who beats whom, intransitive cycles included. `item_kernel` is then not used.
+        Between objects of one kind, a score may be the same in both directions, or change its sign,
+        as in who beats whom, including cycles. `item_kernel` is then not used.
     cost : {"magnitude", "unit", "relative"}
         As in `RankRLS`.
     ties : {"keep", "drop"}
-        As in `RankRLS`, but kept unless wanted otherwise: rows with dropped ties have no closed
-        form. Costs other than "magnitude" need "drop".
+        As in `RankRLS`, but kept by default: rows with dropped ties have no closed form. Costs
+        other than "magnitude" need "drop".
     query_weight : {"items", "pairs", "equal"}
         The weight of a condition, as in `RankRLS`.
     solver : {"auto", "iterations"} or ConjugateGradients
-        "auto" takes the closed form where there is one, and conjugate gradients otherwise. Their
-        preconditioner knows 200 eigenfunctions of the kernel unless `n_basis` says otherwise.
+        "auto" uses the closed form if there is one, and conjugate gradients otherwise. Their
+        preconditioner uses 200 eigenfunctions of the kernel, or `n_basis`.
     device : str, optional
-        Where kernels are decomposed and multiplied: a device of PyTorch such as "cuda", in double
-        precision; the extra "gpu". Conjugate gradients make their products there.
+        Where kernels are decomposed and multiplied, also in conjugate gradients: a device of
+        PyTorch such as "cuda", in double precision. Needs the extra "gpu".
 
     Attributes
     ----------
     dual_coef_ : (n_conditions, n_items)
-        A.
+        The weights A.
     condition_predictor_, item_predictor_ : Expansion
-        The kernels with the objects learned from.
+        The kernels with the training objects.
     n_features_in_ : int
         Number of features of a condition.
 
     Notes
     -----
-    The kernels on pairs that [APS10] Sect. 5 asks for; the closed forms are derived in
-    docs/theory/conditional.rst. As a pair of tables is no matrix of features, this is not one of
-    the rankers of (X, y, qid), and scikit-learn's own checks of fits do not apply; parameters,
-    cloning and fitted state follow its conventions.
+    [APS10] Sect. 5 proposes kernels on pairs; the closed forms are derived in
+    docs/theory/conditional.rst. Since two tables are not one matrix of features, this is not a
+    ranker of (X, y, qid), and scikit-learn's checks of `fit` do not apply; parameters, cloning and
+    fitted state follow its conventions.
 
     Examples
     --------
@@ -157,13 +158,14 @@ class ConditionalRankRLS(ConditionalRanker):
         conditions : (n_conditions, n_features), dense or sparse
             The first objects; with a precomputed kernel, their kernel matrix.
         items : (n_items, n_item_features), dense or sparse, optional
-            The second objects; the first ones when left out.
+            The second objects; by default the first ones.
         y : (n_conditions, n_items), dense or sparse
-            Scores, higher is better; NaN, or what a sparse matrix does not store, is not known.
+            Scores, higher is better; NaN, or an entry that a sparse matrix does not store, is
+            missing.
         comparisons : (n_pairs, 3), optional
-            In place of `y`: numbers of a condition, the item that wins and the one that loses.
+            In place of `y`: numbers of a condition, the winning item and the losing item.
         pair_margin, pair_weight : (n_pairs,), optional
-            By how much each winner leads, and how much each comparison counts; 1 when left out.
+            By how much each winner leads, and how much each comparison counts; 1 by default.
         """
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
         settings = as_conjugate_gradients(self.solver, ("auto", "iterations"))
@@ -180,11 +182,11 @@ class ConditionalRankRLSCV(ConditionalRanker):
     r"""Learn to rank items for each condition, with alpha chosen by exact hold-outs.
 
     A ranker of pairs may meet new conditions, new items, or both, and the best alpha differs. Every
-    alpha is judged by the scores that retraining without what is new would give. For a full matrix
-    they have a closed form: one eigendecomposition for all conditions, one more for each fold of
-    items. Where scores are not known, ties dropped or the cost is relative, every fold is refitted
-    by conjugate gradients, all alphas from one Krylov space; an alpha so small that its residual
-    stays above a thousandth of the targets is not judged.
+    alpha is judged by the scores of a model trained without what will be new. For a full matrix
+    they have a closed form: one eigendecomposition for all conditions, and one more for each fold
+    of items. If scores are missing, ties are dropped or the cost is relative, every fold is
+    refitted by conjugate gradients, all alphas in one Krylov space; an alpha so small that its
+    residual stays above a thousandth of the targets is not judged.
 
     Parameters
     ----------
@@ -192,23 +194,24 @@ class ConditionalRankRLSCV(ConditionalRanker):
         The values of alpha to choose from; by default the powers of 2 from 2**-15 to 2**15.
     new : {"conditions", "items", "both"}
         What will be new when the ranker is used. Conditions are left out one at a time and judged
-        on all items; items in random folds, judged inside a fold; both together likewise. Objects
-        of a symmetric or antisymmetric relation are left out in folds, as conditions and items at
-        once, and judged on the side that is named here. Where folds are refitted, conditions leave
-        in folds, too, and of both a fold of conditions leaves with a fold of items.
+        on all items. Items are left out in random folds and judged inside a fold; with "both",
+        conditions are left out one at a time inside each fold of items. Objects of a symmetric or
+        antisymmetric relation are left out in folds, as conditions and items at once, and judged on
+        the side that is named here. If folds are refitted, conditions are left out in folds too;
+        with "both", a fold of conditions is left out together with a fold of items.
     cv : int
         Number of folds.
     measure : Measure or str, optional
-        What decides; the share of pairs in the right order when left out.
+        The measure that decides; by default the share of pairs in the right order.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
     condition_kernel, item_kernel, relation, cost, ties, query_weight, device
         As in `ConditionalRankRLS`.
     solver : ConjugateGradients, optional
-        How folds are refitted where there is no closed form, and how the final fit is then found.
-        When left out, folds to a residual of 1e-5 in 500 iterations, the final fit to 1e-10.
+        How folds, and the final model, are fitted if there is no closed form. By default folds are
+        fitted to a residual of 1e-5 in at most 500 iterations, the final model to 1e-10.
     random_state : int, RandomState or None
-        Deals the items into folds.
+        Assigns the items to folds.
 
     Attributes
     ----------
@@ -219,8 +222,8 @@ class ConditionalRankRLSCV(ConditionalRanker):
     held_out_value_ : float
         The held-out value of the chosen alpha.
     held_out_scores_ : (n_conditions, n_items)
-        The held-out score of every cell for the chosen alpha, comparable inside a condition, and
-        inside a fold where items are new. NaN where nothing is known or a cell is not judged.
+        The held-out score of every cell for the chosen alpha, comparable within a condition and, if
+        items are new, within a fold. NaN if a score is missing or a cell is not judged.
     dual_coef_, condition_predictor_, item_predictor_, n_features_in_
         As in `ConditionalRankRLS`.
 
@@ -299,9 +302,10 @@ class ConditionalRankRLSCV(ConditionalRanker):
         conditions, items
             As in `ConditionalRankRLS.fit`.
         y : (n_conditions, n_items), dense or sparse
-            Scores, higher is better; NaN, or what a sparse matrix does not store, is not known.
+            Scores, higher is better; NaN, or an entry that a sparse matrix does not store, is
+            missing.
         comparisons, pair_margin, pair_weight
-            As in `ConditionalRankRLS.fit`. A comparison is judged where both of its items are left
+            As in `ConditionalRankRLS.fit`. A comparison is judged if both of its items are left
             out together.
         """
         grid = check_alphas(self.alphas)

@@ -53,7 +53,7 @@ FEW_FEATURES = 200
 @final
 @dataclass(frozen=True, eq=False)
 class KnownCells:
-    """The pairs of a condition and an item of which something is known.
+    """The pairs of a condition and an item with known scores or comparisons.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class KnownCells:
     shape : (n_conditions, n_items)
         Number of all conditions and items.
     values : (n_cells,)
-        The scores given; zeros where comparisons are known instead.
+        The given scores; zeros if comparisons are given instead.
     """
 
     row: IntArray
@@ -72,7 +72,7 @@ class KnownCells:
 
     @classmethod
     def of_scores(cls, y: Any, shape: tuple[int, int]) -> Self:
-        """Read a matrix: NaN, or what a sparse matrix does not store, is not known."""
+        """Read a matrix: NaN, or an entry that a sparse matrix does not store, is missing."""
         given = y if sparse.issparse(y) else as_floats("y", y, "numbers, a score for each pair")
         if given.shape != shape:
             raise InvalidInputError(
@@ -117,7 +117,7 @@ class KnownCells:
 @final
 @dataclass(frozen=True, eq=False)
 class RelationProblem:
-    """What is to be learned: known cells, preferences between them, and both kernels."""
+    """The learning problem: known cells, preferences between them, and both kernels."""
 
     cells: KnownCells
     data: TrainingData
@@ -127,7 +127,7 @@ class RelationProblem:
     device: Device | None = None
 
     def of_cells(self, chosen: BoolArray) -> "RelationProblem":
-        """Return the problem of what is known between some of the cells, with the same objects."""
+        """Return the problem restricted to some of the cells, with the same objects."""
         cells = self.cells.take(chosen)
         if self.data.is_scored:
             return replace(self, cells=cells, data=cells.training_data())
@@ -145,7 +145,7 @@ class RelationProblem:
         return MatrixFree.of(graph, self.product, features, settings, self.size())
 
     def full_relation(self, cost: Cost, ties: Ties, query_weight: str) -> FullRelation | None:
-        """Return the closed form, where every row has the same complete graph: else None."""
+        """Return the closed form if every row has the same complete graph, else None."""
         check_choice("cost", cost, get_args(Cost))
         check_choice("ties", ties, get_args(Ties))
         refused = ties == "keep" and cost != "magnitude"  # by the graph, with a reason
@@ -190,7 +190,7 @@ class RelationProblem:
 
     @cached_property
     def _kernels(self) -> tuple[DeviceArray, DeviceArray]:
-        """Both kernels, where products are made."""
+        """Both kernels, on the device of the products."""
         if self.device is None:
             return self.K, self.G
         return self.device.array(self.K), self.device.array(self.G)
@@ -220,7 +220,7 @@ class RelationProblem:
 
 
 def _unit_targets(Y: FloatArray) -> FloatArray:
-    """Return wins less losses of every item among those of its row, as a share of the row."""
+    """Return wins minus losses of every item among those of its row, as a share of the row."""
     n_items = Y.shape[1]
     return (2.0 * scipy.stats.rankdata(Y, axis=1) - n_items - 1.0) / n_items
 
@@ -262,7 +262,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> RelationProblem:
-        """Check what `fit` was given, keep the objects, and form both kernels."""
+        """Check the arguments of `fit`, keep the objects, and form both kernels."""
         check_choice("relation", self.relation, get_args(Relation))
         check_choice("query_weight", self.query_weight, tuple(PAIR_FACTOR))
         C = _check_objects("conditions", conditions)
@@ -291,7 +291,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         return RelationProblem(cells, data, K, G, sign, device)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
-        """Store the solution of a full matrix; refuse one that rounding has spoilt."""
+        """Store the solution of a full matrix; refuse one dominated by rounding errors."""
         at = alpha / full.factor(full.Y.shape[1])
         spectrum = full.spectrum()
         if spectrum.rounding(at) > TRUSTED:
@@ -307,7 +307,7 @@ class ConditionalRanker(BaseEstimator, ABC):
     def _keep_iterated(
         self, problem: RelationProblem, settings: ConjugateGradients, alpha: float
     ) -> Self:
-        """Store the solution for what is known, found by conjugate gradients."""
+        """Store the solution for the known cells, found by conjugate gradients."""
         found = problem.system(settings, **self._graph_options()).solve(alpha)
         return self._keep(problem.mirrored(problem.cells.spread(found[:, 0])))
 
@@ -321,15 +321,15 @@ class ConditionalRanker(BaseEstimator, ABC):
         return self
 
     def predict(self, conditions: Any = None, items: Any = None) -> FloatArray:
-        """Return scores: higher is better, comparable for one condition only.
+        """Return scores; higher is better, comparable only within a condition.
 
         Parameters
         ----------
         conditions : (n_conditions, n_features), optional
-            Known or new; those learned from when left out. With a precomputed kernel, their kernel
-            with those learned from.
+            Known or new conditions; by default those of `fit`. With a precomputed kernel, their
+            kernel with those of `fit`.
         items : (n_items, n_item_features), optional
-            Known or new; those learned from when left out.
+            Known or new items; by default those of `fit`.
 
         Returns
         -------
@@ -343,14 +343,14 @@ class ConditionalRanker(BaseEstimator, ABC):
         return left @ (self.dual_coef_ @ right.T)
 
     def rank(self, conditions: Any = None, items: Any = None, k: int | None = None) -> IntArray:
-        """Return the items of each condition, the best first.
+        """Return the items for each condition, best first.
 
         Parameters
         ----------
         conditions, items
             As in `predict`.
         k : int, optional
-            Number of items at most; all of them when left out.
+            Largest number of items; by default all of them.
 
         Returns
         -------
@@ -366,9 +366,9 @@ class ConditionalRanker(BaseEstimator, ABC):
         Parameters
         ----------
         conditions, items
-            As in `predict`; None for those learned from.
+            As in `predict`; None for those of `fit`.
         y : (n_conditions, n_items)
-            The scores given; NaN, or what a sparse matrix does not store, is left out.
+            The given scores; NaN, or an entry that a sparse matrix does not store, is left out.
         """
         scores = self.predict(conditions, items)
         cells = KnownCells.of_scores(y, (scores.shape[0], scores.shape[1]))
@@ -399,7 +399,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         rows = _check_objects(name, objects)
         if rows.shape[1] != predictor.rows.shape[1]:
             raise InvalidInputError(
-                f"`{name}` must have as many columns as those learned from: expected "
+                f"`{name}` must have as many columns as in `fit`: expected "
                 f"{predictor.rows.shape[1]}, got {rows.shape[1]}."
             )
         return predictor.map(rows)

@@ -154,7 +154,7 @@ class PrimalPlanes(PlaneSpace):
         The weights of an earlier function: where the weights start and what they are kept close
         to; zeros by default.
     max_planes : int, optional
-        Number of planes of a query at most; chosen by the number of queries when left out.
+        Number of planes of a query at most; by default chosen by the number of queries.
     """
 
     max_cached_passes = 5
@@ -462,7 +462,7 @@ class _ColumnGeneration:
         return "converged" if reason == "max_iter" and is_solved else reason
 
     def is_within(self, tol: float, bound: float) -> bool:
-        """Tell whether the best objective is proved to be close enough to the smallest."""
+        """Return whether the best objective is proved to be close enough to the smallest."""
         return (1.0 - tol) * self.best.objective <= bound
 
     def make_pass(self, rng: np.random.Generator, interrupts: Interrupts) -> float:

@@ -69,22 +69,22 @@ class DirectRanker(PointRanker, ABC):
         Parameters
         ----------
         X : (n_items, n_features)
-            PackedRows to rank.
+            Rows to rank.
         sources : (n_items,) or (n_items, n_conditions)
             Where each item comes from: at most one item of a source is among the first n, or among
-            the first as many as there are sources. Or shares of 0 or more: for each column, the
-            shares of the first n items sum to 1 at most, which may take long to find.
+            as many as there are sources, if these are fewer. Or shares of 0 or more: for each
+            column, the shares of the first n items sum to at most 1, which may take long to find.
         n : int
-            Number of positions that are to be diverse.
+            Number of positions that must be diverse.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
 
         Returns
         -------
         order : (n_items,)
-            Row numbers, query after query as in `rank`, the best item of each first. Among all
-            rankings that keep the condition this is the best by the scores; under conditions on
-            shares, the best with position i counting 1 / i.
+            Row numbers, query by query as in `rank`, best first. Among all rankings that meet the
+            condition this is the best by the scores; under conditions on shares, the best with
+            position i counting 1 / i.
 
         Notes
         -----
@@ -206,15 +206,15 @@ SCALE = 10.0
 
 @final
 class DORM(DirectRanker):
-    r"""Learn to rank by minimising a bound on a ranking measure: NDCG, precision, or one's own.
+    r"""Learn to rank by minimising a bound on a ranking measure: NDCG, precision, or your own.
 
     Minimises, over linear functions or functions of a kernel,
 
     .. math:: \tfrac{1}{2} |f|^2 + C \sum_q \omega_q \max_\pi \bigl[ \Delta_q(\pi)
               + \sum_i (c_{\pi_i} - c_{\pi^*_i}) f_i \bigr]
 
-    where :math:`\Delta_q(\pi)` is what a ranking loses against the best one, :math:`\pi^*`, and c
-    falls from position to position. Every term is at least the loss of the ranking by f. The
+    where :math:`\Delta_q(\pi)` is the loss of a ranking relative to the best one, :math:`\pi^*`,
+    and c falls from position to position. Every term is at least the loss of the ranking by f. The
     problem is convex, the maximum over all rankings is found exactly, and the solution comes with a
     proof of how far it can be from the optimum: ``solution_.gap``.
 
@@ -222,38 +222,38 @@ class DORM(DirectRanker):
     ----------
     objective : Measure, str or function
         What to optimise: ``NDCG``, ``NDCG @ 10``, ``DCG``, ``Precision @ 5``, ``RR``, ``WTA``,
-        ``ERU``, ``Utility`` with discounts of your own, or "mWTA", which stands in for WTA. Or a
-        function that takes the grades of a query and returns the cost of each item (row) at each
-        position (column).
+        ``ERU``, ``Utility`` with your own discounts, or "mWTA", a modified WTA. Or a function that
+        takes the grades of a query and returns the cost of each item (row) at each position
+        (column).
     C : float or "scale"
-        What multiplies the sum over queries. "scale" fits the scale of the features and the number
-        of queries: ten times the value from which on the sum matters more than the norm.
+        The factor of the sum over queries. "scale" adapts to the scale of the features and the
+        number of queries: ten times the value above which the sum matters more than the norm.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     decay : float, "log", "loglog", "learned" or array
-        c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2), 1 / log log(i + 2), or
-        its values, the last of which goes on. "learned" is the mixture of eight such decays that
-        lowers the bound most; it costs a few fits more.
+        The decay c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2),
+        1 / log log(i + 2), or its values, the last of which is repeated. "learned" is the mixture
+        of eight such decays that lowers the bound most; it costs a few more fits.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
-        rows, chosen rows of X, or rows themselves.
+        rows, indices of rows of X, or the rows themselves.
     n_diverse : int, optional
-        How many positions hold different sources if `fit` is given `sources`; the cut-off of the
-        objective when left out.
+        How many positions hold different sources if `fit` is given `sources`; by default the
+        cut-off of the objective.
     n_functions : int
-        Number of ranking functions. With more than one, the first positions have a function each,
-        and all positions behind share the last; `predict` returns a column for each, and
-        `rank_by_position` finds the best ranking. For a few positions of special meaning; linear,
-        or with a `basis`.
+        Number of ranking functions. With more than one, the first positions have one function each,
+        and all later positions share the last; `predict` returns a column for each, and
+        `rank_by_position` finds the best ranking. Use it for a few positions of special meaning,
+        with a linear kernel or a `basis`.
     tol : float
-        Converged when the duality gap is below this share of the objective.
+        The fit has converged when the duality gap is below this share of the objective.
     max_iter : int
-        Number of passes over all queries at most.
+        Largest number of passes over all queries.
     progress : bool or callable
         Show the passes and the gap; or call a function with the `Step` of each pass, which stops
         the fit by returning True.
     random_state : int, RandomState or None
-        Draws the basis rows when `basis` is a number, and the order of the queries in a pass.
+        Draws the basis rows if `basis` is a number, and the order of the queries in a pass.
 
     Attributes
     ----------
@@ -267,8 +267,8 @@ class DORM(DirectRanker):
     C_ : float
         The C of this solution.
     improvement_ : float
-        Which share of the objective at f = 0 (in `partial_fit`: at the weights before) learning has
-        taken away. Close to 0 nothing was learned: the objective is too hard to bound, see Notes.
+        The share by which learning lowered the objective, relative to f = 0 (in `partial_fit`: to
+        the previous weights). Close to 0 nothing was learned: the bound is too loose, see Notes.
     n_iter_ : int
         Number of passes made.
     decay_ : float, str or tuple
@@ -278,21 +278,21 @@ class DORM(DirectRanker):
     n_queries_ : int
         Number of queries in the training data.
     n_ignored_queries_ : int
-        How many of them held no preference.
+        Number of them without a preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : (n_features,)
-        Their names, where X had names.
+        The names of the features, if X had names.
 
     Notes
     -----
     [LS08] eq. (27), solved by column generation over the queries with exact oracles for (24). The
-    measure leaves the order of items with equal gains open, and the order in the target decides
-    what can be learned: it is that of a least-squares ranker. A cut-off makes the bound loose, so
-    loose on noisy data that f = 0 minimises it; a model that is judged by NDCG @ 10 is often better
-    trained for NDCG. Ctrl-C ends a fit with the best solution so far and warns.
+    measure leaves the order of items with equal gains open, and their order in the target decides
+    what can be learned; it is that of a least-squares ranker. A cut-off makes the bound loose, on
+    noisy data so loose that f = 0 minimises it: if you report NDCG @ 10, it is often better to
+    train for NDCG. Ctrl-C ends a fit with the best solution so far and warns.
 
     Examples
     --------
@@ -354,16 +354,17 @@ class DORM(DirectRanker):
         y : (n_items,)
             Grades of the items, higher is better; the objective turns them into gains.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
-            Weights; a query counts the mean weight of its items, and items of weight 0 are left
-            out. Equal weights in a query are the same as repeating the query.
+            Weights. The weight of a query is the mean weight of its items, and items of weight 0
+            are left out. Equal weights in a query are the same as repeating the query.
         sources : (n_items,) or (n_items, n_conditions), optional
-            Learn for rankings with at most one item of a source among the first `n_diverse`, or
+            Train for rankings with at most one item of a source among the first `n_diverse`, or
             under weighted conditions; see `predict_diverse`.
         preliminary : (n_items,), optional
-            Scores that order the items wherever the objective leaves their order open; those of a
-            least-squares ranker when left out.
+            Scores that order the items wherever the objective leaves their order open; by default
+            those of a least-squares ranker.
         """
         rng = generator(self.random_state)
         X = self._check_rows(X)
@@ -385,11 +386,11 @@ class DORM(DirectRanker):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        r"""Go on learning from further queries, staying close to what was learned before.
+        r"""Continue learning from further queries, staying close to the previous weights.
 
         Minimises :math:`\tfrac{1}{2} |w - w_0|^2` plus C times the sum over the new queries, with
         :math:`w_0` the weights so far. The first call is a `fit`, which also chooses C. Queries
-        must come whole. Earlier queries are not kept, so that data of any size can be learned from
+        must be complete. Earlier queries are not kept, so that data of any size can be learned from
         in parts.
 
         Parameters
@@ -399,8 +400,8 @@ class DORM(DirectRanker):
 
         Notes
         -----
-        [LS08] Sect. 7. With a `basis` its rows are those of the first call; a kernel without one
-        has a weight for each item of every call, so that the model grows.
+        [LS08] Sect. 7. The rows of a `basis` are those of the first call; a kernel without a basis
+        has a weight for each item of every call, so the model grows.
 
         Examples
         --------
@@ -430,20 +431,20 @@ class DORM(DirectRanker):
         return self._keep_solution(problem, solution, earlier)
 
     def rank_by_position(self, X: Any, qid: ArrayLike | None = None) -> IntArray:
-        """Return the rows in the order of the greatest score, each position with its own function.
+        """Return the best ranking of the rows, with a ranking function for each position.
 
         Parameters
         ----------
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
 
         Returns
         -------
         order : (n_items,)
-            Row numbers, query after query as in `rank`, the item of the first position first. With
-            a single function this is `rank`. An assignment problem for each query.
+            Row numbers, query by query as in `rank`, starting with the first position. Each query
+            is an assignment problem. With a single function this is `rank`.
 
         Notes
         -----

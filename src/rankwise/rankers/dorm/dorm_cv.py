@@ -192,30 +192,30 @@ def _unconverged(solutions: list[CertifiedSolution]) -> int:
 
 @final
 class DORMCV(DirectRanker):
-    r"""Learn to rank by DORM with C, objective, decay and kernel chosen by held-out queries.
+    r"""Learn to rank by DORM with C, objective, decay and kernel chosen on held-out queries.
 
     Every C is trained from the planes of the smaller one before it, so that a grid costs little
-    more than its largest value. Given validation data decide; otherwise folds of whole queries do,
-    and the best setting is then fitted to all data.
+    more than its largest value. Validation data decide if they are given; otherwise folds of whole
+    queries do, and the best setting is then fitted to all data.
 
     Parameters
     ----------
     Cs : int or (n_Cs,)
-        The values of C to choose from. An integer asks for that many, evenly spaced in the
-        logarithms, from where the slacks begin to matter more than the norm up to 100 times that.
+        The values of C to choose from. An integer means that many values, evenly spaced in
+        logarithms, from the value above which slacks matter more than the norm to 100 times that.
     objective : Measure, str, function or list of these
-        What to optimise, as in `DORM`; of a list, the best is taken.
+        What to optimise, as in `DORM`; from a list, the best is chosen.
     measure : Measure or str, optional
-        What decides, any measure; the one that is optimised, the first of several, when left out.
+        The measure that decides, any measure; by default the objective, or the first of several.
     cv : int, splitter or list of folds
         Number of random folds of queries (of items, without `qid`), a scikit-learn splitter of
         groups such as ``GroupKFold(5)``, or lists of rows.
     rule : {"best", "one_standard_error"}
         Take the best C, or the smallest one within a standard error of it.
     kernel, decay
-        As in `DORM`; of a list of kernels or decays, the best is taken. An array of values is one
-        decay, and so is a tuple. ``decay=[0.5, "learned"]`` tells whether learning it pays: every
-        fold learns its own.
+        As in `DORM`; from a list of kernels or decays, the best is chosen. An array or a tuple of
+        values is one decay. With ``decay=[0.5, "learned"]`` the folds decide whether learning the
+        decay is better; every fold learns its own.
     basis, n_diverse, tol, max_iter
         As in `DORM`.
     progress : bool
@@ -228,7 +228,7 @@ class DORMCV(DirectRanker):
     C_ : float
         The chosen C.
     objective_, kernel_, decay_
-        The chosen objective, kernel and decay; the values of a decay that was learned.
+        The chosen objective, kernel and decay; for a learned decay, its values.
     path_ : SelectionPath
         The values for every C, with standard errors and the value of each query; its errors are the
         largest duality gaps behind each value.
@@ -300,14 +300,14 @@ class DORMCV(DirectRanker):
         qid_val: ArrayLike | None = None,
         sources_val: ArrayLike | None = None,
     ) -> Self:
-        """Judge every setting on held-out queries, then keep the best one, fitted to all data.
+        """Judge every setting on held-out queries, then fit the best one to all data.
 
         Parameters
         ----------
         X, y, qid, sample_weight, preliminary
             As in `DORM`. Items of weight 0 are not judged.
         sources : (n_items,) or (n_items, n_conditions), optional
-            As in `DORM`. What is measured is the ranking of `predict_diverse`.
+            As in `DORM`. The ranking of `predict_diverse` is measured.
         X_val, y_val, qid_val, sources_val
             Validation data that decide in place of `cv`.
         """

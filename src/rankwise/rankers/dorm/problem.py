@@ -55,7 +55,7 @@ ONE_OUTPUT = "Fit one ranker per output."
 @final
 @dataclass(frozen=True, eq=False)
 class LossOptions:
-    """What the loss of a ranking depends on beside the grades; build it with `of`, which checks.
+    """What the loss of a ranking depends on besides the grades; build it with `of`, which checks.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class RankingProblem:
     space : FunctionSpace
         The ranking functions over the rows of X.
     options : LossOptions
-        What the loss depends on beside the grades.
+        What the loss depends on besides the grades.
     rows : (n_items,)
         Where the items stand in X.
     queries : Queries

@@ -23,8 +23,8 @@ def most_informative_pair(
 ) -> tuple[int, int]:
     """Return the pair i < j of largest expected information that is not taken. O(n_items^2).
 
-    Two bounds on the information spare most pairs the exact value: that of a difference of 0 with
-    the same variance, and that of the approximate entropy of the answer.
+    Two upper bounds avoid computing the exact information of most pairs: that of a difference of 0
+    with the same variance, and that from the approximate entropy of the answer.
     """
     c = 0.5 * pi * log(2.0) * noise
     best, first, second, least = -1.0, -1, -1, -1.0

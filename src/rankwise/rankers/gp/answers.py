@@ -35,7 +35,7 @@ NOISE_SHARE = 0.1
 @final
 @dataclass(frozen=True, eq=False)
 class DistinctItems:
-    """Say which rows are one item: those that are equal, or each row by itself.
+    """Hold which rows are the same item: equal rows, or each row by itself.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ class DistinctItems:
 
     @classmethod
     def of(cls, X: FloatArray) -> Self:
-        """Take equal rows for one item."""
+        """Treat equal rows as one item."""
         return cls(X, first_equal(X))
 
     @classmethod
     def apart(cls, X: FloatArray) -> Self:
-        """Take every row for an item of its own."""
+        """Treat every row as a different item."""
         return cls(X, np.arange(len(X)))
 
     def copies(self) -> IntArray | None:
-        """Give items with equal features different numbers; None where no two have."""
+        """Give items with equal features different numbers; None if there are none."""
         if not np.array_equal(self.first, np.arange(len(self.X))):
             return None
         numbers = copy_numbers(first_equal(self.X))
@@ -78,10 +78,10 @@ class DistinctItems:
 @final
 @dataclass(frozen=True, eq=False)
 class ShownItems:
-    """Hold items as they were shown: all of them without covariates first, then with their values.
+    """Hold items as they were shown: first all of them without covariates, then with values.
 
-    An answer with covariates x compares f(first) + effects @ x with f(second). So the first item
-    with the values x is one thing to compare, and the second item another.
+    An answer with covariates x compares f(first) + effects @ x with f(second). So it compares the
+    first item with the values x, as one row, with the second item as another.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ShownItems:
     values : (n_shown, n_effects)
         Its covariates.
     date : (n_shown,), optional
-        When it was shown, where scores change with time.
+        When it was shown, if scores change with time.
     """
 
     item: IntArray
@@ -112,10 +112,11 @@ class ShownItems:
         ----------
         pairs : (n_pairs, 2)
         covariates : (n_pairs, n_effects)
-            As they speak for the first of each pair. With the opposite sign they speak for the
-            second: the one for which the first value that is not 0 is positive carries them.
+            Covariates, positive in favour of the first of each pair; with the opposite sign they
+            favour the second. They are attached to the item for which the first non-zero value is
+            positive.
         date : (n_pairs,), optional
-            When both were shown; the date of the plain items when left out.
+            When both were shown; by default the date of the plain items.
         """
         n_pairs, n_effects = covariates.shape
         rows = np.arange(n_pairs)
@@ -153,9 +154,9 @@ class AnswerCovariates:
     ----------
     names : tuple of str
     of_pairs : (n_pairs, n_covariates)
-        As they speak for the winner.
+        Positive in favour of the winner.
     of_ties : (n_tied, n_covariates)
-        As they speak for the first.
+        Positive in favour of the first item.
     """
 
     names: tuple[str, ...]
@@ -164,7 +165,7 @@ class AnswerCovariates:
 
     @classmethod
     def of(cls, table: ComparisonTable) -> Self | None:
-        """Return those of a table; None where it has none."""
+        """Return the covariates of a table; None if it has none."""
         if not table.covariate_names:
             return None
         return cls(table.covariate_names, table.winner_covariates, table.covariates[table.tied])
@@ -176,7 +177,7 @@ class AnswerCovariates:
 
     @property
     def deviations(self) -> FloatArray:
-        """The root mean square of each, 1 where all are 0."""
+        """The root mean square of each, 1 if all values are 0."""
         values = np.vstack([self.of_pairs, self.of_ties])
         scale = np.sqrt(np.mean(values**2, axis=0))
         return np.where(scale > 0.0, scale, 1.0)
@@ -185,12 +186,12 @@ class AnswerCovariates:
 @final
 @dataclass(frozen=True, eq=False)
 class NamedAnswers:
-    """Hold comparisons by name as the arguments of `fit` that stand for them.
+    """Hold comparisons by name as the corresponding arguments of `fit`.
 
     Parameters
     ----------
     names : (n_items,) or None
-        The items; None where comparisons name rows by their numbers.
+        The items; None if comparisons use row numbers.
     arguments : dict
         ``pairs``, ``tied``, ``tied_weight``, ``pair_margin`` and ``pair_weight``.
     covariates : AnswerCovariates, optional
@@ -207,11 +208,11 @@ class NamedAnswers:
         Parameters
         ----------
         names : (n_items,) or None
-            The known items; those that occur when None.
+            The known items; None for those that occur.
         first : bool
             Whether being shown first is a covariate.
         arguments
-            What `fit` was given.
+            The arguments of `fit`.
         """
         check_flag("first", first)
         pairs = arguments["pairs"]
@@ -219,7 +220,7 @@ class NamedAnswers:
         given = [name for name, value in arguments.items() if value is not None and name != "pairs"]
         if given:
             raise InvalidInputError(
-                f"Named comparisons must hold all columns themselves: got {given} beside them. Put "
+                f"Named comparisons must hold all columns themselves: got {given} separately. Put "
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table
@@ -251,7 +252,7 @@ def refuse_unread(
         )
     if pair_margin is not None and pairs is not None and likelihood != "gaussian":
         raise InvalidInputError(
-            "`pair_margin` is read by likelihood='gaussian' only: got margins and likelihood="
+            "`pair_margin` is used only by likelihood='gaussian': got margins and likelihood="
             f"{likelihood!r}. Change the likelihood, or leave the margins out."
         )
 
@@ -288,7 +289,7 @@ def shown_comparisons(
     likelihood: LikelihoodName,
     context: AnswerContext = NO_CONTEXT,
 ) -> tuple[ShownItems, Comparisons]:
-    """Merge comparisons with covariates or dates: what was shown alike counts together."""
+    """Merge comparisons with covariates or dates: equal rows are counted together."""
     pairs, margin, weight = data.comparisons
     covariates = given.covariates or AnswerCovariates.none(len(pairs), given.arguments["tied"])
     shown, pairs = shown.extended(items.merged(pairs), covariates.of_pairs, context.dates_of_pairs)
@@ -337,9 +338,9 @@ def scored_comparisons(
     max_pairs: int | None,
     rng: np.random.Generator,
 ) -> Comparisons:
-    """Compare the items of every query by their scores, all pairs or a random choice of them.
+    """Compare the items of every query by their scores: all pairs, or a random sample.
 
-    The weight of a pair is the product of its ends' weights, as if items were repeated that often.
+    The weight of a pair is the product of the weights of its items, as if these were repeated.
     """
     scores, queries = data.single_output("Fit each column."), data.queries
     first, second = pairs_of_queries(queries, max_pairs, rng)
@@ -380,7 +381,7 @@ def pairs_of_queries(
 
 
 def n_queries_without_preference(data: TrainingData, ties: TieRule) -> int:
-    """Return the number of queries that give no comparison; with kept ties two items give one."""
+    """Return the number of queries without a comparison; with kept ties any two items make one."""
     if not data.is_scored:
         return 0
     used = data.weight > 0.0

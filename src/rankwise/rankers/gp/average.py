@@ -22,8 +22,8 @@ DEFAULT_FACTORS = tuple(np.geomspace(0.25, 4.0, 17).tolist())
 class LengthScaleAverage:
     """Average predictions over length-scales, each weighted by the evidence for it.
 
-    This is full Bayesian inference over the length-scale on a grid; where the grid is evenly spaced
-    in logarithms, under a uniform prior on the logarithm. With few answers it is more cautious than
+    This is full Bayesian inference over the length-scale on a grid. If the grid is evenly spaced in
+    logarithms, the prior on the logarithm is uniform. With few answers it is more cautious than
     the best length-scale alone; with hundreds the difference is small.
 
     Build it with `average_over_length_scales`.
@@ -67,7 +67,7 @@ class LengthScaleAverage:
     def predict(
         self, X: Any, *, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean score of every row of X, and on request how uncertain it is.
+        """Return the mean score of every row of X, and optionally its uncertainty.
 
         The arguments are those of `PreferenceGP.predict`.
 
@@ -126,20 +126,20 @@ def average_over_length_scales(
     """Condition a fitted process on its answers with other length-scales, and average.
 
     All other parameters stay as they were learned. Each length-scale costs one posterior, a few
-    sweeps from that of ``gp``; its weight is its evidence, divided by the sum over all of them.
+    sweeps from that of ``gp``. Its weight is its evidence as a share of the sum.
 
     Parameters
     ----------
     gp : PreferenceGP
-        Fitted with a kernel that has a length-scale, such as `SquaredExponential`.
+        A process fitted with a kernel that has a length-scale, such as `SquaredExponential`.
     factors : (n_members,)
-        Multiples of its length-scales. Space them evenly in logarithms, so that they stand for a
-        uniform prior on the logarithm; by default 17 from 1/4 to 4.
+        Multiples of its length-scales; by default 17 from 1/4 to 4. Space them evenly in
+        logarithms for a uniform prior on the logarithm.
 
     Returns
     -------
     average : LengthScaleAverage
-        With `predict` and `predict_pair` as a `PreferenceGP` has them.
+        It has `predict` and `predict_pair`, as a `PreferenceGP` does.
 
     Notes
     -----

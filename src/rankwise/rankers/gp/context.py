@@ -1,4 +1,4 @@
-"""Who gave an answer, what is known of them, and when: what a process learns beside who won."""
+"""The context of answers: who gave them, what is known of these persons, and when."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class AnswerContext:
     Parameters
     ----------
     judges : (n_judges,) or None
-        Their names; None where nobody knows who answered.
+        The names of the judges; None if it is unknown who answered.
     of_pairs, of_ties : (n_pairs,), (n_tied,)
-        Who answered, counted from 1; 0 where it is not known.
+        Who answered, counted from 1; 0 if unknown.
     dates_of_pairs, dates_of_ties : (n_pairs,), (n_tied,)
-        When, in days.
+        When they answered, in days.
     """
 
     judges: NDArray[Any] | None = None
@@ -41,7 +41,7 @@ class AnswerContext:
 
     @classmethod
     def of_table(cls, table: ComparisonTable) -> Self:
-        """Return that of named comparisons."""
+        """Return the context of named comparisons."""
         found = cls()
         if table.date is not None:
             dates = table.date[table.decided], table.date[table.tied]
@@ -71,7 +71,7 @@ class AnswerContext:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def rounded(self, ends: IntArray, most: int) -> Self:
-        """Round dates, counted back from the last one, until so many items-at-a-date are left.
+        """Round dates, counted back from the last, until few enough items at dates are left.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class AnswerContext:
         return cls(labels.names, labels.index[:n_pairs] + 1, labels.index[n_pairs:] + 1)
 
     def coded_as(self, known: NDArray[Any] | None) -> Self:
-        """Return codes for judges known before; all others are unknown ones."""
+        """Return codes for known judges; all others are unknown."""
         if self.judges is None:
             return self
         place = {} if known is None else {name: k + 1 for k, name in enumerate(known.tolist())}
@@ -125,7 +125,7 @@ class AnswerContext:
         return replace(self, judges=known, of_pairs=of_pairs, of_ties=of_ties)
 
     def names_after(self, known: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return the judges known before, followed by those who are new."""
+        """Return the known judges, followed by the new ones."""
         if known is None or self.judges is None:
             return self.judges if known is None else known
         old = set(known.tolist())
@@ -150,13 +150,13 @@ FINEST = 1024
 def answer_context(
     pairs: Any, tied: Any, judge: Any, tied_judge: Any, date: Any = None, tied_date: Any = None
 ) -> AnswerContext:
-    """Return who answered pairs of row numbers and ties, and when; refuse them for scores."""
+    """Return who answered pairs of row numbers and ties, and when; refuse this for scores."""
     given = [judge, tied_judge, date, tied_date]
     if all(value is None for value in given):
         return NO_CONTEXT
     if pairs is None:
         raise InvalidInputError(
-            "`judge` and `date` must come with comparisons (`pairs`): got scores `y`, or nothing."
+            "`judge` and `date` must come with comparisons (`pairs`): got none."
         )
     n_rows = len(entries_of(pairs)), 0 if tied is None else len(entries_of(tied))
     context = AnswerContext.of_columns(judge, tied_judge, *n_rows)
@@ -164,7 +164,7 @@ def answer_context(
 
 
 def refuse_anonymous(context: AnswerContext) -> None:
-    """Refuse answers without a judge where each judge has scores."""
+    """Refuse answers without a judge if each judge has their own scores."""
     parts = [codes for codes in (context.of_pairs, context.of_ties) if codes is not None]
     if context.judges is None or not np.concatenate(parts).all():
         raise InvalidInputError(
@@ -174,7 +174,7 @@ def refuse_anonymous(context: AnswerContext) -> None:
 
 
 def with_context(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTable:
-    """Add columns of judges and dates to named comparisons, which must not have them.
+    """Add columns of judges and dates to named comparisons that have none.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class PersonTraits:
     names : (n_persons,)
     rows : (n_persons, n_traits)
     centre, scale : (n_traits,)
-        What was subtracted from the features, and what they were divided by then.
+        What was subtracted from the features, and what they were then divided by.
     """
 
     names: NDArray[Any]
@@ -255,7 +255,7 @@ class PersonTraits:
         return replace(self, names=labels.names, rows=freeze(rows[np.argsort(labels.index)]))
 
     def of_names(self, names: Sequence[Any]) -> FloatArray:
-        """Return the features of persons; zeros, an average person, for those without any."""
+        """Return the features of persons; zeros, an average person, for those without features."""
         place = {name: row for row, name in enumerate(self.names.tolist())}
         rows = np.array([place.get(name, -1) for name in names], dtype=np.intp)
         return np.vstack([self.rows, np.zeros(self.n_traits)])[rows]

@@ -1,4 +1,4 @@
-"""The posterior and the evidence of comparisons, and the parameters that make it largest."""
+"""The posterior and the evidence of comparisons, and the parameters that maximise it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -59,15 +59,14 @@ class Inference:
         The compared items, in the order of ``comparisons.items``.
     comparisons : Comparisons
     basis : (n_basis, n_features) or None
-        Rows through which the kernel is approximated; with ``persons`` those of `MarkedRows`, from
-        which all rows follow.
+        Rows through which the kernel is approximated; with ``persons``, the basis of `MarkedRows`.
     method : {"ep", "laplace"}
         How the posterior is approximated; Gaussian margins need no approximation.
     device : Device, optional
-        Where sweeps of expectation propagation are made.
+        Where sweeps of expectation propagation are computed.
     persons : Persons, optional
-        Who answered, where each person has scores of its own. The last column of the rows is then
-        the number of a person, 0 for the common scores.
+        Who answered, if persons have their own scores. The last column of the rows is then the
+        number of a person, 0 for the common scores.
     """
 
     rows: FloatArray
@@ -86,7 +85,7 @@ class Inference:
         rule: StoppingRule | None = None,
         rank_tol: float = FINAL_RANK_TOL,
     ) -> Posterior:
-        """Return the posterior, beginning with sites close to its own where these are known."""
+        """Return the posterior, starting from nearby sites if these are known."""
         if self.persons is not None:
             moments = self.moments(kernel, rank_tol)
             return expectation_propagation(
@@ -121,7 +120,7 @@ class Inference:
         )
 
     def moments(self, kernel: ParametricKernel, rank_tol: float = SEARCH_RANK_TOL) -> TasteMoments:
-        """Return what sweeps over persons need; the factor leaves out variance up to a share."""
+        """Return what sweeps over persons need; the factor leaves out a small share of variance."""
         assert self.persons is not None
         basis, items = self._basis_of_persons()
         K, n_items = kernel(basis, basis), len(items)
@@ -153,9 +152,9 @@ class Inference:
 
 @final
 class NegativeLogEvidence:
-    """Minus the log of evidence times hyperprior, as a function of all parameters' logarithms.
+    """Minus the log of evidence times hyperprior, as a function of the parameters' logarithms.
 
-    Every evaluation starts from the sites of the one before, which saves most of the sweeps.
+    Every evaluation starts from the sites of the previous one, which saves most of the sweeps.
 
     Parameters
     ----------
@@ -164,10 +163,10 @@ class NegativeLogEvidence:
         Its ``theta`` are the first parameters.
     likelihood : Likelihood
     free : tuple of str
-        Names of the likelihood's parameters, which follow. The evidence does not depend on those
-        that the likelihood does not have.
+        Names of the likelihood's parameters, which come next. Names that the likelihood does not
+        have do not affect the evidence.
     hyperprior : Hyperprior
-        Of all parameters.
+        The hyperprior of all parameters.
     rule : StoppingRule
         When sweeps stop.
     rank_tol : float
@@ -209,7 +208,7 @@ class NegativeLogEvidence:
         return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**known)
 
     def without_flips(self) -> Self:
-        """Return the same without flipped answers: log-concave, hence found in fewer sweeps."""
+        """Return the same without flipped answers, which is log-concave and needs fewer sweeps."""
         base = self.likelihood.without_flips()
         if base is self.likelihood:
             return self
@@ -242,7 +241,7 @@ class NegativeLogEvidence:
         return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
     def roughly(self, x: FloatArray) -> float:
-        """Return the value to two or three decimals: enough to tell good starts from bad ones."""
+        """Return the value to two or three decimals, enough to compare starting points."""
         posterior = self._posterior(*self.parts(x), START_RULE)
         return -posterior.log_evidence - self.hyperprior.log_density(x)
 
@@ -287,16 +286,16 @@ def most_probable(
 ) -> tuple[ParametricKernel, Likelihood, SiteParameters | None]:
     """Return the most probable parameters, and sites close to those of their posterior.
 
-    The objective is compared on a small grid of starting points. A search from an arbitrary point
-    can end where scores are independent of each other, since the objective is flat there; and from
-    a long length-scale it can miss that two or three features are enough. So L-BFGS-B starts from
-    the best point of each length-scale and continues from the lowest value reached. Flipped answers
-    are left out until then: far from the optimum they cost many sweeps.
+    The objective is first compared on a small grid of starting points. A search from an arbitrary
+    point can end where all scores are independent, since the objective is flat there; from a long
+    length-scale it can miss that two or three features are enough. So L-BFGS-B starts from the best
+    point of each length-scale and continues from the lowest value reached. Flips are left out until
+    then, since far from the optimum they cost many sweeps.
 
     Parameters
     ----------
     inference, kernel, likelihood
-        What the evidence is computed from.
+        What determines the evidence.
     rows : (n_rows, n_features)
         Different items, whose scale sets bounds and hyperprior.
     rng
@@ -306,11 +305,11 @@ def most_probable(
     n_starts : int
         Number of points from which the search runs to its end.
     hyperprior : {"weak"} or None
-        Whether a weak preference for usual parameters is added to the evidence.
+        Whether to add a weak hyperprior on the parameters to the evidence.
     max_steps : int
-        Number of steps of each search at most.
+        Largest number of steps of each search.
     sites : (tau, nu), optional
-        Sites of the parameters given: the search then continues from these, without a grid.
+        Sites for the given parameters; the search then continues from these, without a grid.
     """
     free = likelihood.free_parameters
     limits = _log_bounds(kernel.bounds_on(rows), kernel.names, free, bounds)
@@ -332,7 +331,7 @@ def most_probable(
 
 
 def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
-    """Return what is usual for the parameters of a likelihood."""
+    """Return the hyperprior of the parameters of a likelihood."""
     prior = Hyperprior.flat(0)
     for parameter in free.values():
         part = Hyperprior.flat(1)
@@ -386,10 +385,10 @@ def _rough_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
 def _minimize(
     objective: NegativeLogEvidence, start: _SearchPoint, limits: FloatArray, max_steps: int
 ) -> _SearchPoint:
-    """Return the lowest point found from the start on.
+    """Return the lowest point found.
 
     The objective is divided by the length of its first gradient: a first step of that length would
-    lead to the corners of the bounds, where sweeps are many.
+    lead to the corners of the bounds, where many sweeps are needed.
     """
     objective.sites = start.sites
     unit = max(1.0, float(np.linalg.norm(objective(start.x)[1])))

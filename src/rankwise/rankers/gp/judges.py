@@ -67,10 +67,10 @@ class ByJudge(Likelihood):
     Parameters
     ----------
     base : Likelihood
-        Of a usual judge.
+        The likelihood of an average judge.
     log_reliability, log_width : (n_judges,)
     reliability_std : (n_judges,)
-        Standard deviation of what is known about ``log_reliability``.
+        Posterior standard deviation of ``log_reliability``.
     reliability_spread, width_spread : float
         Standard deviations between judges.
     """
@@ -84,7 +84,7 @@ class ByJudge(Likelihood):
 
     @classmethod
     def alike(cls, base: Likelihood, n_judges: int) -> Self:
-        """Return judges that are all usual."""
+        """Return judges who are all average."""
         return cls(base, np.zeros(n_judges), np.zeros(n_judges), np.full(n_judges, USUAL_SPREAD))
 
     @property
@@ -151,7 +151,7 @@ class ByJudge(Likelihood):
     def answer_probabilities(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> FloatArray:
-        """Return what the judges named would answer, and a judge drawn at random where 0 stands."""
+        """Return the probabilities of each judge's answers; 0 stands for a random judge."""
         r = self._reliability(outcomes.judge)
         own = self.base.answer_probabilities(r * mean, r**2 * variance, self._seen(r, outcomes))
         known = outcomes.judge > 0
@@ -191,7 +191,7 @@ class ByJudge(Likelihood):
         return AverageLikelihood(log_z, r * inner.slope, r**2 * inner.curvature, ratio)
 
     def _of_anyone(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Average answers over judges as they differ from each other."""
+        """Average answers over the distribution of judges."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(N_KINDS)
         weights = weights / weights.sum()
         widths = np.exp(self.width_spread * nodes) if self.has_ties else np.ones(1)
@@ -210,7 +210,7 @@ class ByJudge(Likelihood):
         return float(max(np.abs(self.log_reliability - other.log_reliability).max(), by_width))
 
     def improved(self, cavities: Cavities) -> Self:
-        """Take a Newton step for every judge, and move the spreads between judges along.
+        """Take a Newton step for every judge, and update the spreads between judges.
 
         At a fixed point the evidence times the density of the logarithms is stationary.
         """
@@ -269,7 +269,7 @@ class ByJudge(Likelihood):
         return np.stack([rr, np.where(rw**2 < 0.8 * rr * ww, rw, 0.0), ww])
 
     def _uphill(self, cavities: Cavities, step: FloatArray) -> Self:
-        """Halve the step of every judge until its answers become more probable."""
+        """Halve the step of every judge until their answers become more probable."""
         before, share = self._value(cavities), np.ones(self.n_judges)
         for _ in range(MAX_HALVINGS):
             worse = self._shifted(share * step)._value(cavities) < before
@@ -298,7 +298,7 @@ class ByJudge(Likelihood):
         return careless_probability(log_likelihood, self.log_reliability, self.reliability_std**2)
 
     def report(self, names: NDArray[Any], cavities: Cavities) -> JudgeReport:
-        """Put together what was learned about the judges."""
+        """Return what was learned about the judges."""
         tied = cavities.outcomes.tied
         right = np.where(cavities.mean == 0.0, 0.5, cavities.mean > 0.0)
         columns = np.stack([np.ones(len(tied)), tied, ~tied, ~tied * right])
@@ -321,12 +321,12 @@ class ByJudge(Likelihood):
 @final
 @dataclass(frozen=True, eq=False)
 class Cavities:
-    """Hold what is known about every comparison without one of its answers.
+    """Hold the distribution of every comparison without one of its answers.
 
     Parameters
     ----------
     mean, variance : (n_pairs,)
-        Of the difference of scores, winner first.
+        Moments of the difference of scores, winner first.
     outcomes : Outcomes
     count : (n_pairs,)
         How often each answer was recorded.
@@ -339,7 +339,7 @@ class Cavities:
 
     @classmethod
     def of(cls, posterior: Posterior) -> Self:
-        """Take an answer out of the posterior, for every comparison by itself."""
+        """Remove one answer from the posterior, for each comparison separately."""
         prior = posterior.prior
         mean, variance = (
             difference_means(prior, posterior.w),
@@ -349,7 +349,7 @@ class Cavities:
 
     @classmethod
     def under(cls, posterior: Posterior, mean: FloatArray, variance: FloatArray) -> Self:
-        """Do the same with means and variances that are known already."""
+        """Do the same with given means and variances."""
         count = posterior.prior.comparisons.count
         removed = np.minimum(count, 1.0)
         cavity = without_site(mean, variance, removed * posterior.tau, removed * posterior.nu)
@@ -391,16 +391,16 @@ def learnt_judges(
     sites: SiteParameters | None,
     rule: StoppingRule = JUDGE_RULE,
 ) -> tuple[ByJudge, SiteParameters | None]:
-    """Improve judges and posterior in turn, until the judges stay as they are.
+    """Improve judges and posterior in turn, until the judges converge.
 
     Parameters
     ----------
     inference : Inference
     kernel : ParametricKernel
     likelihood : ByJudge
-        To begin with.
+        The initial judges.
     sites : (tau, nu), optional
-        To begin with.
+        The initial sites.
     rule : StoppingRule
     """
     for _ in range(rule.max_iter):

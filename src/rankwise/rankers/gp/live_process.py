@@ -1,4 +1,4 @@
-"""A Gaussian process that asks and is answered: suggestions, more answers, answers taken back."""
+"""A Gaussian process between questions: suggestions, more answers, answers taken back."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ FOLLOWING = ("posterior_", "log_marginal_likelihood_", "basis_rows_", "basis_mar
 
 
 class LiveProcess(ProcessRanker, ABC):
-    """A process between whose answers the joint distribution of all scores is kept."""
+    """A process that keeps the joint distribution of all scores between answers."""
 
     _live: LiveScores | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Compute the posterior of all answers where quick updates have left it out."""
+        """Compute the posterior of all answers if quick updates have postponed it."""
         live = self._live
         if name == "judges_" and "X_train_" in vars(self):
             self.judges_ = self._judge_report()
@@ -99,7 +99,7 @@ class LiveProcess(ProcessRanker, ABC):
         return vars(self)[name]
 
     def __getstate__(self) -> Any:
-        """Complete the posterior before it is copied or saved; live scores are not kept."""
+        """Complete the posterior before it is copied or saved; live scores are dropped."""
         if self._live is not None:
             _ = self.posterior_
         if "X_train_" in vars(self):
@@ -107,7 +107,7 @@ class LiveProcess(ProcessRanker, ABC):
         return {k: v for k, v in super().__getstate__().items() if k != "_live"}
 
     def _condition(self, inference: Inference, sites: SiteParameters | None) -> Self:
-        """Store the posterior; the scores and judges kept before do not hold any more."""
+        """Store the posterior; the scores and judges kept before are no longer valid."""
         self._live = None
         self.__dict__.pop("judges_", None)
         return super()._condition(inference, sites)
@@ -129,40 +129,42 @@ class LiveProcess(ProcessRanker, ABC):
         balance: int | None = 3,
         random_state: Any = None,
     ) -> IntArray:
-        """Choose the comparisons whose answers help most, the best first.
+        """Choose the comparisons whose answers help most, best first.
 
         Parameters
         ----------
         X : (n_items, n_features) or (n_items,) of names, optional
-            The items to compare; those of `fit` when left out.
+            The items to compare; by default those of `fit`.
         n : int
             Number of comparisons; those of a batch do not ask for the same information twice.
         goal : {"order", "best", "top"}
             Whether to learn the whole order (largest expected information), to find the best item
-            (largest expected score of the winner), or the best k (information, where it is in
-            doubt whether an item belongs to them).
+            (largest expected score of the winner), or to find the best k (information, weighted by
+            the doubt whether an item is among them).
         k : int, optional
-            How many items the goal "top" is about.
+            Number of best items to find, for the goal "top".
         until : float, optional
             Return no questions once the `certainty` of the goal has reached this value.
         candidates : (n_candidates, 2), optional
-            The pairs of rows to choose from; all of them when left out. Among more than a
+            The pairs of rows to choose from; by default all of them. Among more than a
             thousand items, those of the best thousand or, for "order", of a thousand drawn at
             random.
         balance : int or None
-            For items of `fit`: every which question checks what seems certain. This keeps
-            probabilities calibrated, and ends once few such answers come as a surprise. Items
-            known by name alone are all asked about once first, the fewest answers first; then
-            half as many questions are checks, until one comes as a surprise or items have three
-            answers on average. None for informative questions only.
+            For items of `fit`: one question in `balance` is a check, about a pair whose answer
+            seems certain. This keeps probabilities calibrated, and ends once few such answers are
+            surprising. Items known by name alone are first all asked about once, starting with
+            those that have the fewest answers. Half as many questions are then checks, until an
+            answer is surprising or items have three answers on average. None asks only informative
+            questions.
         random_state : int, RandomState or None
-            Source of these draws and of the choice among items with equally few answers. When None,
+            Source of these draws and of the choice among items with equally few answers. If None,
             the same answers lead to the same questions.
 
         Returns
         -------
         pairs : (n, 2)
-            Row numbers of X; names, where items of `fit` have names and X is left out or names.
+            Row numbers of X; or names, if items of `fit` have names and X is omitted or holds
+            names.
         """
         k, n = self._goal_size(goal, k, X), check_count("n", n)
         if until is not None and self.certainty(X, goal=goal, k=k) >= check_share("until", until):
@@ -195,13 +197,13 @@ class LiveProcess(ProcessRanker, ABC):
         return chosen if labels is None else labels[chosen]
 
     def _goal_size(self, goal: Goal, k: int | None, X: Any) -> int:
-        """Return k, checked: how many of the items the goal is about."""
+        """Return k, checked: the number of best items to find."""
         check_is_fitted(self)
         check_choice("goal", goal, get_args(Goal))
         size = 1 if k is None else check_count("k", k)
         if (k is not None) != (goal == "top") and (k is None or size != 1):
             raise InvalidInputError(
-                f"`k` must come with goal='top', and that with `k`: got goal={goal!r} and k={k!r}."
+                f"`k` and goal='top' must be given together: got goal={goal!r} and k={k!r}."
             )
         n_items = len(self._rows_to_predict(X))
         if size >= n_items:
@@ -221,23 +223,23 @@ class LiveProcess(ProcessRanker, ABC):
     ) -> float:
         """Return how certain it is that the ranking by mean scores is right.
 
-        Chosen questions hardly tell how far scores lie apart, so the posterior is averaged over
-        the amplitude of the kernel, each value weighted by its probability; before any answer,
-        scores are expected to lie close together. In simulations the certainty at which questions
-        end holds to one or two in a hundred where scores spread as much as the noise, and is on the
-        safe side where they spread more.
+        Chosen questions say little about how far scores are apart, so the posterior is averaged
+        over the amplitude of the kernel, each value weighted by its probability; before any answer,
+        scores are expected to be close together. In simulations the certainty at which questions
+        end is accurate to one or two per cent if scores spread as much as the noise, and
+        conservative if they spread more.
 
         Parameters
         ----------
         X : (n_items, n_features) or (n_items,) of names, optional
-            The items; those of `fit` when left out.
+            The items; by default those of `fit`.
         goal : {"order", "best", "top"}
             For "order" the expected share of pairs in the right order; for "best" and "top" the
-            probability that the best one, or the best k, are right.
+            probability that the best item, or the best k, are the right ones.
         k : int, optional
-            How many items the goal "top" is about.
+            Number of best items, for the goal "top".
         n_draws : int
-            Number of draws from which it is counted.
+            Number of draws from which it is estimated.
         random_state : int, RandomState or None
             Source of the draws.
 
@@ -262,7 +264,7 @@ class LiveProcess(ProcessRanker, ABC):
     def _with_amplitudes(self) -> tuple[list[Self], FloatArray]:
         """Return the process with several amplitudes, and their probabilities.
 
-        Amplitudes under which the sites do not settle are left out.
+        Amplitudes for which the sites do not converge are left out.
         """
         kernel, members = self.kernel_, []
         is_amplitude = np.array([name.endswith("amplitude") for name in kernel.names])
@@ -286,15 +288,15 @@ class LiveProcess(ProcessRanker, ABC):
         return members, softmax(np.array(evidence))
 
     def _asked(self, X: Any) -> FloatArray | None:
-        """Return how many answers each item has; None where X are not items of `fit`."""
+        """Return how many answers each item has; None if X are not items of `fit`."""
         if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
 
     def _period_of_checks(self, X: Any, balance: int, *, are_scarce: bool) -> int | None:
-        """Return every which question is a check; None where surprises are known to be rare.
+        """Return the period of checks among questions; None if surprises are known to be rare.
 
-        While answers are scarce, half as many are spent on checks until one comes as a surprise.
+        While answers are scarce, half as many are spent on checks until one is surprising.
         """
         live = self._known_scores(X)
         if live is None:
@@ -305,9 +307,9 @@ class LiveProcess(ProcessRanker, ABC):
         return 2 * balance if are_scarce and n_upset == 0.0 else balance
 
     def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
-        """Tell whether answers about others tell nothing of the item with the fewest answers.
+        """Return whether other answers say nothing about the item with the fewest answers.
 
-        This is so where it covaries with all of them alike. O(n_items n_features).
+        This holds if its covariance with all other items is the same. O(n_items n_features).
         """
         rows = self.X_train_ if np.ndim(X) != 1 else self.X_train_[self._positions(X)]
         least = int(np.argmin(asked))
@@ -342,7 +344,7 @@ class LiveProcess(ProcessRanker, ABC):
         return live.mean[items], live.covariance[np.ix_(items, items)]
 
     def _known_scores(self, X: Any) -> LiveScores | None:
-        """Return the scores that are kept, if X are the items of `fit`."""
+        """Return the stored scores if X are the items of `fit`."""
         check_is_fitted(self)
         known = X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_))
         return self._live_scores() if known else None
@@ -360,21 +362,20 @@ class LiveProcess(ProcessRanker, ABC):
         date: Any = None,
         tied_date: Any = None,
     ) -> Self:
-        """Add answers about the items of `fit`, with the parameters learnt there.
+        """Add answers about the items of `fit`, keeping the parameters learned there.
 
         The posterior is that of all answers together. For up to 4,000 items only what the answers
-        change is computed at once, and the rest when it is read: asking and answering in turns
-        costs O(n_items^2). To learn the parameters again, call `fit` with all answers.
+        change is computed at once, and the rest when it is read: a question and its answer cost
+        O(n_items^2). To learn the parameters again, call `fit` with all answers.
 
         Parameters
         ----------
         pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
-            As in `fit`: row numbers of the X given there, or names. Without `pairs`, the ties are
-            the answers. Judges that `fit` did not know count as usual ones; with ``tastes`` they
-            are new persons. Covariates are those
-            of `fit`; where none are given they are 0, and the first of named comparisons was shown
-            first. After a fit without ties, the width within which items tie is `tie_width` until
-            the next fit.
+            As in `fit`: row numbers of the X given there, or names. Without `pairs`, only ties are
+            added. Judges unknown to `fit` count as average judges; with ``tastes`` they are new
+            persons. Covariates are those of `fit`; if none are given they are 0, and the first item
+            of named comparisons counts as shown first. After a fit without ties, the width within
+            which items tie is `tie_width` until the next fit.
         """
         check_is_fitted(self)
         options = {"tied_weight": tied_weight, "pair_margin": pair_margin}
@@ -394,7 +395,7 @@ class LiveProcess(ProcessRanker, ABC):
         return self
 
     def _admit_ties(self, new: Comparisons) -> Self:
-        """Add the first ties: how close items tie is not learnt before the next fit."""
+        """Add the first ties; their width is not learned before the next fit."""
         comparisons, known = self._recorded.extend(new), self.likelihood_.parameters
         likelihood = choose_likelihood(
             self.likelihood, comparisons, known["noise"], self.flip_rate, self.tie_width
@@ -417,7 +418,7 @@ class LiveProcess(ProcessRanker, ABC):
         date: Any = None,
         tied_date: Any = None,
     ) -> Self:
-        """Take answers back, with the parameters learnt in `fit`: the opposite of `update`.
+        """Take answers back, keeping the parameters learned in `fit`: the opposite of `update`.
 
         Parameters
         ----------
@@ -496,7 +497,7 @@ class LiveProcess(ProcessRanker, ABC):
         return merge(self.X_train_)
 
     def _live_scores(self) -> LiveScores | None:
-        """Return the joint distribution of all scores of `fit`; None where it is not kept."""
+        """Return the joint distribution of all scores of `fit`; None if it is not kept."""
         suits = self.basis_ is None and len(self.X_train_) <= MAX_LIVE and self.shown_ is None
         suits = suits and self.cyclic_ is None and self.tastes_ is None
         suits = suits and (self.method == "ep" or self.likelihood_.is_gaussian)

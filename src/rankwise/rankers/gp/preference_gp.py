@@ -80,7 +80,7 @@ MAX_DATED = 600
 """Items, each counted at every date, up to which dates are kept apart."""
 
 MAX_OWN = 5000
-"""Items up to which a posterior through a basis keeps the own part of every item."""
+"""Items up to which a posterior through a basis keeps the item effect of every item."""
 
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
 
@@ -106,7 +106,7 @@ class PreferenceGP(LiveProcess):
 
     The scores f have the prior N(0, K), and item i beats item j with probability
     :math:`\Phi(f_i - f_j)`. The posterior is approximated by expectation propagation; the
-    parameters of the kernel are those under which the answers are most probable. With m compared
+    parameters of the kernel are the most probable ones given the answers. With m compared
     items, l distinct comparisons and a kernel matrix of rank r, at most the smaller of m and l, a
     sweep costs O(m r^2 + l r); a fit takes one to three hundred sweeps.
 
@@ -114,25 +114,25 @@ class PreferenceGP(LiveProcess):
     ----------
     kernel : kernel, scikit-learn kernel, name or function, optional
         Covariance of the scores. By default a `SquaredExponential` with a length-scale for each
-        feature and an item effect, for what the features do not say about an item; for functions
-        of the features alone, as in the paper, give ``SquaredExponential()``. Kernels of
+        feature and an item effect, the part of a score that the features do not explain; for
+        functions of the features alone, as in the paper, use ``SquaredExponential()``. Kernels of
         `sklearn.gaussian_process.kernels` have their own bounds, and need a constant factor for
-        the amplitude to be learned. Of other kernels only the amplitude is learned.
+        the amplitude to be learned. For other kernels only the amplitude is learned.
     likelihood : {"robust", "probit", "logistic", "gaussian"}
         How differences of scores become answers. "robust" allows for answers that were recorded
         the wrong way round, and learns how often that happens; "probit" does not. "logistic" is the
         model of Bradley and Terry: a difference of scores is the logarithm of the odds. "gaussian"
-        takes the margins of comparisons as differences of scores with noise, in closed form.
+        treats the margins of comparisons as differences of scores with noise, in closed form.
     method : {"ep", "laplace"}
         Expectation propagation, or Laplace's method: faster, with less accurate probabilities.
     optimize : bool
         Whether parameters are learned; if not, they stay as given.
     hyperprior : {"weak"} or None
-        What is usual for the parameters. "weak" prefers scores with a standard deviation of about
-        three times the noise, and length-scales of about three standard deviations times the root
-        of the number of features, similar for all of them: answers without any noise then do not
-        lead to overconfidence, and few answers cannot fit scores to a chance pattern of features.
-        With None only the evidence counts. scikit-learn's kernels have no hyperprior.
+        The prior of the parameters. "weak" prefers scores with a standard deviation of about three
+        times the noise, and length-scales of about three standard deviations times the root of the
+        number of features, similar for all of them. So answers without noise do not lead to
+        overconfidence, and few answers cannot fit a chance pattern of features. With None only the
+        evidence counts. scikit-learn's kernels have no hyperprior.
     n_starts : int
         Number of starting points from which the search runs to its end. They are the best of a
         small grid of amplitudes and length-scales.
@@ -140,47 +140,47 @@ class PreferenceGP(LiveProcess):
         The smallest and the largest value of "amplitude", "length_scale", "item_effect", "noise",
         "flip_rate", "tie_width" or parameters of a scikit-learn kernel.
     noise : float, optional
-        Noise variance of an answer: 1 by default. Only its ratio to the squared amplitude matters,
-        so it is learned for "gaussian" alone, starting at a tenth of the mean squared margin.
+        Noise variance of an answer, 1 by default. Only its ratio to the squared amplitude matters,
+        so it is learned only for "gaussian", starting at a tenth of the mean squared margin.
     flip_rate, tie_width : float
         Starting values of the probability that win and loss are exchanged in the record, and of
-        the largest difference, noise included, that is a tie. The second is used when there are
+        the largest difference, including noise, that is a tie. The second is used only if there are
         ties, which are never flipped.
     ties : {"drop", "keep"}
         Whether two items of a query with equal `y` count as a tied comparison.
     max_pairs : int or None
-        Number of comparisons from scores `y` at most; drawn at random where there are more.
+        Largest number of comparisons from scores `y`; if there are more, they are drawn at random.
     equal_rows : {"apart", "merged"}, optional
-        Whether rows of X with equal features are items of their own, which share what the features
-        say and differ in their item effects, or one item. By default apart with `pairs`, and merged
-        with `y`, where repeating a row is the same as giving it a weight.
+        Whether rows of X with equal features are different items, which differ only in their item
+        effects, or one item. By default "apart" with `pairs`, and "merged" with `y`, where
+        repeating a row is the same as giving it a weight.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
-        Approximate the kernel through some rows, for many items: a number of random rows, chosen
-        rows of X, or rows themselves. What they cannot express counts as noise. With item effects
-        and up to 5,000 items they serve the search for parameters only, and the posterior is that
-        of the kernel itself: noise cannot stand for the own part of an item.
+        Approximate the kernel through some rows, for many items: a number of random rows, indices
+        of rows of X, or the rows themselves. What they cannot express counts as noise. With item
+        effects and up to 5,000 items the basis is used only in the search for parameters, and the
+        posterior is that of the kernel itself, since noise cannot replace an item effect.
     drift : bool
-        Whether scores change with time, for comparisons with dates: a part of every score lasts,
-        and another is forgotten; how large it is and how fast it goes is learned. Predictions are
-        for the last date, or any other. Dates are rounded until items at different dates are at
-        most 600.
+        Whether scores change with time, for comparisons with dates: one part of every score lasts,
+        the other is forgotten; how much and how fast is learned. Predictions are for the last date
+        unless another is given. Every item at every date is a row; dates are rounded until there
+        are at most 600 rows.
     intransitive : bool or "auto"
         Whether answers can go in circles, as with rock, paper and scissors: a comparison of a and b
-        is then f(a) - f(b) + g(a, b) with a Gaussian process g(a, b) = -g(b, a) of the features of
-        both, and its kernel is learned too. "auto" decides by the evidence. `predict_pair` knows g;
-        scores, ranks and `suggest` are about f, the part that is an order. A sweep costs the cube
-        of the number of pairs that were compared.
+        is then f(a) - f(b) + g(a, b), with a Gaussian process g(a, b) = -g(b, a) of the features of
+        both, whose kernel is learned too. "auto" decides by the evidence. `predict_pair` uses g;
+        scores, ranks and `suggest` use only f, the part that is an order. A sweep costs the cube
+        of the number of compared pairs.
     tastes : bool
-        Whether every judge has an order of its own, for comparisons that say who answered: the
-        score of an item for a person is f(item) + g(person, item), with f common to all and
-        g independent between persons. The kernels of both are learned; answers of a person count
-        for its own order, and for the common one as far as persons agree. `predict`,
-        `predict_pair`, `rank` and `leaderboard` take ``judge``. All persons are then equally
-        reliable. A sweep costs O(m^3) for a person who compared m items, and O(n_items^3). With
-        features of persons (``persons`` in `fit`) a part of g is common to persons with similar
-        ones; n_items is then multiplied by one more than the number of features.
+        Whether every judge has their own order, for comparisons that say who answered: the score of
+        an item for a person is f(item) + g(person, item), with f common to all and g independent
+        between persons. The kernels of both are learned; a person's answers count for their own
+        order, and for the common one to the degree that persons agree. `predict`, `predict_pair`,
+        `rank` and `leaderboard` take ``judge``. All persons then count as equally reliable. A sweep
+        costs O(m^3) for a person who compared m items, plus O(n_items^3). With features of persons
+        (``persons`` in `fit`) persons with similar features share a part of g; n_items is then
+        multiplied by one more than the number of features.
     device : str, optional
-        Where sweeps of expectation propagation are made, as in `RankRLS`; the kernel, its
+        Where sweeps of expectation propagation are computed, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
     random_state : int, RandomState or None
         Source of the draws of comparisons, basis rows and additional starting points.
@@ -198,43 +198,44 @@ class PreferenceGP(LiveProcess):
     X_train_ : (n_items, n_features)
         The items.
     item_names_ : (n_items,) or None
-        Their names, where they have any.
+        The names of the items, if they have any.
     copies_ : (n_items,) or None
-        Numbers that tell items with equal features apart; None where no two have.
+        Numbers that distinguish items with equal features; None if there are none.
     basis_rows_ : (n_basis, n_features)
         The rows that prediction needs.
     effects_ : tuple of Effect
-        What covariates of the comparisons are worth, with 90 % intervals; empty without any.
+        The effects of the covariates of comparisons, with 90 % intervals; empty without covariates.
     cyclic_ : Kernel or None
-        The kernel of g, where answers go in circles.
+        The kernel of g, if answers go in circles.
     tastes_ : Kernel or None
-        The kernel of g, where persons have scores of their own.
+        The kernel of g, if persons have their own scores.
     traits_ : Kernel or None
-        The kernel of what the features of persons add, where they have any.
+        The kernel of what the features of persons add, if they have any.
     person_traits_ : PersonTraits or None
-        These features.
+        The features of persons.
     taste_share_ : float or None
-        The share of the variance of a person's scores that is its own.
+        The share of the variance of a person's scores that is their own taste.
     drift_ : (float, float, float) or None
-        With ``drift``: the variance of what is forgotten over that of what lasts, the days in which
-        it is, and the days between the first and the last answer.
+        With ``drift``: the ratio of the variance of the part that is forgotten to that of the part
+        that lasts, the time in days within which it is forgotten, and the days between the first
+        and the last answer.
     last_date_ : float or None
         The date of the last answer, in days.
     judges_ : JudgeReport or None
-        What was learned about each judge, where `fit` knew who answered; None with ``tastes``.
-        `update` and `forget` count answers anew, with the reliabilities of the last `fit`.
+        What was learned about each judge, if it is known who answered; None with ``tastes``.
+        `update` and `forget` recount answers, with the reliabilities of the last `fit`.
     judge_names_ : (n_judges,) or None
-        The judges, where `fit` knew who answered.
+        The judges, if it is known who answered.
     n_queries_ : int
         Number of queries.
     n_ignored_queries_ : int
-        Number of queries that give no comparison: with one item, or with equal scores only.
+        Number of queries without a comparison: those with one item, or with equal scores only.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : (n_features,)
-        Their names, where X had names.
+        The names of the features, if X had names.
 
     Notes
     -----
@@ -343,46 +344,47 @@ class PreferenceGP(LiveProcess):
         ----------
         X : (n_items, n_features), optional
             The items; sparse rows are made dense. Bring features to comparable scales, or use a
-            length-scale for each. A frame may name them, in its only column of text or its index.
-            Without X, items are those that named comparisons are about, and have no features.
+            length-scale for each. A frame may name the items, in its only column of text or its
+            index. Without X, the items are those of the named comparisons, without features.
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
-            With `y`: how often each item counts. A comparison counts the product of its ends'
-            weights.
+            With `y`: how often each item counts. The weight of a comparison is the product of the
+            weights of its items.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
-            each other. Or comparisons by name, as `rankwise.io.read_comparisons` takes them: a
-            frame, rows (winner, loser) or (a, b, who won), with ties, counts, weights, margins,
-            judges, covariates and, for ``drift=True``, dates in columns. What each covariate is
-            worth is learned with the scores: a difference of scores is f_first - f_second +
+            each other. Or comparisons by name, as in `rankwise.io.read_comparisons`: a frame, rows
+            (winner, loser) or (a, b, who won), with ties, counts, weights, margins, judges,
+            covariates and, for ``drift=True``, dates in columns. The effect of each covariate is
+            learned with the scores: a difference of scores is f_first - f_second +
             effects @ covariates.
         tied : (n_tied, 2), optional
             With `pairs`: comparisons with the answer "no preference".
         tied_weight : (n_tied,), optional
-            How often each of these was recorded, any number; once when left out.
+            How often each of these was recorded, any number; by default once.
         pair_margin : (n_pairs,), optional
-            By how much each winner leads, for the likelihood "gaussian"; 1 when left out.
+            By how much each winner leads, for the likelihood "gaussian"; 1 by default.
         pair_weight : (n_pairs,), optional
-            How often each comparison was recorded, any number; once when left out. A weight below
+            How often each comparison was recorded, any number; by default once. A weight below
             1 counts as the likelihood to that power.
         judge : (n_pairs,), optional
             Who gave each answer, by names of any type. How reliable each judge is, and how often
-            each ties, is learned with the scores and told by ``judges_``. Comparisons by name may
-            have a column of judges instead.
+            each ties, is learned with the scores and reported in ``judges_``. Comparisons by name
+            may have a column of judges instead.
         tied_judge : (n_tied,), optional
             Who gave each of the answers `tied`.
         date, tied_date : (n_pairs,), (n_tied,), optional
-            When, as dates or numbers of days: with ``drift=True``.
+            When the answers were given, as dates or numbers of days; with ``drift=True``.
         first : bool
-            With comparisons by name or a `ComparisonTable`: whether to learn what being the first
-            of the two shown is worth.
+            With comparisons by name or a `ComparisonTable`: whether to learn the effect of being
+            the first of the two shown.
         persons : frame, or mapping of names to rows of numbers, optional
             With ``tastes``: features of the judges, named by the index or by the only column of
-            text. Persons with similar features then like similar items, and those without answers
-            have an order too. Judges without features count as average ones.
+            text. Persons with similar features then have similar tastes, and those without answers
+            get an order too. Judges without features count as average persons.
         """
         self._check_settings()
         if X is None and pairs is None:
@@ -411,7 +413,7 @@ class PreferenceGP(LiveProcess):
             context = answer_context(pairs, tied, judge, tied_judge, date, tied_date)
         if first and answers.covariates is None:
             raise InvalidInputError(
-                "`first` must come with comparisons by name or a ComparisonTable, which say who "
+                "`first` must come with comparisons by name or a ComparisonTable, which say what "
                 "was shown first: got row numbers, winner first."
             )
         has_features = X is not None
@@ -425,11 +427,11 @@ class PreferenceGP(LiveProcess):
         return self
 
     def _check_tastes(self, context: AnswerContext, persons: Any) -> None:
-        """Refuse what persons with scores of their own are not combined with."""
+        """Refuse options that cannot be combined with tastes."""
         if not self.tastes and persons is not None:
             raise InvalidInputError(
-                "`persons` must come with tastes=True: otherwise all have one order, whatever "
-                "their features."
+                "`persons` must come with tastes=True: otherwise all persons share one order, "
+                "whatever their features."
             )
         if not self.tastes:
             return
@@ -449,7 +451,7 @@ class PreferenceGP(LiveProcess):
             )
 
     def _set_persons(self, context: AnswerContext, persons: Any) -> None:
-        """Keep who answered, and the features of persons, with or without answers."""
+        """Store who answered, and the features of persons with or without answers."""
         self.person_traits_ = None if persons is None else PersonTraits.of(persons)
         self.judge_names_ = context.judges
         if self.person_traits_ is not None:
@@ -457,7 +459,7 @@ class PreferenceGP(LiveProcess):
             self.judge_names_ = everyone.names_after(context.judges)
 
     def _fit_best(self, *given: Any, has_features: bool) -> None:
-        """Fit with or without cycles, or both, and keep what the answers speak for."""
+        """Fit with or without cycles, or both, and keep the model that the evidence supports."""
         tried = {"auto": (False, True), True: (True,), False: (False,)}[self.intransitive]
         states = []
         for with_cycles in tried:
@@ -485,7 +487,7 @@ class PreferenceGP(LiveProcess):
         has_features: bool,
         cycles: bool = False,
     ) -> tuple[Inference, SiteParameters | None]:
-        """Find the parameters from checked rows; what is left is the posterior."""
+        """Find the parameters from checked rows, and then the posterior."""
         given = dict(answers.arguments)
         tied, tied_weight = given.pop("tied"), given.pop("tied_weight")
         refuse_unread(tied, given["pair_margin"], given["pairs"], self.likelihood, tied_weight)
@@ -540,7 +542,7 @@ class PreferenceGP(LiveProcess):
         return context.rounded(ends, MAX_DATED)
 
     def _set_effects(self, answers: NamedAnswers, comparisons: Comparisons) -> None:
-        """Give every covariate an effect of usual size in its own units."""
+        """Give every covariate an effect of typical size in its own units."""
         given = answers.covariates
         self.effect_names_ = () if given is None else given.names
         self.effect_deviations_ = ()
@@ -664,7 +666,7 @@ class PreferenceGP(LiveProcess):
         return sites
 
     def _search_basis(self, comparisons: Comparisons) -> FloatArray | None:
-        """Return the rows through which parameters are searched for, where all are too many."""
+        """Return basis rows for the search for parameters, if there are many items."""
         depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
         items = comparisons.items
         too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None or self.tastes

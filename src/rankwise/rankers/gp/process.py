@@ -90,13 +90,13 @@ def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
     check_flag("return_cov", return_cov)
     if return_std and return_cov:
         raise InvalidInputError(
-            "`predict` returns either `std` or `cov`: both were asked for. The diagonal of `cov` "
+            "`predict` returns either `std` or `cov`: got both. The diagonal of `cov` "
             "holds the squares of `std`."
         )
 
 
 def _are_names(X: Any) -> bool:
-    """Tell names or row numbers from rows of features."""
+    """Return whether X holds names or row numbers rather than rows of features."""
     try:
         return np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT"
     except ValueError:  # rows of different lengths, which the check of rows refuses
@@ -104,7 +104,7 @@ def _are_names(X: Any) -> bool:
 
 
 class ProcessRanker(Ranker, ABC):
-    """A ranker whose scores have a joint Gaussian posterior under parameters already chosen."""
+    """A ranker whose scores have a joint Gaussian posterior, given its parameters."""
 
     likelihood: LikelihoodName
     method: Approximation
@@ -137,7 +137,7 @@ class ProcessRanker(Ranker, ABC):
     judges_: JudgeReport | None
 
     def __getattr__(self, name: str) -> Any:
-        """Return None for what models saved by earlier versions do not have."""
+        """Return None for attributes that models saved by earlier versions lack."""
         if name in MAY_BE_ABSENT and "X_train_" in vars(self):
             return None
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -179,26 +179,26 @@ class ProcessRanker(Ranker, ABC):
         judge: Any = None,
         date: Any = None,
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean score of every row of X, and on request how uncertain it is.
+        """Return the mean score of every row of X, and optionally its uncertainty.
 
-        A common shift of all scores cannot be learned from comparisons and is part of the standard
+        A common shift of all scores cannot be learned from comparisons and adds to the standard
         deviation; `predict_pair` and `rank_distribution` do not depend on it.
 
         Parameters
         ----------
         X : (n_items, n_features) or (n_items,) of names
-            Rows to score, or names (row numbers, without names) of items of `fit`; all of these
-            when left out.
+            Rows to score, or names (row numbers, without names) of items of `fit`; by default all
+            of these.
         qid : (n_items,), optional
             Ignored: every row is scored by itself.
         return_std, return_cov : bool
             Whether to return the standard deviations (n_items,), or the covariance
             (n_items, n_items), as well.
         judge : name, optional
-            Whose scores, with ``tastes``; those that all persons share when left out. A person that
-            `fit` did not know has these too, and is less certain.
+            With ``tastes``: whose scores; by default the common ones. A person unknown to `fit`
+            gets the common scores too, with more uncertainty.
         date : (n_items,) or a date, optional
-            When, with ``drift``; at the last date of `fit` when left out.
+            With ``drift``: the date of the scores; by default the last date of `fit`.
 
         Returns
         -------
@@ -232,29 +232,28 @@ class ProcessRanker(Ranker, ABC):
         as_frame: bool = False,
         items: ArrayLike | None = None,
     ) -> Any:
-        """Return the rows in ranked order: query after query, the best item of each first.
+        """Return the rows in ranked order: query by query, best first.
 
         Parameters
         ----------
         X : (n_items, n_features) or (n_items,) of names, optional
-            Rows to rank, or names of items of `fit`; all of these when left out.
+            Rows to rank, or names of items of `fit`; by default all of these.
         qid : (n_items,), optional
-            The query of each row; one ranking of all rows when left out.
+            The query of each row; by default all rows form one ranking.
         k : int, optional
-            Keep the best k of each query only.
+            Keep only the best k of each query.
         judge : name, optional
-            Whose order, with ``tastes``; the common one when left out.
+            With ``tastes``: whose order; by default the common one.
         as_frame : bool
             Return a pandas data frame with query, item, rank and score, in that order of rows.
         items : (n_items,), optional
-            The names of the items in the frame; row numbers when left out.
+            The names of the items in the frame; by default row numbers.
 
         Returns
         -------
         order : (n_ranked,)
-            Row numbers; names, where items of `fit` have names and X is left out or names. Queries
-            come in the order in which they first appear, items of equal score in the order of the
-            rows.
+            Row numbers; or names, if items of `fit` have names and X is omitted or holds names.
+            Queries are in order of first appearance, items of equal score in the order of the rows.
 
         Examples
         --------
@@ -289,18 +288,19 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         X1, X2 : (n_pairs, n_features) or (n_pairs,) of names
-            The items to compare: rows, or names (row numbers) of items of `fit`; a name alone is
+            The items to compare: rows, or names (row numbers) of items of `fit`; a single name is
             one pair.
         noisy : bool
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
         covariates : dict of (n_pairs,), optional
-            What speaks for the first item, by the names of ``effects_``; 0 for those left out.
+            Covariates, positive in favour of the first item, by the names of ``effects_``; 0 by
+            default.
         judge : (n_pairs,) or a name, optional
-            Who will answer, among the judges of `fit`; any judge when left out. With ``tastes``
-            anyone else is a person of whom nothing is known.
+            Who will answer, among the judges of `fit`; by default a random judge. With ``tastes``
+            anyone else is a person about whom nothing is known.
         date : (n_pairs,) or a date, optional
-            When, with ``drift``; at the last date of `fit` when left out.
+            With ``drift``: the date of the answer; by default the last date of `fit`.
 
         Returns
         -------
@@ -345,7 +345,7 @@ class ProcessRanker(Ranker, ABC):
             return rows
         if self.drift_ is None:
             raise InvalidInputError(
-                "`date` is for scores that change with time: fit with drift=True and dates, or "
+                "`date` needs scores that change with time: fit with drift=True and dates, or "
                 "leave it out."
             )
         rows = rows.copy()
@@ -372,7 +372,7 @@ class ProcessRanker(Ranker, ABC):
         """Return the number of a person."""
         if self.tastes_ is None:
             raise InvalidInputError(
-                "`judge` is for persons with scores of their own: fit with tastes=True, or leave "
+                "`judge` needs persons with their own scores: fit with tastes=True, or leave "
                 "it out."
             )
         (number,) = self._persons(judge, 1, NOBODY).tolist()
@@ -398,7 +398,7 @@ class ProcessRanker(Ranker, ABC):
         return 0 if self.person_traits_ is None else self.person_traits_.n_traits
 
     def _traits_of(self, persons: IntArray) -> FloatArray:
-        """Return the features of persons by their numbers; zeros for nobody and for new ones."""
+        """Return the features of persons by number; zeros for the common scores and new persons."""
         known, names = self.person_traits_, self.judge_names_
         if known is None or names is None:
             return np.zeros((len(persons), 0))
@@ -406,7 +406,7 @@ class ProcessRanker(Ranker, ABC):
         return rows[np.where(persons > 0, persons - 1, len(names))]
 
     def _seen_by(self, rows: FloatArray, person: int) -> FloatArray:
-        """Return numbered rows as a person with these features sees them."""
+        """Return numbered rows with the features of a person."""
         if self._n_traits == 0:
             return rows
         rows = rows.copy()
@@ -415,7 +415,7 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def _effect_columns(self) -> list[int]:
-        """Where the covariates stand in numbered rows, counted from the end."""
+        """The columns of the covariates in numbered rows, counted from the end."""
         behind = self._n_traits + (self.tastes_ is not None)
         return [
             place - len(self.effect_names_) - behind for place in range(len(self.effect_names_))
@@ -468,19 +468,19 @@ class ProcessRanker(Ranker, ABC):
         return mean[i] - mean[j], np.maximum(spread[i] + spread[j] - 2.0 * S[i, j], 0.0)
 
     def suspect_answers(self, n: int | None = None) -> list[dict[str, Any]]:
-        """Return the answers with a winner that are least to be trusted, the worst first.
+        """Return the answers with a winner that are most suspect, worst first.
 
         Parameters
         ----------
         n : int, optional
-            How many; all of them when left out.
+            Number of answers; by default all.
 
         Returns
         -------
         rows : list of dict
-            ``winner``, ``loser``, ``judge`` (None where it is not known), ``times`` and
-            ``probability``: that the answer was given at random, by a careless judge, or recorded
-            the wrong way round. It is judged by all other answers.
+            ``winner``, ``loser``, ``judge`` (None if unknown), ``times`` and ``probability``: the
+            probability, given all other answers, that the answer was given at random by a careless
+            judge, or recorded the wrong way round.
 
         Examples
         --------
@@ -514,20 +514,20 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def _judges(self) -> ByJudge | None:
-        """The likelihood of judges, where their reliabilities were learned."""
+        """The likelihood of judges, if their reliabilities were learned."""
         if self.judge_names_ is None or self.tastes_ is not None:
             return None
         return cast(ByJudge, self.likelihood_)
 
     def _judge_report(self) -> JudgeReport | None:
-        """Put together what is known about judges, from all answers so far."""
+        """Return what is known about judges from all answers so far."""
         judges = self._judges
         if judges is None or self.judge_names_ is None:
             return None
         return judges.report(self.judge_names_, self._cavities())
 
     def _cavities(self) -> Cavities:
-        """Return what is known about every comparison without one of its answers."""
+        """Return the distribution of every comparison without one of its answers."""
         posterior = self.posterior_
         if self.tastes_ is None:
             return Cavities.of(posterior)
@@ -550,7 +550,7 @@ class ProcessRanker(Ranker, ABC):
         for name, values in covariates.items():
             if name not in known:
                 raise InvalidInputError(
-                    f"`covariates` must be among {list(known)}, whose effects are known: got "
+                    f"`covariates` must be among those with known effects, {list(known)}: got "
                     f"{name!r}."
                 )
             rows[:, self._effect_columns[known.index(name)]] = values
@@ -558,7 +558,7 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def taste_share_(self) -> float | None:
-        """The share of the variance of a person's scores that is its own; None without tastes."""
+        """The share of the variance of a person's scores that is their own taste."""
         if self.tastes_ is None:
             return None
         common = float(np.mean(self.kernel_.diagonal(self.X_train_)))
@@ -568,7 +568,7 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def effects_(self) -> tuple[Effect, ...]:
-        """What each covariate of an answer is worth, with 90 % intervals."""
+        """The effect of each covariate of an answer, with 90 % intervals."""
         n_effects = len(self.effect_names_)
         if n_effects == 0:
             return ()
@@ -601,7 +601,7 @@ class ProcessRanker(Ranker, ABC):
         n : int
             Number of draws.
         judge : name, optional
-            Whose scores, with ``tastes``; the common ones when left out.
+            Whose scores, with ``tastes``; by default the common ones.
         random_state : int, RandomState or None
             Source of the draws.
 
@@ -623,7 +623,7 @@ class ProcessRanker(Ranker, ABC):
         judge: Any = None,
         random_state: Any = None,
     ) -> RankDistribution:
-        """Return the distribution of the ranks of the rows of X, from draws of their scores.
+        """Return the distribution of the ranks of the rows of X, from draws of the scores.
 
         Parameters
         ----------
@@ -632,7 +632,7 @@ class ProcessRanker(Ranker, ABC):
         n_draws : int
             Number of draws; probabilities are accurate to about ``0.5 / sqrt(n_draws)``.
         judge : name, optional
-            Whose scores, with ``tastes``; the common ones when left out.
+            Whose scores, with ``tastes``; by default the common ones.
         random_state : int, RandomState or None
             Source of the draws.
 
@@ -664,13 +664,13 @@ class ProcessRanker(Ranker, ABC):
         Parameters
         ----------
         X : (n_items, n_features) or (n_items,) of names, optional
-            The items; those of `fit` when left out.
+            The items; by default those of `fit`.
         level : float
             Probability of the intervals.
         n_draws : int
             Number of draws from which ranks are counted.
         judge : name, optional
-            Whose order, with ``tastes``; the common one when left out.
+            Whose order, with ``tastes``; by default the common one.
         random_state : int, RandomState or None
             Source of the draws.
         """
@@ -699,7 +699,7 @@ class ProcessRanker(Ranker, ABC):
         )
 
     def _names_of(self, X: Any) -> NDArray[Any] | None:
-        """Return the names of items of `fit` that X stands for; None for rows, or without names."""
+        """Return the names of items of `fit` given as X; None for rows, or without names."""
         if self.item_names_ is None:
             return None
         if X is None:
@@ -714,7 +714,7 @@ class ProcessRanker(Ranker, ABC):
         return np.asarray(X) if X is not None and np.ndim(X) == 1 else np.arange(n_rows)
 
     def _answers_of(self, X: Any, n_rows: int, person: int | None = None) -> FloatArray:
-        """Return how many answers each item of `fit` has, of all or a person; 0 for other rows."""
+        """Return the number of answers about each item, by all or one person; 0 for new rows."""
         known = self._recorded
         ends = np.append(known.winner, known.loser)
         ends = ends if self.shown_ is None else self.shown_.item[ends]
@@ -731,7 +731,7 @@ class ProcessRanker(Ranker, ABC):
         return known if self.duels_ is None else known.from_duels(self.duels_)
 
     def with_persons(self, persons: Any) -> Self:
-        """Return a copy that knows the features of further persons, who have not answered yet.
+        """Return a copy with the features of further persons, who have not answered yet.
 
         Parameters
         ----------
@@ -751,7 +751,7 @@ class ProcessRanker(Ranker, ABC):
         check_is_fitted(self)
         if self.person_traits_ is None or self.judge_names_ is None:
             raise InvalidInputError(
-                "`with_persons` is for persons with features: fit with tastes=True and `persons`."
+                "`with_persons` needs features of persons: fit with tastes=True and `persons`."
             )
         other = copy(self)
         other.person_traits_ = self.person_traits_.joined_with(persons)
@@ -787,12 +787,12 @@ class ProcessRanker(Ranker, ABC):
         return other._condition(self._inference(comparisons), sites)
 
     def _apart(self, kernel: ParametricKernel) -> ParametricKernel:
-        """Return a kernel of items that tells those with equal features apart."""
+        """Return a kernel that distinguishes items with equal features."""
         return kernel if self.copies_ is None else CopiesApart(kernel)
 
     @property
     def _n_item_columns(self) -> int:
-        """How many columns of numbered rows tell which item it is."""
+        """The number of columns of numbered rows that identify the item."""
         return self.X_train_.shape[1] + (self.copies_ is not None)
 
     @property
@@ -834,7 +834,7 @@ class ProcessRanker(Ranker, ABC):
 
     @property
     def weights_of_basis_rows(self) -> FloatArray:
-        """What every basis row weighs, times the kernel, in a score at the last date."""
+        """The weight of the kernel of every basis row in a score at the last date."""
         if self.cyclic_ is not None:
             raise InvalidInputError(
                 "Intransitive answers have no score function of a single item: fit with "
@@ -852,8 +852,8 @@ class ProcessRanker(Ranker, ABC):
     def _numbered(self, X: FloatArray) -> FloatArray:
         """Add the column of `copies_` to rows, if there is one, and covariates of 0.
 
-        A row that equals several items is each of them in turn where X holds them all; otherwise
-        nobody knows which one is meant, and it is a new item with the same features.
+        If X holds all items that equal a row, the equal rows are these items in turn. Otherwise it
+        is unknown which one is meant, and the row is a new item with the same features.
         """
         none = np.zeros((len(X), len(self.effect_names_)))
         if self.drift_ is not None:
@@ -898,7 +898,7 @@ class ProcessRanker(Ranker, ABC):
         return Inference(rows, comparisons, basis, self.method, as_device(self.device))
 
     def _inference_of_persons(self, rows: FloatArray, comparisons: Comparisons) -> Inference:
-        """Let rows follow from items without marks and with each covariate or feature alone."""
+        """Express rows by items without marks and with each covariate or feature alone."""
         n_persons = int(comparisons.judges.max())
         traits = self._traits_of(np.arange(n_persons + 1))
         marked, basis = MarkedRows.of(rows, self._n_item_columns, traits)
@@ -914,9 +914,9 @@ class ProcessRanker(Ranker, ABC):
         return Inference(rows, answers, None, self.method, as_device(self.device))
 
     def _basis_with_effects(self, comparisons: Comparisons, basis: FloatArray | None) -> FloatArray:
-        """Return rows from which items follow in every way they were shown.
+        """Return rows that determine the items in every way they were shown.
 
-        With all items this is exact, and the cost linear in the number of ways.
+        With all items this is exact, and the cost is linear in the number of ways.
         """
         n_effects = len(self.effect_names_)
         if basis is None:

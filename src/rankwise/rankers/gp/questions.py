@@ -33,13 +33,13 @@ OPENING = 1
 def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
     """Return the expected information of an answer about the scores, in bits (BALD).
 
-    It is the entropy of the answer, less the entropy it would still have if the scores were known.
-    The second part uses h(Phi(x)) = exp(-x^2 / (pi ln 2)), which is accurate to 0.003 bit.
+    It is the entropy of the answer, minus the entropy it would still have if the scores were known.
+    The second part uses h(Phi(x)) = exp(-x^2 / (pi ln 2)), which is accurate to 0.003 bits.
 
     Parameters
     ----------
     mean, variance : (n,)
-        Of the difference of scores of each candidate pair.
+        Moments of the difference of scores of each candidate pair.
     noise : float
         Noise variance of an answer.
     """
@@ -52,15 +52,15 @@ def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0)
 def winner_score(second: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return the expected score of the better item of each candidate pair (EUBO).
 
-    Where it is largest, both items are promising and it is uncertain which is better: comparing
-    them finds the best item fast.
+    If it is large, both items are promising and it is uncertain which is better: comparing them
+    finds the best item quickly.
 
     Parameters
     ----------
     second : (n,)
         Mean score of the second item.
     mean, variance : (n,)
-        Of the difference first - second.
+        Moments of the difference first - second.
     """
     std = np.sqrt(np.maximum(variance, 1e-200))
     u = mean / std
@@ -78,24 +78,24 @@ def suggest_pairs(
     noise: float = 1.0,
     balance: "Balance | None" = None,
 ) -> IntArray:
-    """Choose the comparisons to ask next, the most useful first.
+    """Choose the comparisons to ask next, most useful first.
 
-    After each choice the covariance becomes the one expected once the answer is known, so that a
+    After each choice the covariance is updated to the one expected after its answer, so that a
     batch does not ask for the same information twice. O(n_pairs (n_candidates + n_items^2)).
 
     Parameters
     ----------
     mean, covariance : (n_items,), (n_items, n_items)
-        Of the scores.
+        Moments of the scores.
     candidates : (n_candidates, 2) or None
-        The pairs to choose from, as positions in ``mean``; all pairs when None.
+        The pairs to choose from, as positions in ``mean``; None for all pairs.
     n_pairs : int
         How many to choose.
     goal : {"order", "best", "top"}
-        Learn the whole order (`information_gain`), find the best item (`winner_score`), or the
-        best k: the information, times the doubt on which side of their border an item is.
+        Learn the whole order (`information_gain`), find the best item (`winner_score`), or find the
+        best k: the information, times the doubt on which side of the border an item is.
     k : int
-        How many items the goal "top" is about.
+        Number of best items, for the goal "top".
     noise : float
         Noise variance of an answer.
     balance : Balance, optional
@@ -133,16 +133,16 @@ def suggest_pairs(
 @final
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """Ask about every item first where only names are known; later check what seems certain.
+    """Ask about every item first if only names are known; later check what seems certain.
 
-    By name alone an answer tells nothing of other items. While two items have no answers, or one
-    between them, the question is about the pair with the fewest.
+    If items are known by name alone, an answer says nothing about other items. As long as two items
+    have at most one answer between them, the question is about the pair with the fewest answers.
 
     Informative questions are about items that seem close, so that either answer is likely whether
-    scores lie far apart or not. Answers to nothing else hardly tell how noisy answers are, and
-    probabilities become overconfident. A check asks about the pair whose answer is most certain,
-    and was never heard; where there is none, about the items with the fewest answers. With
-    features it is about items without answers while there are any.
+    scores are far apart or not. Such answers alone say little about how noisy answers are, and
+    probabilities become overconfident. A check asks about the pair whose answer is most certain and
+    was never given; if there is none, about the items with the fewest answers. With features it
+    is about items without answers as long as there are any.
 
     Parameters
     ----------
@@ -151,11 +151,11 @@ class Balance:
     known : (n_known, 2)
         The pairs that have answers.
     every : int or None
-        Every which question is a check; None where checks are not needed.
+        One question in this many is a check; None if checks are not needed.
     n_answers : int
         The number of answers so far.
     by_name : bool
-        Whether answers about other items tell nothing of the item with the fewest answers.
+        Whether answers about other items say nothing about the item with the fewest answers.
     rng
         Chooses among items with equally few answers.
     """
@@ -175,7 +175,7 @@ class Balance:
         candidates: IntArray | None,
         chosen: IntArray,
     ) -> IntArray | None:
-        """Return the pair to ask about, not chosen before; None for the most informative one."""
+        """Return the next pair, not chosen before; None for the most informative one."""
         asked = self.asked + np.bincount(chosen.ravel(), minlength=len(self.asked))
         if self.by_name:
             pair = least_asked(asked, candidates, chosen, self.rng)
@@ -223,7 +223,7 @@ def least_asked(
     asked : (n_items,)
         How many answers each item has.
     candidates : (n_candidates, 2) or None
-        The pairs to choose from; all pairs when None.
+        The pairs to choose from; None for all pairs.
     chosen : (n_chosen, 2)
         Pairs to leave out.
     rng
@@ -250,7 +250,7 @@ def _best_candidate(
     k: int,
     noise: float,
 ) -> int:
-    """Return the candidate worth most that was not chosen before."""
+    """Return the most useful candidate that was not chosen before."""
     i, j = candidates.T
     difference = mean[i] - mean[j]
     variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
@@ -274,13 +274,13 @@ def candidate_items(
     Parameters
     ----------
     mean : (n_items,)
-        Of the scores.
+        Mean scores.
     goal : {"order", "best", "top"}
-        What the comparisons are for.
+        What the comparisons should find.
     rng
-        Draws items where there are too many.
+        Draws items if there are too many.
     max_items : int
-        Number of items at most.
+        Largest number of items.
     """
     n_items = len(mean)
     if n_items <= max_items:
@@ -290,15 +290,15 @@ def candidate_items(
 
 
 def border_doubt(mean: FloatArray, covariance: FloatArray, k: int) -> FloatArray:
-    """Return how doubtful it is that each item is among the best k: 1 for even chances.
+    """Return how doubtful it is that each item is among the best k: 1 for even odds.
 
-    The border lies midway between the scores of ranks k and k + 1, and scores count relative to
-    their mean, which no comparison tells.
+    The border is midway between the scores of ranks k and k + 1. Scores are taken relative to their
+    mean, about which comparisons say nothing.
 
     Parameters
     ----------
     mean, covariance : (n_items,), (n_items, n_items)
-        Of the scores.
+        Moments of the scores.
     k : int
         Below the number of items.
     """
@@ -322,14 +322,14 @@ def goal_certainty(mean: FloatArray, draws: FloatArray, goal: Goal, k: int) -> f
     Parameters
     ----------
     mean : (n_items,)
-        Scores, whose order is the answer.
+        Scores that define the order.
     draws : (n_draws, n_items)
-        From the posterior.
+        Draws from the posterior.
     goal : {"order", "best", "top"}
         For "order" the expected share of pairs in the right order; otherwise the probability that
-        the best k are right, whatever their order.
+        the best k are the right ones, in any order.
     k : int
-        How many items the goal "top" is about.
+        Number of best items, for the goal "top".
     """
     order = np.argsort(-mean, kind="stable")
     ranked = draws[:, order]
@@ -396,7 +396,7 @@ class RankDistribution:
         return (self.ranks <= k).mean(axis=0)
 
     def interval(self, level: float = 0.9) -> IntArray:
-        """Return (n_items, 2): ranks between which an item lies with probability ``level``."""
+        """Return the intervals that hold the ranks with probability ``level``, (n_items, 2)."""
         check_share("level", level)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
@@ -404,7 +404,7 @@ class RankDistribution:
 
     @property
     def _order(self) -> IntArray:
-        """The items, the best expected rank first."""
+        """The items, best expected rank first."""
         return np.argsort(self.expected, kind="stable")
 
     def _rows(self) -> list[list[str]]:
@@ -430,7 +430,7 @@ class RankDistribution:
         return html_table(self._rows(), self._size)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return expected ranks, intervals and chances in types that JSON can hold."""
+        """Return expected ranks, intervals and probabilities in types that JSON can hold."""
         return {name: values.tolist() for name, values in self._columns().items()}
 
     def to_frame(self) -> Any:

@@ -1,4 +1,4 @@
-"""The nested Cholesky factorisation: products of panels, and compiled loops inside of one."""
+"""The nested Cholesky factorisation: products of panels, and compiled loops inside a panel."""
 
 import numpy as np
 

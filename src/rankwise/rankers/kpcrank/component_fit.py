@@ -67,7 +67,7 @@ class Moments:
 @final
 @dataclass(frozen=True, eq=False)
 class NestedSolutions:
-    """What the first p features, fitted without the others, say about some rows, for every p.
+    """The scores of some rows by the first p features, fitted without the others, for every p.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class NestedSolutions:
     ) -> Self:
         r"""Fit every number of features and apply the fits to rows of features.
 
-        The first p features need the leading block of the normal equations only, and the Cholesky
+        The first p features need only the leading block of the normal equations, and the Cholesky
         factor of a leading block is the leading block of the factor C. So one factorisation serves
         every p,
 
@@ -107,7 +107,7 @@ class NestedSolutions:
         alpha : float
             Regularisation, may be 0.
         panel_width : int
-            Columns that are eliminated together; for speed only.
+            Columns that are eliminated together; it affects only speed.
 
         Notes
         -----
@@ -165,20 +165,21 @@ def leave_query_out_components(
     device: Device | None = None,
     entries: int = FOLD_ENTRIES,
 ) -> HeldOut:
-    """Return the scores that models without each fold give to its items, for every number p.
+    """Return the scores of each fold's items by models without that fold, for every number p.
 
-    Exact for the ranking function on the first p components; the components themselves are those
-    of all items, held out or not. A fold must be a union of whole components of the graph. One
-    factorisation per fold serves every p: O(n P^2 log n_folds + n_folds P^3 / 3) for P components.
+    This is exact for the ranking function on the first p components; the components themselves are
+    those of all items, held out or not. A fold must be a union of whole components of the graph.
+    One factorisation per fold serves every p: O(n P^2 log n_folds + n_folds P^3 / 3) for P
+    components.
 
     Parameters
     ----------
     Z : (n_items, n_components)
-        The components of the items, the leading one first.
+        The components of the items, leading one first.
     graph : PreferenceGraph
         The preferences.
     folds : Folds
-        What is held out together.
+        The folds.
     alpha : float
         Regularisation, may be 0.
     device : Device, optional
@@ -198,7 +199,7 @@ def leave_query_out_components(
     errors = np.zeros((folds.n_folds, Z.shape[1]))
 
     def halve(first: int, last: int, outside: Moments) -> None:
-        """Score folds first to last by what is outside them: nothing is ever subtracted."""
+        """Score folds first to last by the data outside them; nothing is ever subtracted."""
         if last - first > 1:
             middle = (first + last) // 2
             halve(first, middle, outside + data.moments(middle, last))
@@ -241,8 +242,8 @@ class _SortedByFold:
         of_component = folds.of_components(graph.laplacian.component)
         if len(np.unique(of_component[of_component >= 0])) < 2:
             raise InvalidInputError(
-                "Leaving out queries needs preferences in at least two folds, so that something is "
-                "left to learn from. Give more queries, or validation data."
+                "At least two folds must hold preferences, so that one can be left out: got fewer. "
+                "Give more queries, or validation data."
             )
         root = graph.laplacian.root()
         order, starts = folds.order(of_component[root.component])
@@ -386,18 +387,18 @@ class _MomentsOfFolds:
 @final
 @dataclass(frozen=True, eq=False)
 class ComponentFit:
-    """Least squares on components of the items: weights and held-out scores for every number.
+    """Least squares on components: weights and held-out scores for every number of them.
 
     Build it with `of`.
 
     Parameters
     ----------
     components : Components
-        The leading components, as many as are asked for or as there are.
+        The leading components, at most as many as requested.
     Z : (n_items, n_components)
-        Their values for the items, the leading one first.
+        Their values for the items, leading one first.
     data : TrainingData
-        What is learned from.
+        The training data.
     options : mapping
         Cost, ties and query weight of the graphs.
     graphs : OutputGraphs
@@ -428,7 +429,7 @@ class ComponentFit:
         device: Device | None = None,
         **options: Any,
     ) -> Self:
-        """Build the graphs and find the components of rows X, on a device where there is one."""
+        """Build the graphs and find the components of rows X, on a device if one is given."""
         graphs = OutputGraphs.of(data, **options)
         components, Z = find_components(kernel, X, n_components, solver, data.weight, device)
         return cls(components, Z, data, options, graphs, alpha, device)

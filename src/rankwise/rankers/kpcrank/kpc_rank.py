@@ -1,4 +1,4 @@
-"""KPCRank: least squares on leading kernel principal components, as many as given or chosen."""
+"""KPCRank: least squares on leading kernel principal components, a given or chosen number."""
 
 from __future__ import annotations
 
@@ -45,36 +45,35 @@ class KPCRank(ClosedFormRanker):
     .. math:: \sum_q \omega_q \sum_{(i,j) \in q} w_{ij} \bigl(z_{ij} - (f_i - f_j)\bigr)^2
               + \alpha |f|^2 ,
 
-    is minimised over the functions of these components, without regularisation unless asked for.
-    Fewer components mean a simpler function: what little the items vary in the other directions
-    is taken for noise. Costs O(n^3), or O(n^2) per component found for a few components of many
-    items.
+    is minimised over the functions of these components, by default without regularisation.
+    Fewer components mean a simpler function: the small variation of the items in the other
+    directions is treated as noise. The cost is O(n^3), or O(n^2) per component for a few components
+    of many items.
 
     Parameters
     ----------
     n_components : int
-        Number of components at most; there are fewer where the items span fewer. `KPCRankCV`
+        Largest number of components; there are fewer if the items span fewer. `KPCRankCV`
         chooses it.
     kernel : {"gaussian", "linear", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions; it is centred, for training and new rows alike.
     alpha : float
-        What multiplies :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
+        The factor of :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
     cost, ties, query_weight
         As in `RankRLS`.
     solver : {"auto", "full", "truncated"}
-        How components are found: all of a tridiagonal reduction, or Lanczos iterations, which are
-        faster for a few components of many items. Both give the same to the precision of the
-        machine.
+        How components are found: by a full tridiagonal reduction, or by Lanczos iterations, which
+        are faster for a few components of many items. Both agree to machine precision.
     device : str, optional
-        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` leaves
-        queries out there, too.
+        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` also leaves
+        out queries there.
 
     Attributes
     ----------
     n_components_ : int
         Number of components used.
     variances_ : (n_components,)
-        The eigenvalues of the centred kernel that belong to them.
+        Their eigenvalues of the centred kernel.
     coef_ : (n_features,) or (n_outputs, n_features)
         Weights of the features, with the linear kernel.
     dual_coef_ : (n_items,) or (n_items, n_outputs)
@@ -140,8 +139,8 @@ class KPCRank(ClosedFormRanker):
         Parameters
         ----------
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
-            As in `RankRLS`. All rows of X shape the components, by `sample_weight` where given,
-            whether or not a preference is known of them.
+            As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
+            given, whether or not they take part in a preference.
         """
         n_components = check_count("n_components", self.n_components)
         alpha = check_alpha(self.alpha)
@@ -171,31 +170,31 @@ class KPCRankCV(ClosedFormCV):
     r"""Learn to rank on kernel principal components, their number chosen by exact hold-outs.
 
     Every number of components up to `max_components` is fitted and judged: one factorisation gives
-    the solutions of all of them, and one more for each fold its held-out scores. Together this
+    the solutions for all numbers, and one more per fold gives the held-out scores. Together this
     costs less than finding the components.
 
     Parameters
     ----------
     max_components : int
-        The largest number of components; there are fewer where the items span fewer.
+        The largest number of components; there are fewer if the items span fewer.
     kernel : kernel, str or list of these
-        As in `KPCRank`; of a list, the best is taken.
+        As in `KPCRank`; from a list, the best is chosen.
     alpha, cost, ties, query_weight, solver, device
         As in `KPCRank`.
     cv : str, int, splitter or list of folds
-        What is left out when `fit` is given no validation data: "leave_query_out", a number of
-        random folds, a scikit-learn splitter of groups such as ``GroupKFold(5)``, or lists of rows.
-        Folds hold whole queries; for one global ranking they hold items, and each is judged by
-        itself; of comparisons without `qid` they hold comparisons (`PairKFold`). "auto" leaves out
-        one query at a time, and for one global ranking every fifth item or five folds of
+        What is left out if `fit` gets no validation data: "leave_query_out", a number of random
+        folds, a scikit-learn splitter of groups such as ``GroupKFold(5)``, or lists of rows. Folds
+        hold whole queries. For one global ranking they hold items, and each fold is judged by
+        itself; for comparisons without `qid` they hold comparisons (`PairKFold`). "auto" leaves out
+        one query at a time or, for one global ranking, every fifth item or five folds of
         comparisons.
     measure : Measure or str, optional
-        What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out. Comparisons are judged by that share only.
+        The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
+        in the right order. Comparisons are judged by that share only.
     rule : {"best", "one_standard_error"}
         Take the best number, or the smallest one within a standard error of it.
     random_state : int, RandomState or None
-        Deals the folds when `cv` is a number.
+        Draws the folds if `cv` is a number.
 
     Attributes
     ----------
@@ -206,13 +205,13 @@ class KPCRankCV(ClosedFormCV):
     held_out_value_ : float
         The held-out value of the chosen number.
     held_out_scores_ : (n_items,) or (n_items, n_outputs)
-        The held-out score of every item for the chosen number; of the validation items where
-        validation data were given. Meaningful inside a query, or a fold of items, only. For
+        The held-out score of every item for the chosen number, or of the validation items if
+        validation data were given; comparable only within a query or a fold of items. For
         comparisons left out in folds, the lead of each winner.
     search_ : list of Candidate
         All kernels tried, with their paths.
     variances_ : (n_components,)
-        The eigenvalues of the centred kernel that belong to the chosen components.
+        The eigenvalues of the centred kernel for the chosen components.
     coef_, dual_coef_, kernel_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
         As in `KPCRank`.
 
@@ -286,7 +285,7 @@ class KPCRankCV(ClosedFormCV):
         pairs_val: ArrayLike | None = None,
         pair_weight_val: ArrayLike | None = None,
     ) -> Self:
-        """Judge every number of components, then keep the best one, fitted to all data.
+        """Judge every number of components, then fit the best one to all data.
 
         Parameters
         ----------
@@ -369,7 +368,7 @@ class KPCRankCV(ClosedFormCV):
 @final
 @dataclass(frozen=True, eq=False)
 class _ChosenComponents:
-    """The best kernel so far: its fits, its path, and what it said about what was held out."""
+    """The best kernel so far: its fits, its path, and its held-out scores."""
 
     kernel: Kernel
     fit: ComponentFit

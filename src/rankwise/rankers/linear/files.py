@@ -44,9 +44,9 @@ class RowSource:
     Parameters
     ----------
     load : callable
-        Reads the rows first to last; dense rows all less the same offset.
+        Reads the rows first to last; the same offset is subtracted from all dense rows.
     row_bytes : (n_items + 1,)
-        The memory that the rows before each one take, and all of them.
+        The memory of all rows before each row, and of all rows.
     n_features, n_stored : int
         Number of columns and of stored entries.
     """
@@ -60,12 +60,12 @@ class RowSource:
 @final
 @dataclass(frozen=True, eq=False)
 class StreamedRows(ItemRows):
-    """The rows of a source, of which two parts at a time are in memory: one in use, one read ahead.
+    """The rows of a source, with two parts in memory at a time: one in use, one read ahead.
 
     Parameters
     ----------
     source : RowSource
-        Where they are.
+        The source of the rows.
     edges : (n_parts + 1,)
         The rows at which the parts begin, and the end.
     """
@@ -89,7 +89,7 @@ class StreamedRows(ItemRows):
         return self.source.n_stored
 
     def _parts(self) -> Iterator[tuple[slice, ItemRows]]:
-        """Yield the parts one after the other, each read while the one before is in use."""
+        """Yield the parts in order, each read while the previous one is in use."""
         spans = [slice(*span) for span in pairwise(self.edges.tolist())]
         with ThreadPoolExecutor(1) as reader:
             ahead = reader.submit(self.source.load, spans[0].start, spans[0].stop)
@@ -144,8 +144,8 @@ class StreamedRows(ItemRows):
 def streamed_operator(source: RowSource, graph: PreferenceGraph, memory: int) -> GraphOperator:
     """Choose the form of the operator that reads the rows least often.
 
-    Two parts take at most ``memory`` bytes. A query whose rows stand together is read whole where
-    it fits, otherwise an application reads everything twice.
+    Two parts take at most ``memory`` bytes. A query whose rows are contiguous is read whole if it
+    fits; otherwise an application reads everything twice.
     """
     row_bytes, most = source.row_bytes, memory // 2
     part = min(most, PART_BYTES)
@@ -162,9 +162,9 @@ def streamed_operator(source: RowSource, graph: PreferenceGraph, memory: int) ->
 
 
 def cut(work: IntArray, borders: IntArray, most: int) -> IntArray:
-    """Cut rows at some of the borders into few parts of at most so much work each.
+    """Cut rows at some of the borders into few parts with bounded work each.
 
-    A part between two neighbouring borders is never cut, however much it is.
+    A part between two neighbouring borders is never cut, however large it is.
     """
     edges = [int(borders[0])]
     before = work[borders]
@@ -188,7 +188,7 @@ def refuse_no_features(path: str | PathLike[str], stream: DataStream) -> None:
 
 
 def refuse_missing_validation(settings: Settings, validator: Validator | None) -> None:
-    """Refuse to learn from a file without the validation data that have to decide."""
+    """Refuse to learn from a file without the validation data that a choice needs."""
     if settings.needs_validation and validator is None:
         raise InvalidInputError(
             "`X_val` and `y_val` must be given to `fit_file` with `alphas` or `early_stopping`: "
@@ -197,7 +197,7 @@ def refuse_missing_validation(settings: Settings, validator: Validator | None) -
 
 
 def prefers_statistics(solver: FileSolver, stream: DataStream, settings: Settings) -> bool:
-    """Tell whether to gather_statistics statistics in one pass rather than to iterate."""
+    """Return whether to gather statistics in one pass rather than iterate."""
     if solver != "auto":
         return solver == "statistics"
     by_name = isinstance(settings.graph_options["query_weight"], str | dict)
@@ -225,7 +225,7 @@ def _scores(data: RankingData) -> FloatArray:
 def solve_statistics(
     statistics: Statistics, settings: Settings, validator: Validator | None
 ) -> CGResult:
-    """Solve exactly, and present it as a run of a single iteration that leaves no residual."""
+    """Solve exactly, and return the result as a run of one iteration without a residual."""
     alphas = settings.alphas
     coefs = statistics.solve(alphas)
     values = merit = np.full(len(alphas), np.nan)
@@ -246,9 +246,9 @@ def stored_operator(
     memory: int,
     cache_dir: str | PathLike[str] | None,
 ) -> Iterator[GraphOperator]:
-    """Bring the file into binary form on disk, and yield the operator that reads it part by part.
+    """Convert the file to binary form on disk, and yield the operator that reads it in parts.
 
-    The binary copy lives as long as the context. Scores and queries stay in memory.
+    The binary copy exists as long as the context. Scores and queries stay in memory.
     """
     with tempfile.TemporaryDirectory(prefix="rankwise-", dir=cache_dir) as folder:
         store = RowStore.create(folder, stream.n_features, settings.dtype or np.float64)
@@ -274,10 +274,10 @@ def _store(stream: DataStream, store: RowStore) -> tuple[FloatArray, NDArray[Any
 @final
 @dataclass(eq=False)
 class _Vector:
-    """A vector that is filled piece by piece, in the smallest type that holds all of them.
+    """A vector that is filled piece by piece, in the smallest type that holds all values.
 
-    Its memory is taken at once. Many small pieces among the large arrays of the chunks, which come
-    and go, would keep the memory of those from being used again.
+    Its memory is allocated at once. Many small pieces among the large arrays of the chunks, which
+    are allocated and freed, would prevent the memory of the chunks from being reused.
     """
 
     length: int

@@ -52,7 +52,7 @@ MOST_LINES = 8
 
 
 def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
-    """Draw what early stopping looks at, or else the residual, against the iteration, by alpha."""
+    """Draw the validation value, or without early stopping the residual, by iteration and alpha."""
     axes = new_axes() if ax is None else ax
     validated = bool((~np.isnan(history["value"])).sum(axis=0).max(initial=0) > 1)
     values = history["value"] if validated else history["residual"]
@@ -77,53 +77,53 @@ class LinearRankRLS(PointRanker):
     .. math:: \sum_q \omega_q \sum_{(i,j) \in q} w_{ij} \bigl(z_{ij} - (w^\top x_i - w^\top
               x_j)\bigr)^2 + \alpha |w|^2
 
-    without ever forming a matrix of features by features or of items by items. An iteration costs
-    O(non-zeros of X), or O(non-zeros + pairs) with comparisons. The values of X are not copied; of
-    its indices a copy of 2 bytes each is made where that is faster.
+    without ever forming a features-by-features or items-by-items matrix. An iteration costs
+    O(non-zeros of X), or O(non-zeros + pairs) with comparisons. The values of X are not copied; its
+    indices are copied, with 2 bytes each, if that is faster.
 
     Parameters
     ----------
     alpha : float
-        What multiplies :math:`|w|^2`; as in `RankRLS`. May be 0 with `early_stopping`.
+        The factor of :math:`|w|^2`, as in `RankRLS`. May be 0 with `early_stopping`.
     alphas : (n_alphas,), optional
-        A grid in place of `alpha`, of which the value that validates best is kept. All are learned
-        from one Krylov space, in little more than the time of the smallest without preconditioner;
-        or, where features differ so much in size that this is quicker, one after the other, each
-        from the best start that those before it allow.
+        A grid in place of `alpha`; the alpha with the best validation value is kept. All are
+        learned in one Krylov space, in little more time than the smallest without a preconditioner.
+        If features differ so much in size that it is faster, they are learned one by one, each from
+        the best start that the earlier ones give.
     early_stopping : bool
-        Stop when validation has not improved for `n_iter_no_change` iterations, and keep the best
-        iterate seen. With ``alpha=0`` the number of iterations regularises in place of alpha.
+        Stop when the validation value has not improved for `n_iter_no_change` iterations, and keep
+        the best iterate. With ``alpha=0`` the number of iterations regularises in place of alpha.
     validation_fraction : float
-        Share of the queries (of the items, when there is a single query; of the comparisons) that
-        is held out when validation is needed and none is given: with `alphas` or `early_stopping`.
-        On a single query `alphas` are judged by five such draws, each with the same share of every
-        grade, and the best one is fitted to all items.
+        Share of the queries (of the items of a single query, or of the comparisons) that is held
+        out if `alphas` or `early_stopping` need validation data and none are given. On a single
+        query `alphas` are judged by five such draws, each with the same share of every grade, and
+        the best one is fitted to all items.
     n_iter_no_change : int
-        Patience of `early_stopping`.
+        Number of iterations without improvement after which `early_stopping` stops.
     max_iter : int
-        Number of iterations at most; for each alpha, where these are learned one by one.
+        Largest number of iterations; for each alpha, if these are learned one by one.
     tol : float
-        Converged when the residual is below so many times the right-hand side.
+        The fit has converged when the residual is below `tol` times the right-hand side.
     warm_start : bool
         Start from the weights of the previous fit; not with `alphas`.
     dtype : {"float32", "float64"}, optional
-        Store X as this. "float32" makes a copy of half the size; all sums stay in float64. The
-        values of X are used as they are when left out.
+        Store the values of X in this type. "float32" makes a copy of half the size; all sums stay
+        in float64. By default the values of X are used as they are.
     cost, ties, query_weight
-        As in `RankRLS`. With comparisons `cost` applies to their margins, `query_weight` to those
+        As in `RankRLS`. With comparisons, `cost` applies to their margins, `query_weight` to those
         inside queries (`qid`), and `ties` to ties of comparisons by name.
     measure : str or Measure
-        What decides on validation data given as scores.
+        The measure that decides on scored validation data.
     progress : bool or callable
         Show a bar with iteration, residual and validation value; or call a function with each
         step, which stops the fit by returning True.
     checkpoint : path, optional
-        A file that is written every minute, and from which an unfinished fit goes on.
+        A file that is written every minute, and from which an unfinished fit resumes.
     device : str, optional
-        Where products with dense rows are made: a device of PyTorch such as "cuda", in double
-        precision whatever `dtype`; the extra "gpu". Files are read by the CPU.
+        Where products with the rows are computed: a device of PyTorch such as "cuda", in double
+        precision whatever `dtype`. Needs the extra "gpu". Files are read by the CPU.
     random_state : int, RandomState or None
-        Draws what is held out for validation.
+        Draws the hold-out for validation.
 
     Attributes
     ----------
@@ -137,32 +137,32 @@ class LinearRankRLS(PointRanker):
         The iteration of these weights.
     history_ : dict of arrays
         ``"iteration"`` (n_iter,), ``"alpha"`` (n_alphas,), and ``"residual"``, ``"value"``
-        (n_iter, n_alphas): the relative residual and the validation value, NaN where an alpha had
+        (n_iter, n_alphas): the relative residual and the validation value, NaN if an alpha has
         finished or not begun, or nothing is validated. Without `early_stopping` only the last
         weights of each alpha are validated. With several outputs the last three have a further
-        axis for these.
+        axis for outputs.
     held_out_value_ : float or (n_outputs,)
-        The validation value of these weights, NaN without validation.
+        The validation value of these weights; NaN without validation.
     n_queries_ : int
         Number of queries in the training data.
     n_ignored_queries_ : int
-        How many of them held no preference.
+        Number of them without a preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : (n_features,)
-        Their names, where X had names.
+        The names of the features, if X had names.
 
     Notes
     -----
     [APS10]: the risk (3) with ties kept, conjugate gradients on (8), regularisation by iteration
     (Sect. 3.4) and comparisons (9) (Sect. 3.5). Ctrl-C ends a fit with the best model so far and
-    warns. A single alpha without early stopping is preconditioned by the diagonal, of which small
-    entries are raised where there are fewer preferences than features; a grid is solved by
-    multi-shift conjugate gradients, or from the largest alpha to the smallest, preconditioned, each
-    from the solution in the span of those before it. Several outputs, and the hold-outs of a single
-    query, are iterated side by side: a pass over the rows serves eight of them.
+    warns. A single alpha without early stopping is preconditioned by the diagonal, whose small
+    entries are raised if there are fewer preferences than features. A grid is solved by multi-shift
+    conjugate gradients; or from the largest alpha to the smallest, preconditioned, each starting
+    from the solution in the span of the earlier ones. Several outputs, and the hold-outs of a
+    single query, are iterated side by side: a pass over the rows serves eight of them.
 
     Examples
     --------
@@ -248,23 +248,24 @@ class LinearRankRLS(PointRanker):
         Parameters
         ----------
         X : (n_items, n_features), sparse or dense
-            The items. Rows of a query may stand anywhere; together they are visited faster.
+            The items, in any order; fits are faster if the rows of a query are contiguous.
         y : (n_items,) or (n_items, n_outputs)
-            Scores of the items, higher is better. Outputs are learned independently, each with an
-            alpha and held-out items of its own; passes over X serve several of them.
+            Scores of the items, higher is better. Outputs are learned independently, each with its
+            own alpha and held-out items; one pass over X serves several outputs.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
-            Weights of the items; a pair counts the product of its ends' weights.
+            Weights of the items; the weight of a pair is the product of its two.
         X_val, y_val, qid_val : optional
-            Validation data, in place of a part of the training data.
+            Validation data, in place of a hold-out of the training data.
         pairs : (n_pairs, 2), optional
             Comparisons in place of `y`: row numbers, winner first. With `qid`, both items of a
             pair belong to one query.
         pair_margin : (n_pairs,), optional
-            By how much each winner leads; 1 when left out.
+            By how much each winner leads; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         settings = Settings.of(self)
         X = self._check_rows(X)
@@ -308,30 +309,30 @@ class LinearRankRLS(PointRanker):
         memory: int = 1 << 28,
         cache_dir: str | PathLike[str] | None = None,
     ) -> Self:
-        r"""Learn from a svmlight or Parquet file that need not fit in memory.
+        r"""Learn from an svmlight or Parquet file that need not fit in memory.
 
-        With few features one pass gathers exact statistics of d x d numbers, for every alpha. With
-        many, the file is first brought into binary form on disk, and every iteration reads that.
+        With few features, one pass gathers exact d x d statistics, which serve every alpha. With
+        many, the file is first converted to binary form on disk, which every iteration reads.
 
         Parameters
         ----------
         path : path
             The file; ``.parquet`` and ``.pq`` are Parquet, others svmlight, plain or compressed.
         n_features, zero_based
-            Of svmlight files, as in `rankwise.io.read_svmlight`.
+            For svmlight files, as in `rankwise.io.read_svmlight`.
         y, qid, features, drop : optional
             Columns of Parquet files, as in `rankwise.io.read_table`.
         X_val, y_val, qid_val : optional
             Validation data in memory; needed with `alphas` and with `early_stopping`.
         solver : {"auto", "statistics", "iterations"}
-            One pass, for which the rows of a query must stand together; or iterations, which take
+            One pass, which needs contiguous rows of each query, or iterations, which take rows in
             any order. "auto" tries one pass for at most 512 features, unless stopping early.
         memory : int
-            Bytes for rows at a time. Beside these, iterations keep about 150 bytes for each item
-            and two vectors of features for each alpha; the one pass keeps a few d x d matrices.
+            Bytes for rows at a time. In addition, iterations keep about 150 bytes per item and two
+            vectors of weights per alpha; the single pass keeps a few d x d matrices.
         cache_dir : path, optional
-            Where the binary form goes while fitting, on disk and not in memory; the system's
-            folder for temporary files when left out.
+            Folder for the binary form during the fit, which should be on a disk, not in memory; by
+            default the system's folder for temporary files.
 
         Examples
         --------
@@ -376,16 +377,16 @@ class LinearRankRLS(PointRanker):
             )
 
     def plot_history(self, ax: Any = None, output: int = 0) -> Any:
-        """Draw the validation value against the iteration, a line for each of several alphas.
+        """Draw the validation value against the iteration, with one line per alpha.
 
         Without early stopping the residual is drawn. Needs matplotlib.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; a new figure when left out.
+            Where to draw; by default a new figure.
         output : int
-            Which output to draw, where there are several.
+            Which output to draw, if there are several.
 
         Returns
         -------
@@ -413,7 +414,7 @@ class LinearRankRLS(PointRanker):
         n_outputs: int,
         has_qid: bool,
     ) -> list[Validator] | None:
-        """Check validation data that were given, for each output; None without any."""
+        """Check the given validation data, for each output; None without any."""
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
@@ -460,7 +461,7 @@ class LinearRankRLS(PointRanker):
                 )
 
     def _takes_several_hold_outs(self, settings: Settings, data: TrainingData) -> bool:
-        """Tell whether an alpha is to be chosen on two or more grades of a single query."""
+        """Return whether an alpha is to be chosen on two or more grades of a single query."""
         if len(settings.alphas) == 1 or settings.rule.patience is not None:
             return False
         if not data.is_scored or data.queries.n_queries > 1 or settings.checkpoint is not None:
@@ -514,8 +515,8 @@ class LinearRankRLS(PointRanker):
         shape = (n_features,) if n_outputs is None else (n_outputs, n_features)
         if previous.shape != shape:
             raise InvalidInputError(
-                "`warm_start` must go on with the features and outputs of the previous fit: its "
-                f"weights have shape {previous.shape}, X and y ask for {shape}. Fit a new ranker."
+                "`warm_start` must have the features and outputs of the previous fit: its "
+                f"weights have shape {previous.shape}, X and y need {shape}. Fit a new ranker."
             )
         return list(np.array(previous, ndmin=2))
 
@@ -552,7 +553,7 @@ class LinearRankRLS(PointRanker):
 
 
 def _side_by_side(arrays: list[FloatArray]) -> FloatArray:
-    """Stack arrays of different lengths along a new last axis, with NaN where one has ended."""
+    """Stack arrays of different lengths along a new last axis, padded with NaN."""
     shape = np.max([array.shape for array in arrays], axis=0)
     out = np.full((*shape, len(arrays)), np.nan)
     for k, array in enumerate(arrays):
@@ -562,7 +563,7 @@ def _side_by_side(arrays: list[FloatArray]) -> FloatArray:
 
 
 def _label(output: int, n_outputs: int, hold_out: int | None = None) -> str:
-    """Return what a run is called in its steps; nothing where there is one only."""
+    """Return the name of a run in its steps; nothing if there is only one."""
     parts = [] if n_outputs == 1 else [f"output {output + 1}"]
     if hold_out is not None:
         parts.append(f"hold-out {hold_out + 1}")
@@ -578,14 +579,14 @@ def keep_run(
     *,
     has_qid: bool,
 ) -> LinearRankRLS:
-    """Give a ranker the result of a run over rows that were never here.
+    """Store the result of a run on a cluster in a ranker.
 
     Parameters
     ----------
     ranker : LinearRankRLS
         An unfitted ranker with the parameters of the run.
     result : CGResult
-        What the run found.
+        The result of the run.
     names : list of str, optional
         The names of the features.
     n_queries, n_ignored_queries : int

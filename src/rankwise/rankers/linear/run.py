@@ -79,13 +79,13 @@ class Settings:
     rule : StoppingRule
         When to stop.
     precondition : bool
-        Whether the diagonal may precondition: for one alpha that is solved to convergence.
+        Whether the diagonal may be used as preconditioner: for one alpha solved to convergence.
     graph_options : dict
         The options of `PreferenceGraph.of`.
     measure : Measure
-        What decides on validation data.
+        The measure that decides on validation data.
     dtype, progress, checkpoint
-        As given.
+        As in `LinearRankRLS`.
     """
 
     alphas: FloatArray
@@ -105,7 +105,7 @@ class Settings:
         if ranker.warm_start and len(alphas) > 1:
             raise InvalidInputError(
                 f"`warm_start` must be used with a single alpha: got {len(alphas)}, which share a "
-                "Krylov space from a start at zero only. Set warm_start=False or alphas=None."
+                "Krylov space only from a start at zero. Set warm_start=False or alphas=None."
             )
         if ranker.dtype is not None:
             check_choice("dtype", ranker.dtype, get_args(Storage))
@@ -162,7 +162,7 @@ def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
         bound = "not below 0" if zero_allowed else "above 0"
         raise InvalidInputError(
             f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
-            "is for early_stopping=True, where the number of iterations regularises."
+            "needs early_stopping=True, where the number of iterations regularises."
         )
     if number > LARGEST_ALPHA:
         raise InvalidInputError(f"`{name}` must be at most {LARGEST_ALPHA:.0e}: got {value!r}.")
@@ -179,7 +179,7 @@ def _check_tolerance(value: object) -> float:
 @final
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The file of a run, and what a run must have in common with it to go on from there.
+    """The file of a run, and what a run must have in common with it to resume.
 
     Parameters
     ----------
@@ -214,17 +214,17 @@ class Checkpoint:
         return cls(path, identity, equations)
 
     def write(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Write the state of the run, all or nothing; where that fails, warn and go on."""
+        """Write the state of the run atomically; if that fails, warn and continue."""
         try:
             write_model(self.path, self.identity, {**state, **self.equations})
         except (OSError, ModelFileError) as error:
             warn_caller(
-                f"The checkpoint could not be written, and the fit goes on without it: {error}",
+                f"The checkpoint could not be written; the fit continues without it: {error}",
                 RuntimeWarning,
             )
 
     def read(self) -> Mapping[str, NDArray[Any]] | None:
-        """Return the state in the file, None where there is no file yet."""
+        """Return the state in the file; None if there is no file yet."""
         if not Path(self.path).exists():
             return None
         identity, arrays = read_model(self.path)
@@ -259,7 +259,7 @@ class LinearProblem:
     start : (n_features,), optional
         The weights from which to start.
     label : str
-        What it is called where there are several.
+        Its name, if there are several.
     """
 
     operator: NormalOperator
@@ -285,7 +285,7 @@ def run(
     validator: Validator | None,
     start: FloatArray | None,
 ) -> CGResult:
-    """Solve for every alpha: show progress, read and write the checkpoint, warn where it ended.
+    """Solve for every alpha; show progress, use the checkpoint, and warn if it stopped early.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def run(
 @final
 @dataclass(frozen=True, eq=False)
 class OutputProblem:
-    """What a run over rows shared by several runs learns: one output, or what is left of it.
+    """The problem of one run over shared rows: one output, or the part that is not held out.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ class OutputProblem:
     validator, start, label
         As in `LinearProblem`.
     n_held_out : int
-        How many whole queries are held out.
+        Number of whole queries that are held out.
     """
 
     output: int
@@ -346,8 +346,8 @@ def run_in_batches(
 ) -> Iterator[tuple[OutputProblem, CGResult]]:
     """Solve problems over the same rows, a few at a time; yield each with its result.
 
-    Of the weights only the best are kept. Once something has asked to stop, nothing more is begun.
-    With a checkpoint there is a single problem.
+    Only the best weights are kept. After a request to stop, no new problem is started. With a
+    checkpoint there is a single problem.
 
     Parameters
     ----------
@@ -389,7 +389,7 @@ def run_side_by_side(
     settings : Settings
         When to stop, and how to show progress.
     stopped : str, optional
-        Why runs end before they begin, where something has asked for it already.
+        Why runs end before they begin, if a stop was requested already.
     """
     one_by_one = [_one_by_one_is_quicker(problem, settings) for problem in problems]
     results: list[CGResult | None] = [None] * len(problems)
@@ -411,12 +411,12 @@ def run_side_by_side(
 
 
 def _stop_of(result: CGResult) -> Reason | None:
-    """Return why a run was stopped from outside, None where it was not."""
+    """Return why a run was stopped from outside; None if it was not."""
     return result.ending.reason if result.ending.was_stopped else None
 
 
 def _some_of(product: JointProduct, those: list[int]) -> JointProduct:
-    """Return a product that numbers some of the operators anew."""
+    """Return a product that renumbers some of the operators."""
     return lambda W, which: product(W, [those[k] for k in which])
 
 
@@ -456,11 +456,11 @@ def _steps(
 
 
 def _one_by_one_is_quicker(problem: LinearProblem, settings: Settings) -> bool:
-    """Compare about how many iterations a grid takes from one Krylov space and one by one.
+    """Compare estimates of the iterations of a grid in one Krylov space and one by one.
 
     Only a single alpha can be preconditioned. One by one, each alpha takes about as many iterations
-    as if all features were of one size. Together they take as many as the spread of the sizes
-    asks for, where the few largest count as outliers, which cost an iteration or two each.
+    as if all features had one size. Together, the number depends on the spread of the sizes; the
+    few largest count as outliers, which cost an iteration or two each.
     """
     alphas, operator = problem.alphas, problem.operator
     if len(alphas) == 1 or settings.rule.patience is not None:
@@ -485,9 +485,9 @@ def _solve_one_by_one(
     on_step: StepCallback | None,
     stopped: Reason | None,
 ) -> list[CGResult]:
-    """Solve from the largest alpha to the smallest, preconditioned, each from those before.
+    """Solve from the largest alpha to the smallest, preconditioned, each from the earlier ones.
 
-    Only solutions are validated. What was not reached has no value.
+    Only solutions are validated. Alphas that were not reached have no value.
     """
     grids = [_Grid(problem, settings.rule) for problem in problems]
     n_alphas = len(problems[0].alphas)
@@ -513,9 +513,9 @@ def _solve_one_by_one(
 class _Grid:
     """The alphas of one problem, solved from the largest to the smallest.
 
-    Solutions change smoothly along the grid, so that the next one nearly lies in the span of those
-    before it. The equations restricted to the span cost a few inner products, and their solution
-    is a far better start than the weights of the neighbour.
+    Solutions change smoothly along the grid, so the next one nearly lies in the span of the earlier
+    ones. The equations restricted to the span cost a few inner products, and their solution is a
+    far better start than the weights of the neighbour.
 
     Parameters
     ----------
@@ -560,9 +560,9 @@ class _Grid:
         return np.asarray(np.linalg.solve(left, self.basis @ self.rhs), dtype=np.float64)
 
     def keep(self, found: CGResult) -> None:
-        """Note the solution for the next alpha; one whose start was good enough at its place.
+        """Store the solution for the next alpha, also if its start was already good enough.
 
-        It is noted at the iteration before it.
+        In that case it is recorded at the previous iteration.
         """
         k = self.order[self.n_done]
         self.coefs[k] = found.coefs[0]
@@ -577,7 +577,7 @@ class _Grid:
         self.n_done, self.has_moved = self.n_done + 1, found.n_iter > 0
 
     def new_direction(self) -> FloatArray | None:
-        """Return what the last solution adds to the span, of length 1; None if nothing."""
+        """Return the unit direction that the last solution adds to the span; None if none."""
         if not self.has_moved:
             return None
         coef = self.coefs[self.order[self.n_done - 1]]
@@ -588,7 +588,7 @@ class _Grid:
         return direction / length if length > ROUNDING * np.linalg.norm(coef) else None
 
     def add(self, direction: FloatArray, image: FloatArray) -> None:
-        """Make the span hold a direction, given the operator applied to it."""
+        """Add a direction to the span, given the operator applied to it."""
         self.basis = np.vstack([self.basis, direction])
         self.images = np.vstack([self.images, image])
 
@@ -600,14 +600,14 @@ class _Grid:
         )  # fmt: skip
 
     def as_part(self, on_step: StepCallback | None) -> StepCallback | None:
-        """Return what turns a step of the next alpha into one of the whole grid."""
+        """Return a function that turns a step of the next alpha into one of the whole grid."""
         return _as_part(on_step, len(self.residuals), self.problem.alphas, self.order[self.n_done])
 
 
 def _as_part(
     on_step: StepCallback | None, before: int, alphas: FloatArray, k: int
 ) -> StepCallback | None:
-    """Return what turns a step of one alpha into a step of the whole grid and passes it on."""
+    """Return a function that turns a step of one alpha into one of the grid and passes it on."""
     if on_step is None:
         return None
 

@@ -1,4 +1,4 @@
-"""Exact statistics of least-squares ranking from one pass over rows that stand query by query."""
+"""Exact statistics of least-squares ranking from one pass over rows sorted by query."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class OnePassError(InvalidInputError):
 class GradeMoments:
     """Number, mean and scatter of the rows of a grade, and their covariation with the scores.
 
-    Sums of squares are taken around the mean of each part, and the parts joined by the difference
+    Sums of squares are taken around the mean of each part, and parts are merged by the difference
     of their means, so that large common offsets cost no digits (docs/theory/large-scale.rst, eq.
     cg-merge).
     """
@@ -62,7 +62,7 @@ class GradeMoments:
 @final
 @dataclass(eq=False)
 class LargeQuery:
-    """Gather the moments of each grade of a query; of all its items when ties are kept.
+    """Gather the moments of each grade of a query, or of all its items if ties are kept.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class LargeQuery:
     memory : int
         Bytes that the moments may take.
     ties_kept : bool
-        Whether all items count as one grade, since ties form pairs, too.
+        Whether all items count as one grade, since ties form pairs too.
     """
 
     qid: Any
@@ -106,7 +106,7 @@ class LargeQuery:
     def gram_and_moment(
         self, graph_options: dict[str, Any]
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Return ``X' L X`` and ``X' r``; None when there is no preference."""
+        """Return ``X' L X`` and ``X' r``; None if there is no preference."""
         query_weight = graph_options["query_weight"]
         if not isinstance(query_weight, str) and query_weight[0] == 0:
             return None
@@ -119,7 +119,7 @@ class LargeQuery:
         return omega * items.n_items * items.scatter, omega * items.n_items * items.cross
 
     def _of_grades(self, graph_options: dict[str, Any]) -> tuple[FloatArray, FloatArray] | None:
-        """Treat grades as items that weigh as much as they hold, and add the scatter inside."""
+        """Treat grades as items with the total weight of their items, and add the inner scatter."""
         values = np.array(list(self.grades))
         moments = list(self.grades.values())
         counts = np.array([grade.n_items for grade in moments], dtype=float)
@@ -162,7 +162,7 @@ class ScoredRows(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What linear RankRLS learns from some queries; statistics of different queries add up.
+    """The statistics that linear RankRLS needs of some queries; those of different queries add up.
 
     Parameters
     ----------
@@ -231,8 +231,8 @@ def accumulate(
 ) -> Statistics:
     """Add up the statistics of all queries in one pass.
 
-    The rows of a query must stand together but may cross the borders of chunks. A query that takes
-    more than ``memory`` bytes is itself reduced to statistics of its grades, part by part.
+    The rows of a query must be contiguous but may cross the borders of chunks. A query that takes
+    more than ``memory`` bytes is reduced to statistics of its grades, part by part.
 
     Parameters
     ----------
@@ -241,7 +241,8 @@ def accumulate(
     n_features : int
         Number of columns.
     graph_options : dict
-        Of `PreferenceGraph.from_scores`; no sample weights, and query weights by name or by id.
+        Options of `PreferenceGraph.from_scores`; no sample weights, and query weights by name or
+        by id.
     memory : int
         Bytes that waiting rows, or grades of a large query, may take.
     """
@@ -254,7 +255,7 @@ def accumulate(
 @final
 @dataclass(eq=False)
 class _QueryBuffer:
-    """Hold back the rows of the current query until it is whole, or too large to wait."""
+    """Hold back the rows of the current query until it is complete, or too large."""
 
     n_features: int
     graph_options: dict[str, Any]
@@ -313,7 +314,7 @@ class _QueryBuffer:
         return self.graph_options | {"query_weight": {0: weight[self.large.qid]}}
 
     def _refuse_returning(self, runs: list[Any]) -> None:
-        """Refuse a query whose rows stand in several places."""
+        """Refuse a query whose rows are not contiguous."""
         going_on = self.waiting[0].qid[0] if self.waiting else None
         if self.large is not None:
             going_on = self.large.qid
@@ -321,8 +322,8 @@ class _QueryBuffer:
         returning = self.seen.intersection(new)
         if returning or len(set(new)) < len(new) or going_on in new:
             raise OnePassError(
-                "The rows of a query must stand together to be read in one pass: query "
-                f"{next(iter(returning), new[-1])!r} comes in several places. Sort the file by "
+                "The rows of a query must be contiguous to be read in one pass: those of query "
+                f"{next(iter(returning), new[-1])!r} are not. Sort the file by "
                 "query, or choose solver='iterations'."
             )
         self.seen.update(new)

@@ -1,4 +1,4 @@
-"""What decides between iterates and alphas: data given for it, or held out of the training data."""
+"""The data that choose between iterates and alphas: given, or held out of the training data."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ SORTING = 60
 @final
 @dataclass(frozen=True, eq=False)
 class ValidationSplit:
-    """Training data, and what rates the iterates learned from them.
+    """Training data, and a validator of the iterates learned from them.
 
     Parameters
     ----------
     training : TrainingData
-        What is learned from; what is held out has weight 0, so that X stays whole.
+        The training data; held-out items have weight 0, so that X stays whole.
     validator : Validator, optional
-        Rates what is held out, or data given for it.
+        Rates scores of the held-out or given validation data.
     n_held_out : int
-        How many whole queries are held out.
+        Number of whole queries that are held out.
     """
 
     training: TrainingData
@@ -57,9 +57,9 @@ def hold_out(
     fraction : float
         The share.
     measure : Measure
-        What decides on scores; only queries that define it are held out.
+        The measure that decides on scores; only queries that define it are held out.
     rng : Generator
-        Draws.
+        Draws the hold-out.
     """
     if not data.is_scored:
         pairs, _, pair_weight = data.comparisons
@@ -76,10 +76,10 @@ def hold_out(
 def several_hold_outs(
     X: Matrix, data: TrainingData, fraction: float, measure: Measure, rng: np.random.Generator
 ) -> Iterator[ValidationSplit]:
-    """Hold out items of a single query several times, the same share of every grade each time.
+    """Hold out items of a single query several times, with the same share of every grade.
 
-    A single draw holds few items of a rare grade, too few to choose by. Draws do not overlap as
-    long as there are enough items. The rows that are held out are copied when their turn comes.
+    A single draw has too few items of a rare grade to choose by. Draws do not overlap as long as
+    there are enough items. Held-out rows are copied only when they are needed.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def several_hold_outs(
 
 
 def _sizes(counts: IntArray, fraction: float) -> IntArray:
-    """Return how many items of each grade to hold out: some, and never all where there are two."""
+    """Return how many items of each grade to hold out: at least one, and never all of several."""
     _draw(1, fraction, np.random.default_rng(0))  # refuses what is not a share
     wanted = np.maximum(1, np.round(fraction * counts).astype(np.intp))
     return np.where(counts > 1, np.minimum(wanted, counts - 1), 0)
@@ -169,7 +169,7 @@ def validate_by_measure(
     measure: Measure,
     sample_weight: FloatArray | None = None,
 ) -> Validator:
-    """Rate scores of the given rows by a measure; what depends on y alone is done once."""
+    """Rate scores of the given rows by a measure; what depends on y alone is computed once."""
     rate = rate_by_measure(y, queries, measure, sample_weight)
     return Validator(as_rows(X), rate, measure.greater_is_better)
 
@@ -177,7 +177,7 @@ def validate_by_measure(
 def rate_by_measure(
     y: FloatArray, queries: Queries, measure: Measure, sample_weight: FloatArray | None = None
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return what gives the value of each row of scores (n_vectors, n_items)."""
+    """Return a function that rates each row of scores (n_vectors, n_items)."""
     judgements = Judgements.of(y, queries, sample_weight if measure.takes_weights else None)
     plan = _defined(measure, judgements)
 

@@ -29,7 +29,7 @@ def refit_without_each(
     grams, rhs : (n_folds, n, n) and (n_folds, n_outputs, n)
         The normal equations of each fold. They become running sums.
     behind, behind_rhs : the same shapes
-        The sums of what comes after each fold and is outside. They are overwritten.
+        The sums over later folds and over what is outside. They are overwritten.
     alphas : (n_alphas,)
     room, V, pivots : (3, max(n, n_alphas)), (n, n) and (n, n_alphas)
         To work in.
@@ -284,10 +284,10 @@ def complete_pairs(
     right: FloatArray,
     total: FloatArray,
 ) -> float:
-    """Count, for each item and output, its pairs and how many come out right when left out.
+    """Count, for each item and output, its pairs and how many are in the right order if left out.
 
-    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items, except those
-    that hold the one or two ``decisive`` items of an output: they leave nothing to learn from.
+    Every pair (i, j) with i in ``rows`` and j < i is counted for both its items, except pairs
+    of the one or two ``decisive`` items of an output, which leave nothing to learn from.
 
     With r = B_UU^-1 a_U the residuals of the pair U = {i, j}, the held-out difference is
     ``(y_i - y_j) - (r_i - r_j)``; it is judged after multiplication by the determinant of B_UU.
@@ -334,7 +334,7 @@ def graded_pairs(
     high: IntArray,
     tie: float,
 ) -> FloatArray:
-    """Return, for items of a lower and a higher grade, which held-out pairs come out right.
+    """Return, for items of a lower and a higher grade, which held-out pairs are in the right order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Unseen pairs for anyone's model: leave two items, or two groups, out and fit again."""
+"""Unseen pairs for any model: leave out two items, or two groups, and refit."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ class PairEstimate:
     n_pairs : int
         Number of pairs that were judged.
     n_fits : int
-        Number of times the model was fitted; 0 where there was a closed form.
+        Number of times the model was fitted; 0 if there is a closed form.
     n_skipped : int
-        Number of pairs without which too little was left to learn from.
+        Number of pairs that leave too little to learn from.
     pvalue : float
-        Of a permutation test; NaN without permutations.
+        The p-value of a permutation test; NaN without permutations.
     right, total : (n_groups,)
         The pairs of each group in the right order, and all of its pairs.
     pairs : (n_pairs, 2), optional
-        With ``keep_leads``, the rows of every pair that was judged, the one of higher `y` first.
+        With ``keep_leads``, the rows of every judged pair, that of higher `y` first.
     leads : (n_pairs,), optional
-        By how much the first row leads by the model without the pair: the held-out scores. Only
-        differences are there, since each pair has a model of its own.
+        The held-out lead of the first row, by the model without the pair. Only differences are
+        kept, since each pair has its own model.
     roc : TournamentROC, optional
-        The ROC curve, where it was asked for.
+        The ROC curve, with ``roc=True``.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class PairEstimate:
         Parameters
         ----------
         other : PairEstimate
-            Of the same data, groups and `random_state`.
+            An estimate with the same data, groups and `random_state`.
         """
         if not np.array_equal(self.total, other.total):
             raise InvalidInputError(
@@ -124,7 +124,7 @@ class PairEstimate:
         return PairDifference(value, error, value - width, value + width, pvalue)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the ROC curve, which must have been asked for by ``roc=True``. Needs matplotlib.
+        """Draw the ROC curve of an estimate with ``roc=True``; needs matplotlib.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class PairDifference:
     low, high : float
         The ends of the confidence interval.
     pvalue : float
-        Two-sided, by a normal approximation.
+        The two-sided p-value, by a normal approximation.
 
     Examples
     --------
@@ -201,40 +201,40 @@ def leave_pair_out(
     that fit, so that scores of different fits are never compared. With groups, such as patients,
     all items of both groups are left out.
 
-    **Give the whole pipeline.** Features chosen or scaled with all data before this function is
-    called have seen the pairs that it leaves out: 20 features chosen that way out of thousands of
-    pure noise give a value near 0.95. Put every step that looks at the data into a scikit-learn
-    ``Pipeline``, and a search for parameters into a ``GridSearchCV``: both are then refitted
-    without each pair, which makes the choice of parameters nested.
+    **Pass the whole pipeline.** Features chosen or scaled on all data beforehand have seen the
+    pairs that are left out: 20 features chosen that way from thousands of pure noise give a value
+    near 0.95. Put every step that looks at the data into a scikit-learn ``Pipeline``, and a search
+    for parameters into a ``GridSearchCV``: both are then refitted without each pair, which makes
+    the choice of parameters nested.
 
     Parameters
     ----------
     estimator : estimator
         A classifier, regressor, ranker or pipeline with scikit-learn's interface. Its
-        ``decision_function``, ``predict_proba`` or ``predict`` gives the scores.
+        ``decision_function``, ``predict_proba`` or ``predict`` returns the scores.
     X : (n_items, n_features)
         The items, as the estimator takes them.
     y : (n_items,)
         Two classes of any type, or numbers.
     groups : (n_items,), optional
-        What is left out together; only pairs of different groups are judged.
+        The group of each item. Groups are left out together, and only pairs of different groups are
+        judged.
     positive : optional
-        The class that should rank above the other; of two labels the later one in their order
-        when left out.
+        The class that should rank above the other; by default the later of the two in sorted order.
     confidence : float
-        Of the interval, between 0 and 1.
+        The confidence of the interval, between 0 and 1.
     n_fits : int, optional
-        Fit so many times at most, for pairs drawn at random; all pairs when left out.
+        Largest number of fits, for pairs drawn at random; by default all pairs.
     n_permutations : int
-        Shuffles of `y` for a permutation test, each of which takes as many fits again. Labels that
-        are the same within every group are shuffled between groups.
+        Number of shuffles of `y` for a permutation test, each of which takes as many fits again.
+        Labels that are the same within every group are shuffled between groups.
     keep_leads : bool
         Keep the held-out lead of every pair, O(n_items^2) numbers.
     roc : bool
-        Leave out pairs of the same class as well, which tells by tournament where each item stands:
-        the ROC curve. It takes about twice as many fits; for two classes and all pairs.
+        Whether to compute the ROC curve, by a tournament: pairs of the same class are left out too,
+        which takes about twice as many fits. It needs two classes and all pairs.
     n_jobs : int, optional
-        Fits at a time, as in joblib.
+        Number of fits at a time, as in joblib.
     progress : bool
         Show a progress bar.
     random_state : int, RandomState or None
@@ -246,9 +246,9 @@ def leave_pair_out(
 
     Notes
     -----
-    `RankRLS` without groups is not fitted again: its left-out scores have a closed form
-    ([PTA09] Sect. 3.4). The standard error is DeLong's over items or groups; it takes the fits as
-    given and so is a guide, not a guarantee.
+    `RankRLS` without groups is not refitted: its held-out scores have a closed form
+    ([PTA09] Sect. 3.4). The standard error is DeLong's over items or groups. It takes the fits as
+    given, so it is a guide, not a guarantee.
 
     Examples
     --------
@@ -389,7 +389,7 @@ class _PairProblem:
         positives(self.rank_of(self.y))  # refuses more than two classes
         if n_fits is not None:
             raise InvalidInputError(
-                f"`roc` must have all pairs: got n_fits={n_fits}. Leave out one of the two."
+                f"`roc` needs all pairs: got n_fits={n_fits}. Leave out one of the two."
             )
         return [(g, h) for g in range(self.groups.n_queries) for h in range(g)]
 
@@ -402,7 +402,7 @@ class _PairProblem:
         progress: bool,
         roc: bool = False,
     ) -> _Counts:
-        """Fit without each pair of groups, and count the pairs that come out right."""
+        """Fit without each pair of groups, and count the pairs in the right order."""
         ranks = self.rank_of(y)
         met = np.full((len(y), len(y)), np.nan) if roc else None
         tasks: Iterable[Any] = (delayed(self.judged)(y, *batch, equal=roc) for batch in batches)
@@ -471,7 +471,7 @@ class _PairProblem:
         return scores if is_last else -scores
 
     def shuffled(self, rng: np.random.Generator) -> NDArray[Any]:
-        """Shuffle the labels: between groups where each group has one label only."""
+        """Shuffle the labels, between groups if each group has a single label."""
         first = np.array([self.y[rows[0]] for rows in self.groups])
         if np.array_equal(self.groups.spread(first), self.y):
             return self.groups.spread(rng.permutation(first))
@@ -489,7 +489,7 @@ def _probability(model: Any) -> Callable[[Any], FloatArray]:
 def _ranking_of(
     labels: NDArray[Any], positive: Any
 ) -> tuple[Callable[[NDArray[Any]], FloatArray], Any]:
-    """Return what turns labels into numbers, and the positive class where labels are classes."""
+    """Return a function from labels to numbers, and the positive class if labels are classes."""
     classes = _distinct(labels)
     if positive is None and labels.dtype.kind in "biuf":
         check_scores(labels)
@@ -519,7 +519,7 @@ def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
-    """Tell whether left-out pairs, for a ROC curve those of one class too, need no refits."""
+    """Return whether left-out pairs, with a ROC curve also those of one class, need no refits."""
     if type(estimator) is not RankRLS:
         return False
     return not roc or (estimator.cost == "magnitude" and estimator.ties == "keep")
@@ -528,7 +528,7 @@ def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
 def _closed_form_counts(
     ranker: RankRLS, problem: _PairProblem, *, keep_leads: bool, roc: bool
 ) -> _Counts:
-    """Leave out all pairs of a RankRLS without fitting it again."""
+    """Leave out all pairs of a RankRLS without refitting it."""
     X = check_array(problem.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     data = TrainingData.of(X.shape[0], problem.rank_of(problem.y))
     options = {"cost": ranker.cost, "ties": ranker.ties, "query_weight": ranker.query_weight}

@@ -27,8 +27,8 @@ TIE = 1e-12
 """Differences below this share of the largest score are rounding errors: a tie."""
 
 TOO_FEW_OF_A_GRADE = (
-    "Leaving out pairs needs at least two items of each of two grades, so that something is left "
-    "to learn from. Give more items."
+    "Leaving out pairs needs at least two items of each of two grades, so that there is something "
+    "left to learn from. Give more items."
 )
 
 
@@ -46,24 +46,24 @@ def complete_degree(query_weight: str, weight: FloatArray) -> float:
 def leave_out_of_complete(
     space: FunctionSpace, rows: IntArray, Y: FloatArray, weight: FloatArray, mus: FloatArray
 ) -> PairsHeldOut:
-    """Leave out all pairs where every two items are joined, ties kept or absent.
+    """Leave out all pairs of a graph in which every two items are joined, ties kept or absent.
 
-    What remains is ridge regression with a free intercept whatever the pair, so that one inverse
-    per alpha serves all pairs and outputs: O(n^3) per alpha, O(n^2 d) with d explicit features,
-    then O(n^2) per output; no more than two matrices of n x n at a time.
+    What remains is ridge regression with a free intercept, whatever the pair, so one inverse per
+    alpha serves all pairs and outputs: O(n^3) per alpha, or O(n^2 d) with d explicit features,
+    then O(n^2) per output. At most two n x n matrices are stored at a time.
 
     Parameters
     ----------
     space : FunctionSpace
         Where the problem is solved.
     rows : (n_items,)
-        The rows of the space that the items are.
+        The rows of the items in the space.
     Y : (n_items, n_outputs)
         Scores.
     weight : (n_items,)
         Sample weights, above 0.
     mus : (n_alphas,)
-        What multiplies the squared norm when the cost is the weighted scatter itself.
+        The factors of the squared norm if the cost is the weighted scatter itself.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def _stack(parts: list[tuple[FloatArray, FloatArray, float]]) -> PairsHeldOut:
 def leads_of_complete(
     space: FunctionSpace, rows: IntArray, y: FloatArray, weight: FloatArray, mu: float
 ) -> FloatArray:
-    """Return the leads where every two items are joined: `complete_pairs` with the division."""
+    """Return the leads if every two items are joined: `complete_pairs` with the division."""
     inverse = _inverse_of(space, rows, weight)
     lower = inverse(mu)[0]
     B = np.tril(lower) + np.tril(lower, -1).T
@@ -119,7 +119,7 @@ def leads_of_complete(
 def decisive_items(Y: FloatArray) -> IntArray:
     """Return for each output the one or two items without which all scores are equal, else -1.
 
-    A pair that holds all of them leaves nothing to learn from.
+    A pair that contains all of them leaves nothing to learn from.
     """
     decisive = np.full((Y.shape[1], 2), -1)
     for k, y in enumerate(Y.T):
@@ -131,7 +131,7 @@ def decisive_items(Y: FloatArray) -> IntArray:
 
 
 def leaves_nothing(n_items: int, decisive: IntArray, rows: slice = slice(None)) -> BoolArray:
-    """Return which pairs of some rows with all hold all decisive items of an output."""
+    """Return which pairs of some rows with all rows contain all decisive items of an output."""
     items = np.arange(n_items)
     if decisive[0] < 0:
         return np.zeros((len(items[rows]), n_items), dtype=bool)
@@ -152,7 +152,7 @@ def _inverse_of(
 def _count(
     B: FloatArray, A: FloatArray, Y: FloatArray, tie: FloatArray, decisive: IntArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Count all pairs, every thread taking rows that lie evenly apart."""
+    """Count all pairs; every thread takes evenly spaced rows."""
     n_tasks = n_threads()
     right, total = np.zeros((2, n_tasks, *Y.shape))
     worst = np.ones(n_tasks)
@@ -172,7 +172,7 @@ def _count_directly(
     Y: FloatArray,
     decisive: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Count all pairs where mu is above the kernel and scores are far below the residuals."""
+    """Count all pairs if mu is above the kernel and scores are far below the residuals."""
     B = np.tril(B) + np.tril(B, -1).T
     KB, KA = inverse.kernel_times(B), inverse.kernel_times(A)
     right, total = np.zeros((2, *Y.shape))

@@ -1,4 +1,4 @@
-"""What RankRLSCV can leave out, and how well each alpha predicts it."""
+"""The hold-outs of RankRLSCV, and how well each alpha predicts them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class SearchProblem:
     X : (n_items, n_features)
         The rows.
     data : TrainingData
-        What is learned from.
+        The training data.
     query_weight
         As in `RankRLS`.
     basis_rows : (n_basis, n_features), optional
@@ -63,7 +63,7 @@ class SearchProblem:
     alphas : (n_alphas,)
         The values of alpha.
     measure : Measure
-        What decides.
+        The measure that decides.
     device : Device, optional
         Where to compute.
     """
@@ -113,7 +113,7 @@ class SettingProblem:
 @final
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A setting that was judged: its problem, its paths, and what the hold-outs found on the way.
+    """A setting that was judged: its problem, its paths, and the results of its hold-outs.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Judged:
     scores : (n_alphas, n_items, n_outputs) or (n_alphas, n_pairs), optional
         Held-out scores, or leads of comparisons, for every alpha.
     solve : function of alpha, optional
-        Gives the weights fitted to all data, where the hold-outs know them.
+        Returns the weights fitted to all data, if the hold-outs know them.
     """
 
     problem: SettingProblem
@@ -155,7 +155,7 @@ class Judged:
 
 
 class HoldOut(ABC):
-    """What is left out, or given for validation, so that every alpha can be judged by it."""
+    """The data by which every alpha is judged: left out, or given for validation."""
 
     @abstractmethod
     def judge(self, problem: SettingProblem) -> Judged:
@@ -165,7 +165,7 @@ class HoldOut(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class QueriesLeftOut(HoldOut):
-    """Leave out folds of whole queries, in closed form: of scores or of comparisons."""
+    """Leave out folds of whole queries of scores or comparisons, in closed form."""
 
     folds: Folds
 
@@ -246,7 +246,7 @@ class ComparisonsLeftOut(HoldOut):
 @final
 @dataclass(frozen=True, eq=False)
 class GivenValidation(HoldOut):
-    """Learn from everything, and judge by rows that were given for it."""
+    """Learn from everything, and judge by given validation rows."""
 
     validation: Validation
 
@@ -280,7 +280,7 @@ class GivenValidation(HoldOut):
 def resolve_hold_out(
     cv: Any, problem: SearchProblem, validation: Validation | None, rng: np.random.Generator
 ) -> HoldOut:
-    """Return what ``cv`` asks to leave out, or the validation data where there are some."""
+    """Return the hold-out that ``cv`` describes, or the validation data if given."""
     data = problem.data
     if validation is not None:
         if not validation.data.is_scored:
@@ -295,9 +295,7 @@ def resolve_hold_out(
     if not data.is_scored:
         return _of_comparisons(cv, name, problem, rng)
     if name == "leave_edge_out":
-        raise InvalidInputError(
-            "cv='leave_edge_out' is for comparisons: got scores. Use cv='auto'."
-        )
+        raise InvalidInputError("cv='leave_edge_out' needs comparisons: got scores. Use cv='auto'.")
     if name == "leave_pair_out" or (name == "auto" and not data.has_qid):
         _refuse_pairs(data, problem.query_weight)
         refuse_listwise(problem.measure, "cv='leave_pair_out'")
@@ -309,7 +307,7 @@ def resolve_hold_out(
 def _of_comparisons(
     cv: Any, name: str, problem: SearchProblem, rng: np.random.Generator
 ) -> HoldOut:
-    """Return what to leave out of comparisons: whole queries where there are some."""
+    """Return what to leave out of comparisons: whole queries if there are any."""
     data = problem.data
     refuse_listwise(problem.measure, f"cv={cv!r} with comparisons")
     if name == "leave_pair_out" or (name == "leave_query_out" and not data.has_qid):
@@ -325,10 +323,10 @@ def _of_comparisons(
 
 
 def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
-    """Refuse what pairs of items cannot be left out of."""
+    """Refuse data and weights for which pairs of items cannot be left out."""
     if data.has_qid:
         raise InvalidInputError(
-            "cv='leave_pair_out' is for scores of one global ranking: got `qid`. Use cv='auto'."
+            "cv='leave_pair_out' needs scores of one global ranking: got `qid`. Use cv='auto'."
         )
     if not isinstance(query_weight, str):
         raise InvalidInputError(
@@ -356,7 +354,7 @@ def _of_folds(problem: SettingProblem, held_out: HeldOut, folds: Folds) -> Judge
 
 
 def _refuse_dense(X: Matrix, n_unknowns: int) -> None:
-    """Refuse to decompose a large dense matrix for sparse rows, which iterations do not need."""
+    """Refuse to decompose a large dense matrix for sparse rows; iterations do not need it."""
     if n_unknowns > MOST_UNKNOWNS:
         raise InvalidInputError(
             f"Exact hold-outs of sparse rows must have at most {MOST_UNKNOWNS:,} unknowns, "
@@ -369,7 +367,7 @@ def _refuse_dense(X: Matrix, n_unknowns: int) -> None:
 def _looked_up(
     weights: FloatArray | None, alphas: FloatArray
 ) -> Callable[[float], FloatArray] | None:
-    """Return a function that gives the weights of an alpha of the grid, where these are known."""
+    """Return a function from an alpha of the grid to its weights, if these are known."""
     if weights is None:
         return None
     known = weights

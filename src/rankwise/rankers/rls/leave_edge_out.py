@@ -30,9 +30,9 @@ def leave_edge_out(
 ) -> EdgesHeldOut:
     r"""Predict each comparison from all the others.
 
-    One comparison is one term of a least-squares sum, so its residual without it is its residual
-    over :math:`1 - h_e`, with h its leverage; repeated comparisons are left out one copy at a time.
-    Cost: one decomposition, and O(rank) for each comparison and alpha.
+    A comparison is one term of a least-squares sum, so its held-out residual is its residual over
+    :math:`1 - h_e`, with the leverage h; repeated comparisons are left out one copy at a time. The
+    cost is one decomposition, and O(rank) for each comparison and alpha.
 
     Parameters
     ----------
@@ -45,14 +45,15 @@ def leave_edge_out(
     cost : {"magnitude", "unit", "relative"}
         As in `PreferenceGraph.from_pairs`.
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-        As there; the weight of a query stays that of all its comparisons.
+        As in `PreferenceGraph.from_pairs`; the weight of a query is always that of all its
+        comparisons.
     device : Device, optional
         Where to decompose and project.
 
     Notes
     -----
-    The squared norm and the other terms of [PTA09] (14) stay; that is why no component of the graph
-    need be left out as a whole.
+    The squared norm and the other terms of [PTA09] (14) stay, so it is not necessary to leave out
+    whole components of the graph.
     """
     pairs, margin, weight = pair_targets(data, cost, query_weight)
     graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
@@ -168,8 +169,8 @@ def _without_edges(
 ) -> EdgesHeldOut:
     """Turn predictions with each comparison into those without it; ``spare`` is 1 - leverage.
 
-    For alpha above the largest eigenvalue predictions are far below the margins, and the share of
-    the comparison itself is taken out of them rather than out of the margin.
+    For alpha above the largest eigenvalue, predictions are far below the margins, and the
+    contribution of the comparison itself is subtracted from them rather than from the margin.
     """
     spare = np.maximum(spare, TINY)
     residual = (margin[:, None] - predicted) / spare

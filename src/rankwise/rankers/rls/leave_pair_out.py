@@ -40,8 +40,8 @@ MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
 
 TOO_FEW_ITEMS = (
-    "Leaving out pairs needs at least four items of different scores, so that something is left to "
-    "learn from. Give more items."
+    "Leaving out pairs needs at least four items of different scores, so that there is something "
+    "left to learn from. Give more items."
 )
 
 
@@ -69,16 +69,16 @@ def leave_each_pair_out(
     cost, ties, query_weight
         As in `RankRLS`.
     unweighted : {"skip", "judge"}
-        Whether pairs with an item of weight 0, which no model learns from, are counted too; that
-        takes a fit per item of weight above 0.
+        Whether pairs with an item of weight 0, which no model learns from, are counted too; this
+        takes one fit per item of weight above 0.
     device : Device, optional
         Where to compute, for cost "magnitude" with ties kept or absent.
 
     Notes
     -----
-    The closed forms need cost "magnitude" with ties kept or absent, or few grades; unequal weights
-    are understood by the former with query_weight "items" only. Anything else is refitted without
-    each pair, which is exact as well but takes O(n^2) fits.
+    The closed forms need cost "magnitude" with ties kept or absent, or few grades. Only the former
+    allows unequal weights, with query_weight "items". Anything else is refitted without each pair,
+    which is exact too but takes O(n^2) fits.
     """
     rows = np.flatnonzero(data.weight > 0)
     if len(rows) < 4:
@@ -106,7 +106,7 @@ def _weighted(
     ties: Ties,
     query_weight: str,
 ) -> PairsHeldOut:
-    """Leave out pairs of items of weights above 0, which are some rows of the space."""
+    """Leave out pairs of items of weight above 0, given as rows of the space."""
     Y, weight = as_columns(data.scores), data.weight
     equal = bool(np.all(weight == weight[0]))
     untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
@@ -205,7 +205,7 @@ def _unweighted(
     alphas: FloatArray,
     options: dict[str, Any],
 ) -> PairsHeldOut:
-    """Count the pairs with an item of weight 0, on which the model without the pair depends not.
+    """Count the pairs with an item of weight 0, on which no model depends.
 
     A fit without each item of weight above 0 scores its pairs; one fit to all scores the pairs of
     two items of weight 0.
@@ -254,12 +254,12 @@ def pair_leads(
     alpha : float
         The regularisation.
     keep_equal : bool
-        Leave out pairs of equal score as well; the cost must be the magnitude, and ties kept.
+        Whether to leave out pairs of equal score too; this needs cost "magnitude" and kept ties.
 
     Returns
     -------
     leads : (n_items, n_items)
-        NaN for pairs of equal score unless they are kept, and where nothing is left to learn from.
+        NaN for pairs of equal score unless they are kept, and if nothing is left to learn from.
     """
     y, rows, weight = data.scores, np.arange(data.n_items), data.weight
     is_untied, is_equal = len(np.unique(y)) == len(y), bool(np.all(weight == weight[0]))
@@ -309,10 +309,10 @@ def leave_out_of_grades(
     cost: Cost,
     query_weight: str,
 ) -> PairsHeldOut:
-    """Leave out all pairs of different grade where pairs of one grade are not joined.
+    """Leave out all pairs of different grade of a graph without pairs inside a grade.
 
-    What remains depends on the two grades only, so that one inverse per pair of grades and alpha
-    serves all their pairs: O(k^2 n^3) per alpha with k grades; two grades need a single one.
+    What remains depends only on the two grades, so one inverse per pair of grades and alpha serves
+    all their pairs: O(k^2 n^3) per alpha with k grades; two grades need a single inverse.
 
     Notes
     -----
@@ -345,7 +345,7 @@ def _grade_systems(
 ) -> Iterator[tuple[int, int, "_GradeSystem", IntArray, IntArray]]:
     """Yield two grades, the system without one item of each, and the items of the two.
 
-    Grades without which nothing is left to learn from are passed over.
+    Grades without which nothing is left to learn from are skipped.
     """
     values, grade = np.unique(y, return_inverse=True)
     gaps = values[:, None] - values
@@ -438,7 +438,7 @@ class _GradeSystem:
         return score(g, r_i) - score(h, r_j)
 
     def right_pairs(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
-        """Return which pairs of the grades g < h come out right, (n_low, n_high)."""
+        """Return which pairs of the grades g < h are in the right order, (n_low, n_high)."""
         pair = [g, h]
         inverse_degree = 1.0 / self.degree[pair]
         return graded_pairs(
@@ -455,7 +455,7 @@ class _GradeSystem:
     def right_pairs_directly(
         self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray
     ) -> FloatArray:
-        """Return the same where alpha is above the kernel: scores are far below the targets."""
+        """Return the same if alpha is above the kernel: scores are far below the targets."""
         pairs = np.r_[low, high]
         B = np.tril(self.B) + np.tril(self.B, -1).T
         within = np.ix_(pairs, pairs)
@@ -473,7 +473,7 @@ def leads_of_grades(
     cost: Cost,
     query_weight: str,
 ) -> FloatArray:
-    """Return the leads where pairs of one grade are not joined, grade by grade."""
+    """Return the leads of a graph without pairs inside a grade, grade by grade."""
     K, leads = space.kernel_matrix(rows), np.full((len(y), len(y)), np.nan)
     for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
         found = system.leads(low, high, g, h)
@@ -482,7 +482,7 @@ def leads_of_grades(
 
 
 def refuse_endless(operations: float) -> None:
-    """Refuse what would keep the machine busy for hours."""
+    """Refuse problems that would take hours."""
     if operations > MOST_OPERATIONS:
         raise InvalidInputError(
             "Leaving out pairs would take too long: this cost, these ties or these weights need "

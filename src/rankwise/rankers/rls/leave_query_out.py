@@ -1,4 +1,4 @@
-"""Scores of held-out queries for every alpha, without refitting; of explicit features here."""
+"""Scores of held-out queries for every alpha without refitting, for explicit features."""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -71,7 +71,7 @@ SAFE_PIVOT = 1e-6
 @final
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """What data that lie elsewhere add to the normal equations.
+    """What data stored elsewhere add to the normal equations.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def leave_query_out(
     device: Device | None = None,
     n_stored: int = STORED,
 ) -> HeldOut:
-    """Return the scores that models without each fold give to the items of that fold.
+    """Return the scores of each fold's items by models without that fold.
 
-    Exact, for every alpha, at the price of one decomposition or of small solves per fold. A fold
-    must be a union of whole components of the graph.
+    This is exact for every alpha, at the cost of one decomposition, or of small solves per fold. A
+    fold must be a union of whole components of the graph.
 
     Parameters
     ----------
@@ -113,19 +113,20 @@ def leave_query_out(
     graph : PreferenceGraph
         The preferences.
     folds : Folds
-        What is held out together.
+        The folds.
     alphas : (n_alphas,)
         The values of alpha.
     form : {"auto", "refit", "update"}
-        For explicit features: fit anew without each fold, take each fold out of the full solution,
-        or the cheaper of the two.
+        For explicit features: refit without each fold, remove each fold from the full solution, or
+        the cheaper of the two.
     elsewhere : Elsewhere, optional
-        What other data say, of which nothing is left out; for explicit features.
+        The contribution of other data, of which nothing is left out; for explicit features.
     device : Device, optional
         Where the kernel matrix is formed, reduced and decomposed, or explicit features are
-        multiplied and all queries of a size left out together.
+        multiplied and all queries of one size left out together.
     n_stored : int
-        Up to so many entries, explicit features in coordinates are kept; more are formed as needed.
+        Number of entries up to which explicit features in coordinates are stored; more are formed
+        as needed.
 
     Notes
     -----
@@ -134,8 +135,8 @@ def leave_query_out(
     of_component = folds.of_components(graph.laplacian.component)
     if elsewhere is None and len(np.unique(of_component[of_component >= 0])) < 2:
         raise InvalidInputError(
-            "Leaving out queries needs preferences in at least two folds, so that something is "
-            "left to learn from. Give more queries; one global ranking needs cv='leave_pair_out'."
+            "At least two folds must hold preferences, so that one can be left out: got fewer. "
+            "Give more queries; one global ranking needs cv='leave_pair_out'."
         )
     if not space.is_explicit:
         return leave_folds_out_of_dual(space, graph, folds, of_component, alphas, device)
@@ -179,13 +180,13 @@ class _FoldedProblem:
         return self.root.picker(self.Z)
 
     def rows(self, where: slice) -> FloatArray:
-        """Return some rows of H, the features in coordinates; few are kept, many are not."""
+        """Return some rows of H, the features in coordinates; they are stored if they are few."""
         if len(self.order) * self.Z.shape[1] > self.n_stored:
             return self.rows_once(where)
         return self._stored[where]
 
     def rows_once(self, where: slice) -> FloatArray:
-        """Return some rows of H, of which none are kept."""
+        """Return some rows of H without storing them."""
         coordinates = self.order[where]
         out = np.empty((len(coordinates), self.Z.shape[1]))
         self._pick(coordinates, out, np.arange(len(out)))
@@ -198,7 +199,7 @@ class _FoldedProblem:
     def varied(self, squares: FloatArray) -> BoolArray:
         """Return which features vary inside queries; the others are zero up to rounding in H.
 
-        ``squares`` are the sums of squares of the columns of H. What varies elsewhere varies.
+        ``squares`` are the sums of squares of the columns of H. Features that vary elsewhere count.
         """
         varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
         doubtful = np.flatnonzero(~varied)
@@ -277,9 +278,10 @@ class _FoldSums:
 @final
 @dataclass(frozen=True, eq=False)
 class _Chunks:
-    """Folds that are left out one after the other, in chunks that threads share.
+    """Folds that are left out one by one, in chunks that threads share.
 
-    The sums of the folds are needed twice: first added up, then one by one. Few are kept.
+    The sums of the folds are needed twice: first added up, then one by one. They are stored only
+    if they are few.
     """
 
     problem: _FoldedProblem
@@ -330,7 +332,7 @@ class _Chunks:
         return _FoldSums.of(H, self.problem.targets[self._rows(number)], starts)
 
     def _rows(self, number: int) -> slice:
-        """Return the coordinates of a chunk, or behind the last those of no fold."""
+        """Return the coordinates of a chunk or, after the last, those of no fold."""
         starts = self.problem.starts
         if number == len(self.folds):
             return slice(starts[-1], len(self.problem.order))
@@ -348,7 +350,7 @@ def _refit_chunk(
 ) -> None:
     """Refit without each fold of a chunk, without ever subtracting a Gram matrix.
 
-    What remains without fold q is the sum of the folds before it, those behind it and the folds
+    What remains without fold q is the sum of the folds before it, those after it and the folds
     outside the chunk.
     """
     n_folds, n_outputs, n = sums.rhs.shape
@@ -368,7 +370,7 @@ def _refit_chunk(
 
 
 def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """Fill ``out`` with A B; A lies row by row or column by column, the others row by row."""
+    """Fill ``out`` with A B; A is in row or column order, the others in row order."""
     is_transposed = not A.flags.c_contiguous
     dgemm(
         1.0,
@@ -381,7 +383,7 @@ def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 
 def _sums_behind(parts: FloatArray, outside: FloatArray) -> FloatArray:
-    """Return for each part the sum of all behind it and of what is outside."""
+    """Return for each part the sum of all later parts and of what is outside."""
     sums = np.empty_like(parts)
     sums[-1] = outside
     for q in range(len(parts) - 2, -1, -1):
@@ -390,7 +392,7 @@ def _sums_behind(parts: FloatArray, outside: FloatArray) -> FloatArray:
 
 
 def _all_zero(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
-    """Return the scores where no feature varies inside a query: every model is 0."""
+    """Return the scores if no feature varies inside a query: every model is 0."""
     n_items, n_outputs = len(problem.Z), problem.targets.shape[1]
     held_out = folds.fold[None, :, None] >= 0
     zeros = np.zeros((len(alphas), n_items, n_outputs))
@@ -405,12 +407,12 @@ def _filled_up(alphas: FloatArray) -> FloatArray:
 
 
 def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return some columns, without a copy where these are all."""
+    """Return some columns, without a copy if these are all columns."""
     return rows if chosen.all() else np.ascontiguousarray(rows[:, chosen])
 
 
 def _rows_of(Z: FloatArray, rows: IntArray, where: slice) -> FloatArray:
-    """Return ``Z[rows[where]]``, without a copy where these rows follow each other."""
+    """Return ``Z[rows[where]]``, without a copy if these rows are contiguous."""
     some = rows[where]
     if len(some) and np.all(np.diff(some) == 1):
         return Z[some[0] : some[-1] + 1]
@@ -430,7 +432,7 @@ def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
 
 
 def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
-    """Take each fold out of the full solution by an update of its own order.
+    """Remove each fold from the full solution by an update of the order of the fold.
 
     docs/theory/holdouts.rst, eq. hold-update.
     """
@@ -490,7 +492,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
 def _update_folds_on(
     problem: _FoldedProblem, folds: Folds, alphas: FloatArray, device: Device
 ) -> HeldOut | None:
-    """Do the same on a device; None where a fold must be refitted to keep its digits."""
+    """Do the same on a device; None if a fold must be refitted to keep its digits."""
     features = _FeaturesThere.of(problem, device)
     if not problem.varied(features.squares).all():
         return None
@@ -519,7 +521,7 @@ def _update_folds_on(
 class _FeaturesThere:
     """Features on a device, turned into the eigenvectors of their normal equations.
 
-    ``T`` are those of the coordinates, ``rows`` those of the items, ``projected`` the turned
+    ``T`` holds those of the coordinates, ``rows`` those of the items, ``projected`` the rotated
     right-hand side.
     """
 
@@ -533,7 +535,7 @@ class _FeaturesThere:
 
     @classmethod
     def of(cls, problem: _FoldedProblem, device: Device) -> Self:
-        """Bring the features to the device and decompose their normal equations."""
+        """Move the features to the device and decompose their normal equations."""
         Z = device.array(problem.Z)
         mean = Z.mean(0)
         centred = Z - mean
@@ -566,7 +568,7 @@ class _FeaturesThere:
         U, members : (n_folds, size)
             The coordinates and the items of each fold.
         targets : (n_folds, size, n_outputs)
-            Of the coordinates.
+            The targets of the coordinates.
         alphas : (n_alphas,)
             The grid.
 
@@ -601,8 +603,8 @@ class _FeaturesThere:
 class _TurnedRows:
     """The features of the items times eigenvectors, and those of some coordinates as needed.
 
-    The first row of each component is subtracted before the product, and what becomes of it is
-    added to the items alone, so that an offset costs no digits of the coordinates.
+    The first row of each component is subtracted before the product, and its product is added only
+    to the items, so that an offset costs no digits of the coordinates.
     """
 
     problem: _FoldedProblem
@@ -638,7 +640,7 @@ class _TurnedRows:
 
 
 def _cut(starts: IntArray, n_rows: int) -> IntArray:
-    """Return where to cut folds so that the coordinates of each part are about so many."""
+    """Return where to cut folds so that each part has about this many coordinates."""
     cuts = np.searchsorted(starts, np.arange(0, starts[-1] + 1, max(1, n_rows)))
     return np.unique(np.append(cuts, len(starts) - 1))
 
@@ -665,7 +667,7 @@ def _refit(
 
 
 def _spread(values: FloatArray, rows: IntArray, n_items: int) -> FloatArray:
-    """Put values of some rows (second axis) among all items; the others become NaN."""
+    """Spread values of some rows (second axis) over all items; the others become NaN."""
     if np.array_equal(rows, np.arange(n_items)):
         return values
     out = np.full((values.shape[0], n_items, values.shape[2]), np.nan)

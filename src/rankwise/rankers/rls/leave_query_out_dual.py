@@ -1,4 +1,4 @@
-"""Scores of held-out queries from the dual solution: kernels, here and on devices."""
+"""Scores of held-out queries from the dual solution: kernels, on the CPU and on devices."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -91,10 +91,11 @@ def leave_folds_out_of_dual(
 
 
 def _scored_by_kernel(graph: PreferenceGraph, folds: Folds) -> IntArray:
-    """Return the held-out items whose scores the coordinates do not tell: those in no pair.
+    """Return the held-out items whose scores the coordinates do not determine: those in no pair.
 
-    Coordinates know scores up to a constant for each component. Where comparisons leave a query in
-    several components, one item of each is scored too, so that the scores of a query compare.
+    Coordinates determine scores up to a constant for each component. If comparisons leave a query
+    in several components, one item of each is scored too, so that the scores of a query are
+    comparable.
     """
     component, held_out = graph.laplacian.component, folds.fold >= 0
     alone = np.flatnonzero((component < 0) & held_out)
@@ -148,7 +149,7 @@ class _DualSolution(ABC):
 
 
 def _grid_weights(values: FloatArray, alphas: FloatArray) -> FloatArray:
-    """Return the eigenvalues of B, or of H where alpha is large, (order, n_alphas)."""
+    """Return the eigenvalues of B, or of H if alpha is large, (order, n_alphas)."""
     inverse = 1.0 / (values[:, None] + alphas)
     return np.where(alphas > values[-1], values[:, None] * inverse, inverse)
 
@@ -156,7 +157,7 @@ def _grid_weights(values: FloatArray, alphas: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, eq=False)
 class _HostDualSolution(_DualSolution):
-    """The decomposition is here, and threads share the folds."""
+    """A decomposition in memory; threads share the folds."""
 
     spectrum: Spectrum
     root: Root
@@ -334,7 +335,7 @@ class _DeviceDualSolution(_DualSolution):
 
 
 def _batches(order: IntArray, starts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield folds of equal size and their coordinates, as many as may be looked at together.
+    """Yield folds of equal size and their coordinates, as many as fit together.
 
     Folds without a coordinate are left out.
     """
@@ -350,10 +351,10 @@ def _batches(order: IntArray, starts: IntArray) -> Iterator[tuple[IntArray, IntA
 @final
 @dataclass(frozen=True, eq=False)
 class _FactoredDualSolution(_DualSolution):
-    r"""A Cholesky factor for each alpha in place of a decomposition: two and a quarter matrices.
+    r"""A Cholesky factor for each alpha in place of a decomposition: 2.25 matrices.
 
     With ``S + alpha = L L'`` the blocks of B are ``(L^-1)_U' (L^-1)_U``, columns U of the inverse
-    of the factor, which takes the factor's place. Alphas that no factor serves go to the
+    of the factor, which overwrites the factor. Alphas that cannot be factorised use the
     decomposition.
     """
 
@@ -412,7 +413,7 @@ class _FactoredDualSolution(_DualSolution):
     def leave_out(
         self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leave out all folds for one alpha after the other."""
+        """Leave out all folds, alpha by alpha."""
         n_folds, n_alphas = len(starts) - 1, len(self.alphas)
         held_out = np.zeros((n_alphas, *self.C0.shape))
         of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
@@ -501,7 +502,7 @@ def solve_in_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArra
     -------
     X : (n_matrices, n, k)
     pivot : (n_matrices,)
-        Smallest pivot as a share of the largest diagonal entry, 0 where a matrix is not definite.
+        Smallest pivot as a share of the largest diagonal entry; 0 if a matrix is not definite.
     """
     pivot = np.ones(len(A))
     if A.shape[1] <= SMALL_BLOCK:

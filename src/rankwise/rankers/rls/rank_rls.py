@@ -58,39 +58,39 @@ class RankRLS(ClosedFormRanker):
     .. math:: \sum_q \omega_q \sum_{(i,j) \in q} w_{ij} \bigl(z_{ij} - (f_i - f_j)\bigr)^2
               + \alpha |f|^2
 
-    each pair of items of a query counted once. The solution is exact. Cost with n items, d
-    features, Q queries: O(n d^2) when d is at most n - Q, O(n^3) with a kernel or when d is
-    larger, O(n r^2) with r basis rows; never more with more pairs.
+    each pair of items of a query counted once. The solution is exact. With n items, d features and
+    Q queries it costs O(n d^2) if d is at most n - Q, O(n^3) with a kernel or if d is larger, and
+    O(n r^2) with r basis rows, whatever the number of pairs.
 
     Parameters
     ----------
     alpha : float
-        What multiplies :math:`|f|^2`. The same number means the same in every least-squares
-        ranker of this package; with the default `query_weight`, ties kept and a single query it
-        is the alpha of scikit-learn's ``Ridge`` with an intercept.
+        The factor of :math:`|f|^2`. It has the same meaning in every least-squares ranker of this
+        package; with the default `query_weight`, ties kept and a single query it is the alpha of
+        scikit-learn's ``Ridge`` with an intercept.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"magnitude", "unit", "relative"}
-        The target z and weight w of a pair with the difference of scores, or the margin, m:
+        The target z and weight w of a pair, from its difference of scores, or margin, m:
         (m, 1), (sign m, 1) or (m, 1 / m^2).
     ties : {"drop", "keep"}
-        Whether items of equal score, and ties of comparisons by name, form a pair of target 0;
-        kept only with cost "magnitude".
+        Whether items of equal score, and ties of comparisons by name, form pairs with target 0;
+        "keep" needs cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-        :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons it needs
-        `qid`.
+        The weight :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons
+        it needs `qid`.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
-        rows, chosen rows of X, or rows themselves.
+        rows, indices of rows of X, or the rows themselves.
     device : str, optional
-        Where to compute what takes the time: a device of PyTorch such as "cuda", in double
-        precision; the extra "gpu". NumPy on the CPU when left out.
+        Where to do the expensive computations: a device of PyTorch such as "cuda", in double
+        precision. Needs the extra "gpu". By default NumPy on the CPU.
     solver : {"auto", "direct", "iterations"} or ConjugateGradients
-        How kernel problems are solved: with the kernel matrix; or by conjugate gradients, which
-        form its blocks on the way and never keep it. "auto" iterates when the matrix would take
-        more than half of the memory. Sizes and tolerance: `ConjugateGradients`.
+        How kernel problems are solved: with the kernel matrix, or by conjugate gradients, which
+        form the matrix one block at a time and never store it. "auto" iterates if the matrix would
+        take more than half of the memory. `ConjugateGradients` sets sizes and tolerance.
     random_state : int, RandomState or None
-        Draws the basis rows when `basis` is a number, and those of the preconditioner.
+        Draws the basis rows if `basis` is a number, and those of the preconditioner.
 
     Attributes
     ----------
@@ -103,13 +103,13 @@ class RankRLS(ClosedFormRanker):
     n_queries_ : int
         Number of queries in the training data.
     n_ignored_queries_ : int
-        How many of them held no preference.
+        Number of them without a preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : (n_features,)
-        Their names, where X had names.
+        The names of the features, if X had names.
 
     Notes
     -----
@@ -118,7 +118,7 @@ class RankRLS(ClosedFormRanker):
     dual one solves (17) in the smallest symmetric form, the basis is (41). The costs are (21), (20)
     and (22), for scores and comparisons alike. The default query weight follows [APS10] (3).
     Sparse rows with many features are solved by conjugate gradients, [APS10] (8), to a residual of
-    1e-12, where that is quicker than dense equations.
+    1e-12, if that is faster than dense equations.
 
     Examples
     --------
@@ -181,17 +181,18 @@ class RankRLS(ClosedFormRanker):
         y : (n_items,) or (n_items, n_outputs)
             Scores of the items, higher is better. Outputs are learned independently.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
-            Weights of the items; a pair counts the product of its ends' weights.
+            Weights of the items; the weight of a pair is the product of its two.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first, which may repeat or
-            contradict each other. With `qid`, both items of a pair belong to one query, and
-            `query_weight` applies; without, comparisons have the weights given.
+            Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
+            each other. With `qid`, both items of a pair belong to one query, and `query_weight`
+            applies; without it, comparisons have the given weights.
         pair_margin : (n_pairs,), optional
-            By how much each winner leads; 1 when left out.
+            By how much each winner leads; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
         X = self._check_rows(X)
@@ -283,7 +284,7 @@ class RankRLS(ClosedFormRanker):
     def _iterated(
         self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray, device: Device | None
     ) -> FloatArray | None:
-        """Return weights of features found by iteration, None where dense equations are quicker."""
+        """Return weights of features found by iteration; None if dense equations are faster."""
         n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
         if device is not None or not _iterations_are_quicker(X, n_unknowns):
             return None
@@ -292,7 +293,7 @@ class RankRLS(ClosedFormRanker):
     def _system(
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
     ) -> System:
-        """Return the normal equations; without their matrix where it is not wanted."""
+        """Return the normal equations, without their matrix if it is not formed."""
         settings = self._iterations(space, graph, device)
         if settings is None:
             return normal_equations_on(device, space, graph, X)
@@ -305,7 +306,7 @@ class RankRLS(ClosedFormRanker):
     def _iterations(
         self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
     ) -> ConjugateGradients | None:
-        """Return how to iterate, None where the matrix is formed."""
+        """Return how to iterate; None if the matrix is formed."""
         settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
         if space.is_explicit or self.solver == "direct":
             return None
@@ -314,7 +315,7 @@ class RankRLS(ClosedFormRanker):
 
 
 def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:
-    """Tell whether sparse products solve sooner than dense equations of this order."""
+    """Return whether sparse products solve sooner than dense equations of this order."""
     if n_unknowns < FEW_UNKNOWNS:
         return False
     return 4.0 * MOST_ITERATIONS * X.nnz < n_unknowns**3 / 3
@@ -329,8 +330,8 @@ def iterate(
 ) -> FloatArray | None:
     """Return the weights of the features, (n_alphas, n_features, n_outputs), or None.
 
-    Outputs are iterated side by side, the alphas of each from one Krylov space. None is returned
-    where iterations do not converge: dense equations are quicker then.
+    Outputs are iterated side by side, the alphas of each in one Krylov space. None is returned if
+    iterations do not converge; dense equations are then faster.
     """
     rows, rule = as_rows(X), StoppingRule(ITERATED_TO, max_iter, None)
     outputs, weights = graphs.by_output(), []

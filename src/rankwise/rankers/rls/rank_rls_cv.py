@@ -46,9 +46,9 @@ SEARCHED = ("kernel", "cost", "ties")
 class RankRLSCV(ClosedFormCV):
     r"""Learn to rank by RankRLS with the regularisation chosen by exact cross-validation.
 
-    Every alpha is judged by hold-outs in closed form: the same scores that retraining without each
-    query, pair or comparison would give, at about the price of one training. The function is then
-    fitted to all data with the best setting.
+    Every alpha is judged by hold-outs in closed form: the same scores as retraining without each
+    query, pair or comparison, at about the cost of one fit. The function is then fitted to all data
+    with the best setting.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ class RankRLSCV(ClosedFormCV):
     cv : str, int, splitter or list of folds
         What is left out: "leave_query_out", "leave_pair_out" (one global ranking),
         "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
-        such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that fits the data.
-        Folds hold whole queries; for one global ranking they hold items, and each is judged by
-        itself after a fit to the others; of comparisons without `qid` they hold comparisons
+        such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that suits the data.
+        Folds hold whole queries. For one global ranking they hold items, and each is judged by
+        itself after a fit to the others; for comparisons without `qid` they hold comparisons
         (`PairKFold`).
     measure : Measure or str, optional
-        What decides, for example ``NDCG @ 10`` or "MAP"; the share of pairs in the right order
-        when left out. Pairs and comparisons are judged by that share only, inside queries and
-        averaged over them where there are some.
+        The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
+        in the right order. Pairs and comparisons are judged only by that share, averaged over
+        queries if there are any.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
     kernel : kernel, str or list of these
-        The kernel; of a list, the best is taken.
+        The kernel; from a list, the best is chosen.
     cost, ties : str or list of str
-        As in `RankRLS`; of a list, the best is taken. Ties are never kept with a cost that does
+        As in `RankRLS`; from a list, the best is chosen. Ties are never kept with a cost that does
         not allow it.
     query_weight, basis
         As in `RankRLS`. A number of basis rows is drawn once for all settings and the final fit.
@@ -79,12 +79,12 @@ class RankRLSCV(ClosedFormCV):
         As in `RankRLS`: for the kernel matrices, factorisations and decompositions, the pairs left
         out of a complete graph, and the comparisons left out one by one.
     alpha_per_output : bool
-        Whether every output (column of `y`) has an alpha of its own; kernel, cost and ties are
-        shared, and chosen by the mean of what the outputs reach.
+        Whether every output (column of `y`) has its own alpha; kernel, cost and ties are shared,
+        and chosen by the mean value of the outputs.
     progress : bool
         Show a progress bar over the settings.
     random_state : int, RandomState or None
-        Draws the basis rows and the folds where these are numbers.
+        Draws the basis rows and the folds if these are given as numbers.
 
     Attributes
     ----------
@@ -102,10 +102,10 @@ class RankRLSCV(ClosedFormCV):
     held_out_value_ : float
         The held-out value of the chosen setting.
     held_out_scores_ : (n_items,), (n_items, n_outputs) or None
-        The held-out score of every item for the chosen setting, meaningful inside a query or a
-        fold of items only; of the validation rows where these decide. For comparisons that are left
-        out one by one or in folds, the held-out lead of each winner. None where pairs of scored
-        items are left out: see `leave_pair_out`.
+        The held-out score of every item for the chosen setting, or of the validation rows if these
+        decide; comparable only within a query or a fold of items. For comparisons that are left out
+        one by one or in folds, the held-out lead of each winner. None if pairs of scored items are
+        left out: see `leave_pair_out`.
     search_ : list of Candidate
         All settings (kernel, cost, ties), with their paths.
     coef_, dual_coef_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
@@ -113,9 +113,9 @@ class RankRLSCV(ClosedFormCV):
 
     Notes
     -----
-    [PTA09] Sect. 3.3, (33), and 3.4, (38). Where double precision cannot tell the answer (alpha
-    near zero with a singular kernel) the value is NaN and never chosen. Interrupting a search over
-    several settings keeps those that are done.
+    [PTA09] Sect. 3.3, (33), and 3.4, (38). If double precision is not enough (alpha near zero with
+    a singular kernel), the value is NaN and never chosen. Interrupting a search over several
+    settings keeps those that are done.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class RankRLSCV(ClosedFormCV):
         Parameters
         ----------
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
-            As in `RankRLS`. Items of weight 0 are not judged. All of it is learned from.
+            As in `RankRLS`. Items of weight 0 are not judged.
         X_val, y_val, qid_val : optional
             Validation data that decide in place of `cv`. `qid_val` may be given without `qid`.
         pairs_val : (n_pairs, 2), optional
@@ -227,8 +227,8 @@ class RankRLSCV(ClosedFormCV):
     def _search(self, problem: SearchProblem, hold_out: HoldOut) -> _BestSetting:
         """Judge all settings; store all paths, return the best choice.
 
-        An interrupt keeps what is done. Weights are found as soon as a setting is the best so far,
-        so that no decomposition outlives its setting.
+        An interrupt keeps the finished settings. Weights are computed as soon as a setting is the
+        best so far, so that no decomposition outlives its setting.
         """
         settings = self._settings(problem)
         self.search_: list[Candidate] = []

@@ -1,4 +1,4 @@
-"""Honest estimates from few samples: the AUC of unseen pairs, and whether it is luck."""
+"""Honest estimates from small samples: the AUC of unseen pairs, and whether it is luck."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ BATCH = 64
 class TournamentROC:
     """Hold the ROC curve of unseen pairs, by tournament leave-pair-out.
 
-    Scores of different models must not be compared, so leave-pair-out alone gives an area and no
-    curve. Here every two items, of one class too, are left out together and meet: the model without
-    both says which is above. The share of its meetings that an item wins is its score, and the
-    curve is that of these scores.
+    Scores of different models must not be compared, so leave-pair-out alone gives an area but no
+    curve. Here every two items, also those of one class, are left out together and compared by the
+    model that has seen neither. The share of its comparisons that an item wins is its score, and
+    the curve is that of these scores.
 
     Parameters
     ----------
     wins : (n_items,)
-        The share of meetings that each item wins; NaN for an item without any.
+        The share of comparisons that each item wins; NaN for an item without any.
     is_positive : (n_items,)
         Whether an item is of the class that should win.
 
@@ -83,7 +83,7 @@ class TournamentROC:
     I. Montoya Perez, A. Airola, P. J. Bostrom, I. Jambor, T. Pahikkala, "Tournament leave-pair-out
     cross-validation for receiver operating characteristic analysis", Statistical Methods in Medical
     Research 28, 2019. The area under this curve is close to the share of left-out pairs in the
-    right order, and equal to it where the meetings never contradict each other.
+    right order, and equal to it if the comparisons never contradict each other.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class TournamentROC:
 
     @property
     def thresholds(self) -> FloatArray:
-        """The share of meetings to win for an item to be called positive, falling."""
+        """The share of won comparisons above which an item counts as positive, descending."""
         return self._curve()[2]
 
     @property
@@ -143,7 +143,7 @@ class TournamentROC:
         }
 
     def to_frame(self) -> Any:
-        """Return the curve, one threshold a row. Needs pandas."""
+        """Return the curve, one threshold per row; needs pandas."""
         names = ("false_positive_rate", "true_positive_rate", "thresholds")
         return data_frame(dict(zip(names, self._curve(), strict=True)))
 
@@ -159,7 +159,7 @@ class TournamentROC:
 
 
 def tournament(leads: FloatArray, is_positive: BoolArray) -> TournamentROC:
-    """Return the curve of leads between all items, (n_items, n_items); NaN where none met."""
+    """Return the curve of leads between all items, (n_items, n_items); NaN if not compared."""
     none = np.isnan(leads)
     smallest = ROUNDING * float(np.abs(leads[~none]).max(initial=0.0))
     won = np.where(none, 0.0, (np.sign(np.where(np.abs(leads) > smallest, leads, 0.0)) + 1.0) / 2.0)
@@ -171,7 +171,7 @@ def tournament(leads: FloatArray, is_positive: BoolArray) -> TournamentROC:
 @final
 @dataclass(frozen=True)
 class AUCEstimate:
-    """Hold an estimate of how often an unseen pair comes out in the right order.
+    """Hold an estimate of how often an unseen pair is put in the right order.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class AUCEstimate:
     n_pairs : int
         Number of pairs that were left out in turn.
     roc : TournamentROC, optional
-        The ROC curve, where it was asked for.
+        The ROC curve, with ``roc=True``.
 
     Examples
     --------
@@ -257,28 +257,28 @@ def leave_pair_out_auc(
 ) -> AUCEstimate:
     """Estimate the AUC of RankRLS on unseen items by leaving out every pair of different score.
 
-    Both items of a pair are scored by one model that saw neither, so that no scores of different
-    models are ever compared. That is what makes pooled k-fold estimates of the AUC too low on small
-    samples. Cost O(n^3), or O(n^2 d) with d < n features.
+    Both items of a pair are scored by one model that has seen neither, so scores of different
+    models are never compared. Pooled k-fold estimates do compare them, which makes their AUC too
+    low on small samples. The cost is O(n^3), or O(n^2 d) with d < n features.
 
     Parameters
     ----------
     X : (n_items, n_features)
         The items.
     y : (n_items,)
-        Classes 0 and 1, two classes of text of which the later one in their order should rank
-        above, or any scores.
+        Classes 0 and 1; two classes of text, of which the later one in sorted order should rank
+        above; or any scores.
     alpha, kernel, ties
         As in `RankRLS`; here ties are kept by default, which makes the model ridge regression on
         the scores.
     sample_weight : (n_items,), optional
-        Weights of the items in training. An item of weight 0 is not learned from; its pairs are
+        Weights of the items in training. An item of weight 0 is not learned from, but its pairs are
         judged like all others.
     confidence : float
-        Of the interval, between 0 and 1.
+        The confidence of the interval, between 0 and 1.
     roc : bool
-        Whether to draw the ROC curve from pairs of the same class as well, which takes O(n^2)
-        memory; for two classes with ties kept.
+        Whether to compute the ROC curve, for which pairs of the same class are left out too. It
+        takes O(n^2) memory, and needs two classes with ties kept.
     device : str, optional
         Where to compute, as in `RankRLS`; with ties kept or absent.
 
@@ -288,8 +288,8 @@ def leave_pair_out_auc(
 
     Notes
     -----
-    [PTA09] Sect. 3.4 and 4.1. The standard error is DeLong's, over items; it takes the models as
-    given, although any two of them share nearly all training items, and so is a guide, not a
+    [PTA09] Sect. 3.4 and 4.1. The standard error is DeLong's over items. It takes the models as
+    given, although any two of them share nearly all training items, so it is a guide, not a
     guarantee. An alpha chosen on the same data makes the value too high: choose it in advance.
 
     Examples
@@ -346,7 +346,7 @@ def _roc_in_closed_form(
     is_positive = positives(data.scores)
     if ties != "keep" or not np.all(data.weight > 0.0):
         raise InvalidInputError(
-            "`roc` must have ties='keep' and weights above 0, since pairs of one class meet too: "
+            "`roc` needs ties='keep' and weights above 0, since pairs of one class are compared: "
             f"got ties={ties!r}. Use leave_pair_out(RankRLS(...), X, y, roc=True)."
         )
     leads = pair_leads(
@@ -360,7 +360,7 @@ def positives(y: FloatArray) -> BoolArray:
     classes = np.unique(y)
     if len(classes) != 2:
         raise InvalidInputError(
-            f"`roc` must have two classes in `y`: got {len(classes)} different values. Leave it "
+            f"`roc` needs two classes in `y`: got {len(classes)} different values. Leave it "
             "out, or turn `y` into two classes."
         )
     return np.asarray(y == classes[1])
@@ -390,11 +390,11 @@ class PermutationTest:
     value : float
         The held-out value with the true labels.
     pvalue : float
-        The share of values at least as good, the true one counted among them.
+        The share of values at least as good, including the true one.
     null : (n_permutations,)
         The held-out values with shuffled labels.
     measure : Measure
-        What was measured.
+        The measure.
 
     Examples
     --------
@@ -427,7 +427,7 @@ class PermutationTest:
         return {**head, "null": self.null.tolist()}
 
     def to_frame(self) -> Any:
-        """Return the values with shuffled labels, one a row. Needs pandas."""
+        """Return the values with shuffled labels, one per row; needs pandas."""
         return data_frame({repr(self.measure): self.null})
 
     def _repr_html_(self) -> str:
@@ -438,7 +438,7 @@ class PermutationTest:
         return html_table([head, row], f"{len(self.null)} permutations")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what shuffled labels achieve, and the true value. Needs matplotlib."""
+        """Draw the values of shuffled labels, and the true value; needs matplotlib."""
         ax = ax if ax is not None else new_axes()
         ax.hist(self.null, bins=min(30, max(5, len(self.null) // 10)), color="tab:grey")
         ax.axvline(self.value, color="tab:blue")
@@ -460,9 +460,9 @@ def permutation_test(
 ) -> PermutationTest:
     """Test whether RankRLS learns anything, by training on shuffled labels too.
 
-    Shuffled labels are further outputs of the same problem, so that all of them are learned and
+    Shuffled labels are additional outputs of the same problem, so all of them are learned and
     cross-validated from one decomposition. Labels are shuffled inside queries. With several alphas
-    the best one is taken for every shuffle too, so that the choice cannot make the p-value small.
+    the best one is chosen for every shuffle too, so that the choice does not bias the p-value.
 
     Parameters
     ----------
@@ -471,13 +471,13 @@ def permutation_test(
     y : (n_items,)
         Scores or classes.
     qid : (n_items,), optional
-        Queries, which are left out in turn; without them, all pairs are.
+        Queries, which are left out in turn; without them, all pairs of items are.
     alphas : float or (n_alphas,)
         The regularisation; see `RankRLS`. Ties are kept.
     kernel : kernel or str
         As in `RankRLS`.
     measure : Measure or str, optional
-        The share of pairs in the right order when left out.
+        By default the share of pairs in the right order.
     n_permutations : int
         Number of shuffles.
     random_state : int, RandomState or None
@@ -488,7 +488,7 @@ def permutation_test(
     NothingToLearnError
         If no two labels of a query differ: there is nothing to shuffle.
     NumericalError
-        If rounding spoils the held-out value at every alpha.
+        If rounding errors are too large for a held-out value at every alpha.
 
     Examples
     --------
@@ -582,8 +582,8 @@ def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
     """Refuse labels that are equal inside every query: there is no pair to put in order."""
     if not np.any(scores != scores[queries.order[queries.starts[:-1]]][queries.index]):
         raise NothingToLearnError(
-            "`y` must hold different labels, inside a query where there are queries: all that "
-            "could be compared are equal. Give items of at least two classes or scores."
+            "`y` must hold different labels, within a query if there are queries: all that "
+            "can be compared are equal. Give items of at least two classes or scores."
         )
 
 

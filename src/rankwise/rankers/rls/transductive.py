@@ -1,4 +1,4 @@
-"""Score the items of new queries together: the scores that leave-query-out likes best."""
+"""Score the items of new queries together: the scores with the smallest leave-query-out error."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ def transductive_scores(
 ) -> FloatArray:
     r"""Score the items of new queries together with those that have scores.
 
-    The new queries enter the preference graph with unknown scores. Of all scores that they could
-    have, those are returned for which the models that leave out one query after the other, known
-    and new, err least on it:
+    The new queries enter the preference graph with unknown scores. The result minimises the
+    leave-query-out error over all queries, known and new:
 
     .. math:: \min_{y_\text{new}} \sum_q \omega_q \sum_{(i, j) \in q}
               \bigl(y_i - y_j - (f^{-q}_i - f^{-q}_j)\bigr)^2
 
-    with :math:`f^{-q}` the ranking function of `RankRLS` without query q. These are linear in the
-    scores, so that one linear least-squares problem gives the answer; O(n^3) for n items in all.
-    ``RankRLS.predict`` is the plain alternative, which does not look at other new items; whether
-    this one is better depends on the data, so compare the two on queries with known scores.
+    with :math:`f^{-q}` the ranking function of `RankRLS` without query q. It is linear in the
+    scores, so this is one linear least-squares problem; it costs O(n^3) for n items in all.
+    ``RankRLS.predict`` is the plain alternative, which ignores the other new items. Which one is
+    better depends on the data, so compare the two on queries with known scores.
 
     Parameters
     ----------
@@ -61,12 +60,12 @@ def transductive_scores(
     X_new : (n_new, n_features)
         Items without scores.
     qid_new : (n_new,)
-        Their queries, other than those of ``qid`` whatever their names.
+        Their queries; they are distinct from those of ``qid``, even if ids are equal.
 
     Returns
     -------
     scores : (n_new,)
-        Comparable inside a query only; 0 for the item of a query of one.
+        Scores, comparable only within a query; 0 for a query of one item.
 
     Notes
     -----

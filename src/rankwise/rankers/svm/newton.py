@@ -83,7 +83,7 @@ def minimize_hinge(
     rule
         When to stop: its tolerance is for the duality gap, as a share of the objective.
     start : (n_features,), optional
-        Where to begin; zeros when left out.
+        Where to begin; by default zeros.
     on_step
         Gets each `Step`; stops the run by returning True.
 
@@ -266,7 +266,7 @@ class NewtonDescent:
         return self.n_idle_steps < MAX_IDLE_STEPS
 
     def can_narrow(self) -> bool:
-        """Tell whether what is left to gain at this width is no more than a narrower one gains.
+        """Return whether what is left to gain at this width is no more than a narrower one gains.
 
         While the width is so large that the smooth loss is a fraction of the loss, it must at least
         be less than the smooth objective, or the path of the optima would be lost.

@@ -65,7 +65,7 @@ class SmoothedLoss:
     smoothing_gap : float
         What smoothing adds to the duality gap, at most: the last sum of eq. svm-gap.
     dual_penalty : float
-        What the dual variables cost beside the norm of their sum, divided by C.
+        The cost of the dual variables besides the norm of their sum, divided by C.
     max_dual_scale : float
         The largest number that all dual variables may be multiplied by.
     rounding_error : float
@@ -460,7 +460,7 @@ class ItemSystems:
 
 
 def is_triangular(Z: FloatArray) -> bool:
-    """Tell whether a matrix is square, lower triangular, and has a diagonal above 0."""
+    """Return whether a matrix is square, lower triangular, and has a diagonal above 0."""
     if Z.shape[0] != Z.shape[1] or Z.dtype != np.float64:
         return False
     return bool(np.diagonal(Z).min() > 0.0) and not np.triu(Z, 1).any()
@@ -565,7 +565,7 @@ def solve_by_products(
     interrupts : Interrupts
         Whether Ctrl-C was pressed.
     precondition : callable
-        Solves about the same system; nothing when left out.
+        Solves about the same system; by default nothing.
 
     Returns
     -------

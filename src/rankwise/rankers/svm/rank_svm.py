@@ -46,37 +46,37 @@ class RankSVM(PointRanker):
               \ell(t) = \max(0, t) \text{ or } \max(0, t)^2
 
     over the pairs of a query in which i has the higher score. It is the problem of scikit-learn's
-    ``LinearSVC(C, fit_intercept=False)`` on the differences of all pairs, without writing them
-    out: a step takes O(n log n) in the number of items, or O(pairs) with comparisons. The solution
+    ``LinearSVC(C, fit_intercept=False)`` on the differences of all pairs, which are never formed:
+    a step takes O(n log n) in the number of items, or O(pairs) with comparisons. The solution
     comes with a proof of how far it can be from the optimum: ``solution_.gap``.
 
     Parameters
     ----------
     C : float
-        What multiplies the sum over pairs; nothing is divided by their number.
+        The factor of the sum over pairs, which is not divided by their number.
     loss : {"squared_hinge", "hinge"}
-        What a violated pair costs: the square of its slack, which is faster to learn and the
-        default of ``LinearSVC``, or the slack, which the first ranking SVMs used.
+        The loss of a violated pair: the square of its slack, which is faster and the default of
+        ``LinearSVC``, or the slack, which the first ranking SVMs used.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"unit", "magnitude"}
         The margin m of a pair: 1, or y_i - y_j. With comparisons: the sign of `pair_margin`, or
         `pair_margin` itself.
     query_weight : {"pairs", "items", "equal"}, mapping or (n_queries,)
-        :math:`\omega_q`: 1, 1 / n_q, 1 / number of pairs of q, or given. With "equal" the sum is
-        that of the mean losses of the queries.
+        The weight :math:`\omega_q`: 1, 1 / n_q, 1 / number of pairs of q, or given. With "equal"
+        the sum is that of the mean losses of the queries.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
-        rows, chosen rows of X, or rows themselves.
+        rows, indices of rows of X, or the rows themselves.
     tol : float
-        Converged when the duality gap is below this share of the objective.
+        The fit has converged when the duality gap is below this share of the objective.
     max_iter : int
-        Number of Newton steps at most.
+        Largest number of Newton steps.
     progress : bool or callable
         Show the steps and the gap; or call a function with each step, which stops the fit by
         returning True.
     random_state : int, RandomState or None
-        Draws the basis rows when `basis` is a number.
+        Draws the basis rows if `basis` is a number.
 
     Attributes
     ----------
@@ -93,22 +93,22 @@ class RankSVM(PointRanker):
     n_queries_ : int
         Number of queries in the training data.
     n_ignored_queries_ : int
-        How many of them held no preference.
+        Number of them without a preference.
     fitted_with_qid_ : bool
         Whether `fit` was given `qid`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : (n_features,)
-        Their names, where X had names.
+        The names of the features, if X had names.
 
     Notes
     -----
-    The baseline of [PTAB07] and [PTA09]. Kernels go through the empirical kernel map of [PTA09]
-    Sect. 4.2, O(n^3), a basis through that of Sect. 4.4, O(n r^2) with r basis rows. The hinge is
-    rounded off and sharpened step by step, so that both losses are solved by Newton's method; the
-    certificate is for the loss as it stands (docs/theory/ranksvm.rst). Pairs of equal score have no
-    winner and are left out. For other margins or weights of pairs give them as `pairs`. Ctrl-C ends
-    a fit with the best solution so far and warns.
+    This is the baseline of [PTAB07] and [PTA09]. Kernels use the empirical kernel map of [PTA09]
+    Sect. 4.2, in O(n^3), a basis that of Sect. 4.4, in O(n r^2) with r basis rows. The hinge is
+    smoothed over a width that shrinks step by step, so that both losses are solved by Newton's
+    method; the certificate is for the exact loss (docs/theory/ranksvm.rst). Pairs of equal score
+    have no winner and are left out. For other margins or weights, pass `pairs`. Ctrl-C ends a fit
+    with the best solution so far and warns.
 
     Examples
     --------
@@ -180,16 +180,17 @@ class RankSVM(PointRanker):
         y : (n_items,)
             Scores of the items, higher is better.
         qid : (n_items,), optional
-            The query of each item, of any type and in any order; one query when left out.
+            The query of each item, of any type and in any order; by default all items form one
+            query.
         sample_weight : (n_items,), optional
-            Weights of the items; a pair counts the product of its ends' weights.
+            Weights of the items; the weight of a pair is the product of its two.
         pairs : (n_pairs, 2), optional
-            Comparisons in place of `y`: row numbers, winner first; they may repeat and contradict
+            Comparisons in place of `y`: row numbers, winner first. They may repeat and contradict
             each other. With `qid`, both items of a pair belong to one query.
         pair_margin : (n_pairs,), optional
-            By how much each winner should lead, with ``cost="magnitude"``; 1 when left out.
+            By how much each winner should lead, with ``cost="magnitude"``; 1 by default.
         pair_weight : (n_pairs,), optional
-            How much each comparison counts; 1 when left out.
+            How much each comparison counts; 1 by default.
         """
         C = check_positive("C", self.C, C_REMEDY)
         X = self._check_rows(X)
@@ -216,12 +217,12 @@ class RankSVM(PointRanker):
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
             As in `fit`.
         Cs : (n_Cs,)
-            The values of C, each above 0; rising ones take the fewest steps.
+            The values of C, each above 0; ascending values take the fewest steps.
 
         Returns
         -------
         path : RankerPath
-            A fitted ranker for each C. Where Ctrl-C or a callback stops one, it is the last.
+            A fitted ranker for each C. If Ctrl-C or a callback stops a fit, it is the last one.
 
         Examples
         --------

@@ -60,47 +60,48 @@ class BoostedRanker(Ranker):
 
     Each tree is a step of Newton's method on the loss of the scores f so far. With RankRLS the
     gradient is :math:`Lf - r`, over every pair of a query, in O(n); with the squared hinge it is a
-    sum over the pairs whose slack is positive, in O(n log n). LightGBM's own lambdarank is there
-    beside them. How many trees to grow is chosen by held-out queries with any measure.
+    sum over the pairs whose slack is positive, in O(n log n). LightGBM's own lambdarank is
+    available too. The number of trees is chosen on held-out queries by any measure.
 
     Needs LightGBM: ``pip install "rankwise[trees]"``.
 
     Parameters
     ----------
     loss : {"rank_rls", "squared_hinge", "lambdarank"}
-        What the trees are grown for.
+        The loss that the trees minimise.
     cost, ties, query_weight
-        The preferences, as in `RankRLS`; the squared hinge has no ties and no relative cost, and
-        lambdarank takes none of the three.
+        The preferences, as in `RankRLS`. The squared hinge has no ties and no relative cost;
+        lambdarank ignores all three.
     n_trees : int
-        Number of trees, at most if `early_stopping`.
+        Number of trees; with `early_stopping`, the largest number.
     learning_rate : float
-        What each tree is multiplied by.
+        Factor of each tree.
     max_leaf_nodes, min_samples_leaf : int
-        Leaves of a tree, and items of a leaf, at most and at least.
+        Largest number of leaves of a tree, and smallest number of items of a leaf.
     alpha : float
-        Regularisation: what is added to the curvature of each leaf, where an item counts 1.
+        Regularisation: it is added to the curvature of each leaf, to which an item adds about 1.
     feature_share : float
-        Share of the features, drawn again for each tree, that it is grown from.
+        Share of the features that each tree uses, drawn anew for each tree.
     max_bins : int
-        Values that are told apart of each feature, at most; few make growing quicker.
+        Largest number of distinct values per feature; fewer bins make growing faster.
     early_stopping : bool
         Whether to choose the number of trees by held-out queries and to stop when the value has not
         risen for `n_iter_no_change` trees. Otherwise all `n_trees` are grown.
     cv : int, splitter or list of folds
-        Number of folds of queries (of items without `qid`, of comparisons for `pairs`) that are
+        Number of folds of queries (of items without `qid`, of comparisons with `pairs`) that are
         held out in turn, or the folds, as in `RankRLSCV`. The final trees are grown from all data.
     n_iter_no_change : int
-        Patience, in trees.
+        Number of trees without improvement after which growing stops.
     measure : Measure or str, optional
-        What decides; the share of pairs in the right order when left out. Its cut-off also tells
-        lambdarank how far down a ranking counts.
+        The measure that decides; by default the share of pairs in the right order. Its cut-off also
+        tells lambdarank how far down a ranking counts.
     on_top : kernel or str, optional
-        A kernel, or "linear": adds RankRLS in closed form, learned from what the held-out scores of
-        the trees leave over of the preferences, on features of mean 0 and variance 1. Its alpha is
-        chosen by the same folds, among them none of it.
+        A kernel, or "linear": adds RankRLS in closed form, which learns the residual preferences
+        that the held-out scores of the trees leave over, on features of mean 0 and variance 1. Its
+        alpha, or leaving it out, is chosen by the same folds.
     progress : bool or function
-        Whether to show the trees; or what to call with a `Step` after each, which stops by True.
+        Whether to show the trees; or a function that is called with a `Step` after each, and stops
+        by returning True.
     random_state : int, RandomState or None
         Draws folds and features.
 
@@ -115,22 +116,21 @@ class BoostedRanker(Ranker):
     held_out_value_ : float
         The best of these; NaN without early stopping.
     held_out_scores_ : (n_items,) or None
-        The score of every item by trees that did not see its query.
+        The score of every item by trees that have not seen its query.
     residual_ : ResidualRLS or None
-        What is added to the trees, by `on_top`; ``residual_.alpha`` is infinite where it would not
-        help.
+        What `on_top` adds to the trees; ``residual_.alpha`` is infinite if it does not help.
     ending_ : Ending
         Why growing ended.
     feature_importances_ : (n_features,)
-        The share of the loss that each feature's splits took away.
+        The share of the reduction of the loss due to the splits on each feature.
     n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
         As in `RankRLS`.
 
     Notes
     -----
-    The second derivative of the RankRLS loss is L, whose diagonal, the degrees, stands in for it.
-    Blanks (NaN) are allowed. Rows may come in any order of queries, and scores may be any real
-    numbers with every loss.
+    The second derivative of the RankRLS loss is L; its diagonal, the degrees, is used in its place.
+    Blanks (NaN) are allowed. Rows may be in any order, and scores may be any real numbers with
+    every loss.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class BoostedRanker(Ranker):
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
     ) -> Self:
-        """Choose the number of trees by what is held out, then grow them from all data.
+        """Choose the number of trees on held-out data, then grow them from all data.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class BoostedRanker(Ranker):
         y, qid, sample_weight, pairs, pair_margin, pair_weight
             As in `RankRLS`, with a single output.
         X_val, y_val, qid_val : optional
-            Data that decide on the number of trees in place of folds. They are not learned from.
+            Validation data that choose the number of trees in place of folds.
         """
         self._growth()  # refuses parameters before anything is done
         X = self._check_rows(X, reset=True)
@@ -237,7 +237,7 @@ class BoostedRanker(Ranker):
         """Learn from what the held-out scores of the trees leave over."""
         if found.scores is None or np.isnan(found.scores).any():
             raise InvalidInputError(
-                "`on_top` must have held-out scores of the trees: got none. Give `y`, keep "
+                "`on_top` needs held-out scores of the trees: there are none. Give `y`, keep "
                 "early_stopping=True, and leave out X_val."
             )
         return ResidualRLS.fit(
@@ -335,7 +335,7 @@ class BoostedRanker(Ranker):
         self.ending_.warn()
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
-        """Return a score for every row of X: higher is better, comparable inside a query only.
+        """Return a score for every row of X; higher is better, comparable only within a query.
 
         Parameters
         ----------
@@ -366,7 +366,7 @@ class BoostedRanker(Ranker):
         return sparse.csr_matrix(rows) if sparse.issparse(rows) else rows  # what LightGBM takes
 
     def tree_structures(self) -> list[dict[str, Any]]:
-        """Return the trees as LightGBM describes them: nodes inside each other, from the root."""
+        """Return the trees as LightGBM describes them: nested nodes, from the root."""
         check_is_fitted(self)
         trees = _booster_of(self.model_.tobytes()).dump_model()["tree_info"]
         return [tree["tree_structure"] for tree in trees]
@@ -396,7 +396,7 @@ def _n_threads(X: Matrix) -> int:
 
 
 def _refuse_constant_features(X: Matrix) -> None:
-    """Refuse rows that are all alike: LightGBM ends with an error of its own."""
+    """Refuse rows that are all equal, for which LightGBM's own error is unclear."""
     first = X[:1].toarray() if sparse.issparse(X) else X[:1]
     width = X.shape[1]
     for start in range(0, X.shape[0], BLOCK_ROWS):
@@ -478,9 +478,9 @@ class _Chosen:
 @final
 @dataclass(frozen=True, eq=False)
 class TreeProblem:
-    """What trees are grown from; items stand query by query, as lambdarank wants them.
+    """The data that trees are grown from; items are sorted by query, as lambdarank requires.
 
-    Rows are put into bins once, for all folds and for every ranker that shares the problem.
+    Rows are binned once, for all folds and for every ranker that shares the problem.
     """
 
     X: Matrix
@@ -625,13 +625,14 @@ class TreeProblem:
         Parameters
         ----------
         ranker : BoostedRanker
-            What to grow; its `n_trees` at most.
+            The ranker to grow, with at most its `n_trees`.
         folds : Folds
-            What is held out, by the numbers of the rows as they were given.
+            The rows that are held out together, in the given order of rows.
         stage : int
-            Number of trees between two looks at the scores.
+            Number of trees between two evaluations.
         goes_on : function
-            Asked after every stage with all scores so far, (n_items,) each, whether to go on.
+            Called after every stage with all scores so far, (n_items,) each; returns whether to
+            continue.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What trees are grown for: exact losses over all pairs, as gradients and curvatures of scores."""
+"""The losses of trees: exact losses over all pairs, as gradients and curvatures of scores."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class TreeObjective(ABC):
 
 
 class GivenDerivatives(TreeObjective, ABC):
-    """A loss of our own, whose derivatives LightGBM is given."""
+    """A loss of our own, whose derivatives are passed to LightGBM."""
 
     name = "none"
 
@@ -118,7 +118,7 @@ class SquaredHinge(GivenDerivatives):
 @final
 @dataclass(frozen=True, eq=False)
 class LambdaRank(TreeObjective):
-    """LightGBM's own lambdarank, for any real grades: their gains are handed to it in a table."""
+    """LightGBM's own lambdarank, for any real grades: their gains are passed in a table."""
 
     y: FloatArray
     name = "lambdarank"

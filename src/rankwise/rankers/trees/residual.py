@@ -1,4 +1,4 @@
-"""RankRLS in closed form for what trees leave over."""
+"""RankRLS in closed form for the residual preferences of trees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ N_BASIS = 200
 @final
 @dataclass(frozen=True)
 class ResidualPreferences:
-    """Which preferences of the residuals count: those that the trees are grown for."""
+    """The residual preferences: those that the trees are grown for."""
 
     cost: Cost
     ties: Ties
@@ -34,10 +34,10 @@ class ResidualPreferences:
     def solutions(
         self, Z: FloatArray, data: TrainingData, scores: FloatArray, alphas: FloatArray
     ) -> FloatArray:
-        """Return the weights of what scores leave over, (n_features, n_alphas); 0 for infinity.
+        """Return the weights of the residual preferences, (n_features, n_alphas); 0 for infinity.
 
-        Scores f are first multiplied by the factor c that suits the preferences best, since
-        lambdarank has a scale of its own: ``(Z'LZ + alpha I)^-1 Z'(r - c L f) / c``.
+        Scores f are first multiplied by the factor c that fits the preferences best, since
+        lambdarank has its own scale: ``(Z'LZ + alpha I)^-1 Z'(r - c L f) / c``.
         """
         graph = PreferenceGraph.of(
             data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
@@ -60,13 +60,13 @@ class ResidualRLS:
     Parameters
     ----------
     centre, scale : (n_features,)
-        What is taken off the features, and what they are divided by; blanks are 0 after that.
+        What is subtracted from the features, and what they are then divided by; blanks become 0.
     predictor : FeatureMap
         How scaled rows become features.
     weights : (n_weights, 1)
         The weights of these.
     alpha : float
-        The regularisation that was chosen; infinity for none of it.
+        The chosen regularisation; infinity if nothing is added.
     """
 
     centre: FloatArray
@@ -100,9 +100,9 @@ class ResidualRLS:
         kernel : kernel or str
             As in `RankRLS`.
         measure : Measure
-            What decides.
+            The measure that decides.
         preferences : ResidualPreferences
-            What is learned.
+            The preferences to learn.
         rng : Generator
             Draws the basis rows of a kernel.
         """

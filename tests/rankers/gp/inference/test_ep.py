@@ -570,7 +570,7 @@ def test_light_answers_are_heavy_ones_in_the_limit():
 
 def test_ties_are_refused_by_a_likelihood_without_them():
     comparisons = Comparisons.from_pairs([[0, 1]], tied=[True])
-    with pytest.raises(InvalidInputError, match="must be given wins only"):
+    with pytest.raises(InvalidInputError, match="takes only wins"):
         expectation_propagation(factorize_kernel(np.eye(2), comparisons), Probit())
 
 

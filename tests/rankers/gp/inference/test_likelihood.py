@@ -241,7 +241,7 @@ def test_flip_rate_leaves_the_truth_ahead(base, rate):
 
 @pytest.mark.parametrize("likelihood", [Probit(), GaussianMargin(), WithFlips()])
 def test_ties_need_a_likelihood_that_knows_them(likelihood):
-    with pytest.raises(InvalidInputError, match="must be given wins only: got 1 tied"):
+    with pytest.raises(InvalidInputError, match="takes only wins: got 1 tied"):
         likelihood.check(TIE)
     likelihood.check(WIN)
     ProbitWithTies().check(TIE)

@@ -184,7 +184,7 @@ def test_stopping_early_warns(data):
 
 def test_ties_are_refused():
     comparisons = Comparisons.from_pairs([[0, 1]], tied=[True])
-    with pytest.raises(InvalidInputError, match="must be given wins only"):
+    with pytest.raises(InvalidInputError, match="takes only wins"):
         laplace(factorize_kernel(np.eye(2), comparisons), Probit())
 
 

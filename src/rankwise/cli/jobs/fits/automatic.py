@@ -1,4 +1,4 @@
-"""Fits that choose the ranker: what suits the file, or AutoRanker.
+"""Fits that choose the ranker: by the contents of the file, or AutoRanker.
 
 Public names are written ``rankwise.name``: they are loaded when first used, so that no command
 waits for what another one needs.

@@ -24,7 +24,7 @@ from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 
 
 def fit(command: Fit) -> None:
-    """Fit RankRLS with the best alpha by NDCG @ 10, or by the measure that was asked for."""
+    """Fit RankRLS with the best alpha by NDCG @ 10, or by the given measure."""
     measure = NDCG @ 10 if command.measure is None else parse_measure(command.measure)
     _fit_on_cluster(command, DaskRankRLSCV(measure=measure), _chosen_by_queries, {})
 
@@ -77,18 +77,18 @@ def _fit_on_cluster(
     command
         The files and the cluster.
     ranker
-        What learns.
+        The ranker to fit.
     fitted
-        Says what an ordinary ranker learned.
+        Describes what an ordinary ranker learned.
     idle
-        Options that a cluster has no use for, and whether they were given.
+        Options that have no effect on a cluster, and whether they were given.
     """
     refuse_both(command.workers, command.cluster, "--workers and --cluster")
     for option, is_given in {"--validate": command.validate is not None, **idle}.items():
         refuse_if(
             is_given,
-            f"{option} must not come with --workers or --cluster, which learn linear rankers from "
-            "the scores of the files and hold out queries of these. Leave one of them out.",
+            f"{option} must not come with --workers or --cluster, which fit linear rankers to the "
+            "scores of the files and hold out some of their queries. Leave one of them out.",
         )
     check_target(command.output)
     fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _tell_size)

@@ -37,14 +37,14 @@ class NamedObjects:
 
     @classmethod
     def read(cls, path: Path, column: str, option: str) -> Self:
-        """Read a table: the names from a column, all others are features."""
+        """Read a table: names from one column, features from all others."""
         table = open_table(path)
         column = require_column(path, table, column, option)
         others = [name for name in table.names if name != column]
         if not others:
             raise DataFileError(
-                f"{path}: expected features beside the column {column!r}, got none. Add columns of "
-                "numbers."
+                f"{path}: expected columns of features in addition to {column!r}, got none. Add "
+                "columns of numbers."
             )
         (features,), (names,) = table.read([others], [column])
         if len(np.unique(names)) < len(names):
@@ -56,7 +56,7 @@ class NamedObjects:
         return cls(path, names, features)
 
     def positions(self, names: NDArray[Any], path: Path) -> IntArray:
-        """Return where names of another table stand in this one."""
+        """Return the positions in this table of names from another one."""
         place = {name: row for row, name in enumerate(self.names.tolist())}
         missing = [name for name in names.tolist() if name not in place]
         if missing:
@@ -67,7 +67,7 @@ class NamedObjects:
 
 
 def fit_conditional(command: FitConditional) -> None:
-    """Fit, save, report, and write rankings where asked."""
+    """Fit, save, report, and write rankings if requested."""
     _refuse_idle_options(command)
     given = (command.scores, command.conditions, command.items)
     check_target(command.output, *given)
@@ -99,8 +99,8 @@ def _refuse_idle_options(command: FitConditional) -> None:
     for option, value in (("--measure", command.measure), ("--new", command.new)):
         refuse_if(
             value is not None and command.alphas is None,
-            f"{option} must come with --alphas, which it decides: got it alone. Add --alphas, or "
-            "leave it out.",
+            f"{option} must come with --alphas, from which it chooses: got it alone. Add --alphas, "
+            "or leave it out.",
         )
     ranks = (command.n, command.new_conditions, command.new_items)
     refuse_if(
@@ -133,7 +133,7 @@ def _preferences(
         code = rows * y.shape[1] + columns
         twice = int(np.argmax(np.bincount(code)[code] > 1))
         raise DataFileError(
-            f"{path}: expected one score of a condition and an item, got several of "
+            f"{path}: expected one score for a condition and an item, got several for "
             f"{first[twice]!s} and {second[twice]!s}. Keep one of them."
         )
     return {"y": y}
@@ -161,7 +161,7 @@ def _ranker(command: FitConditional) -> Any:
 def _rankings(
     command: FitConditional, ranker: Any, conditions: NamedObjects, items: NamedObjects
 ) -> dict[str, NDArray[Any]]:
-    """Return the best items of each condition, with their scores; of new ones where given."""
+    """Return the best items for each condition with their scores, for new ones if given."""
     if command.new_conditions is not None:
         conditions = NamedObjects.read(command.new_conditions, command.condition, "condition")
     if command.new_items is not None:
@@ -203,7 +203,7 @@ def _report(
     if chosen:
         new = command.new or "conditions"
         measure = repr(ranker.path_.measure)
-        print(f"{measure} is {ranker.held_out_value_:.4f} where new are: {new}.")
+        print(f"{measure} is {ranker.held_out_value_:.4f} with new {new} held out.")
     print(f"Saved as {command.output}; rows of --conditions and --items are its own.")
     if command.rankings is not None:
         print(f"Wrote {command.rankings}.")

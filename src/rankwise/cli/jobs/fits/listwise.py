@@ -1,4 +1,4 @@
-"""Fits that learn for a measure of whole rankings: DORM and RankingFactorization.
+"""Fits that train for a measure of whole rankings: DORM and RankingFactorization.
 
 Public names are written ``rankwise.name``: they are loaded when first used, so that no command
 waits for what another one needs.
@@ -90,7 +90,7 @@ def _fit_best_dorm(command: FitDORM, ranker: "rankwise.DORMCV", problem: FitInpu
 
 
 def _number(text: str | None) -> Any:
-    """Return a number, or the one word that stands for a fitting one."""
+    """Return a number, or the word for one adapted to the data."""
     if text is None or text == "scale":
         return "scale"
     try:
@@ -100,7 +100,7 @@ def _number(text: str | None) -> Any:
 
 
 def _grid(text: str | None) -> int | FloatArray | None:
-    """Return the values of C, or how many of them are to be found."""
+    """Return the values of C, or their number."""
     if text is None:
         return None
     return int(text) if text.isdigit() else parse_grid(text, "--Cs")
@@ -117,7 +117,7 @@ def _decay(text: str) -> float | str:
 
 
 def fit_factorization(command: FitFactorization) -> None:
-    """Fit, save, report, and write recommendations where asked."""
+    """Fit, save, report, and write recommendations if requested."""
     refuse_if(
         command.n is not None and command.recommend is None,
         "--n must come with --recommend: got it alone. Add --recommend, or leave it out.",
@@ -145,7 +145,7 @@ def fit_factorization(command: FitFactorization) -> None:
 
 
 def _read_ratings(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
-    """Return the ratings as a sparse matrix, and the users and items of its rows and columns."""
+    """Return the ratings as a sparse matrix, and the users and items it refers to."""
     path = command.ratings
     table = open_table(path)
     user, item, rating = (
@@ -159,7 +159,7 @@ def _read_ratings(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray
     if (count > 1).any():
         row = first[int(np.argmax(count > 1))]
         raise DataFileError(
-            f"{path}: expected one rating of an item by a user, got several by "
+            f"{path}: expected one rating for each user and item, got several by "
             f"{given_users[row]!s} of {given_items[row]!s}. Keep one of them."
         )
     shape = (len(users), len(items))

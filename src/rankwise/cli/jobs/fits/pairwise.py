@@ -100,7 +100,7 @@ def fit_best_rls(
     measure: Measure | None,
     pairs_val: Path | None = None,
 ) -> Fitted:
-    """Fit for every alpha and keep the best: by the validation file, or by exact hold-outs."""
+    """Fit for every alpha and keep the best, by the validation file or by exact hold-outs."""
     X, preferences = problem.data.X, problem.preferences
     if problem.validation:
         path = ranker.fit_path(X, alphas=alphas, **preferences)
@@ -119,7 +119,7 @@ def fit_best_rls(
 
 
 def _refuse_listwise(measure: Measure | None, unit: str) -> None:
-    """Refuse measures of whole rankings where only pairs are left out."""
+    """Refuse measures of whole rankings if only pairs are left out."""
     known = ", ".join(map(repr, PAIR_MEASURES))
     refuse_if(
         unit != "query" and measure not in (None, *PAIR_MEASURES),
@@ -149,7 +149,7 @@ def fit_linear(command: FitLinear) -> None:
 
 
 def _refuse_idle_linear(command: FitLinear) -> None:
-    """Refuse options that would have no effect beside the others."""
+    """Refuse options that would have no effect together with the others."""
     refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
     refuse_beside_pairs(command)
     refuse_if(
@@ -176,7 +176,7 @@ def _refuse_idle_linear(command: FitLinear) -> None:
     refuse_if(
         command.measure is not None and command.pairs is not None and command.validate is None,
         "--measure must not come with --pairs without --validate: held-out comparisons are judged "
-        "by the share of them in order. Leave it out, or add --validate.",
+        "by the share in the right order. Leave it out, or add --validate.",
     )
 
 
@@ -228,7 +228,7 @@ def _fit_linear_file(command: FitLinear, ranker: "rankwise.LinearRankRLS", memor
 
 
 def fitted_linear(command: FitLinear, ranker: "rankwise.LinearRankRLS") -> Fitted:
-    """Say what was learned, and how alphas and iterations were judged."""
+    """Describe what was learned, and how alphas and iterations were judged."""
     selection = _linear_selection(ranker)
     judged = "on a tenth held out" if command.validate is None else on_file(command)
     ranker.set_params(progress=False, checkpoint=None)  # of this run, and not of the model
@@ -358,7 +358,7 @@ def _fit_svm_path(
     problem: FitInput,
     measure: Measure | None,
 ) -> Fitted:
-    """Fit for one C, or for every C of a grid, of which the validation file decides."""
+    """Fit for one C, or for every C of a grid and choose by the validation file."""
     X, preferences = problem.data.X, problem.preferences
     if grid is None:
         ranker.fit(X, **preferences)

@@ -43,7 +43,7 @@ MOST_ROWS = 32
 @final
 @dataclass(frozen=True, eq=False)
 class FitInput:
-    """What is learned from and what decides, by the names that ``fit`` has for them.
+    """Training and validation data, as keyword arguments of ``fit``.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class FitInput:
     def read(
         cls, command: FitCommand, pairs: Path | None = None, *, takes_raw: bool = False
     ) -> Self:
-        """Read the training file, the comparisons and the validation file, where there are any.
+        """Read the training file, and the comparisons and the validation file if given.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class FitInput:
 
     @property
     def leaves_queries_out(self) -> bool:
-        """Whether the training data name queries that comparisons make no use of."""
+        """Whether the training data name queries that are ignored in favour of comparisons."""
         return self.has_pairs and self.data.qid is not None and not self.has_qid
 
     @property
@@ -120,7 +120,7 @@ class FitInput:
 
 
 def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bool) -> RankingData:
-    """Read the training file; where text or blanks stop it, name the command that takes them."""
+    """Read the training file; if it holds text or blanks, name the command that accepts them."""
     if takes_raw:
         return read_data(command.train, command.layout, categories="auto")
     try:
@@ -132,8 +132,8 @@ def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bo
         if not isinstance(error.__cause__ or error, CellError):
             raise
         raise DataFileError(
-            f"{error} rankwise fit {command.train} (without the name of a ranker) takes text and "
-            "blanks as they are."
+            f"{error} rankwise fit {command.train} (without the name of a ranker) accepts text and "
+            "blanks."
         ) from error
 
 
@@ -147,11 +147,11 @@ class Fitted:
     ranker
         The ranker to save.
     parameter, value
-        What regularises it, and how much.
+        Name and value of the parameter that regularises it.
     selection
-        The held-out values of the measure, where something was held out.
+        The held-out values of the measure, if anything was held out.
     judged
-        How these were found, to follow the word "judged".
+        How they were found, as text that follows the word "judged".
     """
 
     ranker: PointRanker
@@ -174,11 +174,11 @@ def fit_and_save(
     command
         The files.
     problem
-        What is learned from; None when ``fit`` reads the training file itself, in parts.
+        The training data; None if ``fit`` reads the training file itself, in parts.
     fit
         Fits and chooses.
     describe
-        Tells of a fitted ranker what its family has to report: kernel, iterations, gap.
+        Returns what the family of a fitted ranker reports: kernel, iterations, gap.
     """
     start = time.perf_counter()
     fitted = fit()
@@ -203,7 +203,7 @@ def refuse_if(wrong: bool, sentence: str) -> None:
 
 
 def refuse_both(first: object, second: object, names: str) -> None:
-    """Refuse two options of which one is enough."""
+    """Refuse two options that exclude each other."""
     refuse_if(
         first is not None and second is not None,
         f"Only one of {names} may be given: got both. Leave one of them out.",
@@ -211,7 +211,7 @@ def refuse_both(first: object, second: object, names: str) -> None:
 
 
 def refuse_beside_pairs(command: Any) -> None:
-    """Refuse options about scores where comparisons are learned from."""
+    """Refuse options about scores together with comparisons."""
     for option in ("query_weight",) if command.layout.qid is None else ():
         known = option in {entry.name for entry in fields(command)}
         wrong = known and getattr(command, option) != getattr(type(command), option)
@@ -223,7 +223,7 @@ def refuse_beside_pairs(command: Any) -> None:
 
 
 def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
-    """Return the measure that was asked for, which must have something to measure."""
+    """Return the requested measure; refuse it if there is nothing to measure."""
     if command.measure is None:
         return None
     refuse_if(
@@ -247,8 +247,8 @@ def parse_grid(text: str, option: str) -> FloatArray:
         grid = _geometric(float(first), float(last), min(int(number), LARGEST_GRID + 1))
     except ValueError:
         raise InvalidInputError(
-            f"{option} must read like 0.1,1,10 or like 1e-3:1e3:7 (first:last:number, all above "
-            f"0): got {text!r}."
+            f"{option} must be a list such as 0.1,1,10 or a range such as 1e-3:1e3:7 "
+            f"(first:last:number), all above 0: got {text!r}."
         ) from None
     refuse_if(
         len(grid) > LARGEST_GRID,
@@ -326,7 +326,7 @@ def measured(
     problem: FitInput,
     measure: Measure | None,
 ) -> Fitted:
-    """Return a single ranker, measured on the validation file where there is one."""
+    """Return a single ranker, measured on the validation file if there is one."""
     given = problem.validation
     if not given:
         return Fitted(ranker, parameter, value)
@@ -355,7 +355,7 @@ def tell_kernel_and_gap(ranker: Any) -> dict[str, Any]:
 
 
 def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
-    """Return how much was learned from; None where it does not apply or was not counted."""
+    """Return the sizes of the training data; None if one does not apply or was not counted."""
     has_pairs = problem is not None and problem.has_pairs
     return {
         "n_items": None if problem is None else problem.data.n_items,
@@ -430,7 +430,7 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
     print_table([name, repr(selection.measure), ""], rows)
     print(f"Judged {fitted.judged}.")
     if len(grid) > 1 and grid[chosen] in (grid.min(), grid.max()):
-        print(f"The chosen {name} is at an end of the grid: a wider grid may hold a better one.")
+        print(f"The chosen {name} is at an end of the grid: a wider grid may have a better one.")
 
 
 def _in_words(sizes: dict[str, int | None]) -> str:

@@ -57,43 +57,43 @@ _LITTLE = 0.001  # a share of the objective that is not worth factors
 
 @final
 class RankingFactorization(BaseEstimator):
-    r"""Recommend items to users by factors that rank what each user has rated.
+    r"""Recommend items to users by factors that rank the items each user has rated.
 
     Scores item i for user u with :math:`s_{ui} = b_i + \langle U_u, V_i \rangle` and minimises
 
     .. math:: C \sum_u \max_\pi \bigl[ \Delta_u(\pi) + \sum_{i \in I_u} (c_{\pi_i} - c_{\pi^*_i})
               s_{ui} \bigr] + \tfrac{1}{2} |U|^2 + \tfrac{1}{2} |V|^2 + \tfrac{1}{2} |b|^2
 
-    where :math:`I_u` are the items that u has rated and :math:`\Delta_u(\pi)` is what the measure
-    loses when they are ranked by :math:`\pi` in place of the best ranking :math:`\pi^*`. Only the
-    order of a user's ratings matters, and where the measure looks: what a user likes counts more
-    than by how much a bad item is disliked. U and V are improved in turn, which never raises the
-    objective. A sweep costs a few calls of the oracle for each user, and a few products of the
-    ratings with the factors.
+    where :math:`I_u` are the items that u has rated and :math:`\Delta_u(\pi)` is the loss in the
+    measure when they are ranked by :math:`\pi` instead of the best ranking :math:`\pi^*`. Only the
+    order of a user's ratings matters, and mostly at the top: what a user likes counts more than how
+    much a bad item is disliked. U and V are improved in turn, which never raises the objective. A
+    sweep costs a few calls of the oracle for each user, and a few products of the ratings with the
+    factors.
 
     Parameters
     ----------
     n_components : int
-        Number of factors of each user and item, beside the bias of the items.
+        Number of factors of each user and item, in addition to the bias of the items.
     objective : Measure or str
         What to optimise: NDCG, ``NDCG @ 10``, DCG, ``Precision @ 5``, RR, WTA, ERU.
     C : float or "scale"
-        What multiplies the sum over users. "scale" is 1.5 times the value at which factors of users
+        The factor of the sum over users. "scale" is 1.5 times the value at which factors of users
         begin to lower the objective; below that value all users get the same ranking.
     decay : float, "log", "loglog" or array
-        c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2), 1 / log log(i + 2), or
-        its values, the last of which goes on.
+        The decay c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2),
+        1 / log log(i + 2), or its values, the last of which is repeated.
     tol : float
-        Stop after a sweep that lowers the objective by a smaller share than this. Each half of a
-        sweep is solved up to a duality gap of ten times this share. Smaller values lower the
-        objective, and as a rule not the loss on ratings that were held out.
+        Stop after a sweep that lowers the objective by a smaller share than this. Each half-step is
+        solved to a duality gap of ten times this share. Smaller values lower the objective, but
+        usually not the loss on held-out ratings.
     max_iter : int
-        Number of sweeps over users and items at most.
+        Largest number of sweeps over users and items.
     progress : bool or callable
         Show a bar with the objective; or call a function with the `Step` of each half-step, which
         stops the fit by returning True.
     random_state : int, RandomState or None
-        Draws where the decomposition begins that the factors start from, and the order of users.
+        Draws the start of the decomposition that gives the first factors, and the order of users.
 
     Attributes
     ----------
@@ -102,28 +102,27 @@ class RankingFactorization(BaseEstimator):
     item_factors_ : (n_items, n_components)
         V; 0 for items that were never rated.
     item_bias_ : (n_items,)
-        b, what all users agree on.
+        b, the part of the scores that all users share.
     objective_values_ : (1 + n_half_steps,)
-        What is minimised, at the start and after each half-step, over users with a preference.
+        The minimised objective at the start and after each half-step, over users with a preference.
     n_iter_ : int
         Number of sweeps made.
     C_ : float
         The value of C.
     ratings_ : (n_users, n_items), sparse
-        What the users have rated.
+        The ratings.
     n_ignored_users_ : int
-        How many of them show no preference.
+        Number of users without a preference.
     n_features_in_ : int
         Number of items.
 
     Notes
     -----
     [LS08] Sect. 5.2, which leaves out the bias and the algorithm. The factors start from a
-    truncated singular value decomposition of the ratings without the means of users and items. As
-    ratings are neither a matrix of features nor complete, this is not one of the rankers of
-    (X, y, qid), and scikit-learn's own checks, which fit dense arrays, do not apply; parameters,
-    cloning and fitted state follow its conventions. Ctrl-C ends a fit with the best factors so far
-    and warns.
+    truncated singular value decomposition of the ratings without the means of users and items.
+    Since ratings are neither features nor complete, this is not a ranker of (X, y, qid), and
+    scikit-learn's checks, which fit dense arrays, do not apply; parameters, cloning and fitted
+    state follow its conventions. Ctrl-C ends a fit with the best factors so far and warns.
 
     Examples
     --------
@@ -171,8 +170,9 @@ class RankingFactorization(BaseEstimator):
         Parameters
         ----------
         ratings : (n_users, n_items), sparse
-            Any format of SciPy. The stored entries are the ratings, higher is better, and may be 0
-            or, where the measure allows, negative; whatever is not stored was not rated.
+            A SciPy matrix of any sparse format. The stored entries are the ratings; higher is
+            better. They may be 0 or, if the measure allows it, negative. Entries that are not
+            stored were not rated.
         """
         rng = generator(self.random_state)
         R = check_ratings(ratings)
@@ -184,9 +184,9 @@ class RankingFactorization(BaseEstimator):
         learned = learnable_ratings(R, trainable_measure(self.objective), self.decay, start.bias)
         if learned is None:
             raise NothingToLearnError(
-                "`ratings` must hold a user who prefers an item to another, as far as "
-                f"{self.objective!r} goes: all rankings of what {R.shape[0]} users have rated are "
-                "worth the same. Give several ratings of each user, or take another objective."
+                "`ratings` must hold a user who prefers an item to another, as measured by "
+                f"{self.objective!r}: all rankings of what {R.shape[0]} users have rated are "
+                "worth the same. Give several ratings of each user, or use another objective."
             )
         rated, users = learned
         start = Factors(start.U[users], start.V, start.bias)
@@ -195,7 +195,7 @@ class RankingFactorization(BaseEstimator):
         return self._keep(R, users, found)
 
     def fold_in(self, ratings: Any) -> RankingFactorization:
-        """Return a model of other users: their factors for the items as they are.
+        """Return a model of other users: their factors, with those of the items fixed.
 
         The model has all methods of the fitted one; its users are the rows of these ratings.
 
@@ -234,15 +234,15 @@ class RankingFactorization(BaseEstimator):
         return model
 
     def predict(self, users: ArrayLike, items: ArrayLike | None = None) -> FloatArray:
-        """Return scores: higher is better, comparable for one user only.
+        """Return scores; higher is better, comparable only for one user.
 
         Parameters
         ----------
         users : int or array of int
-            PackedRows of the ratings.
+            Rows of the ratings.
         items : int or array of int, optional
-            Columns of the ratings, paired with the users as NumPy broadcasts them. All items for
-            every user when left out.
+            Columns of the ratings, broadcast with the users as in NumPy; by default all items for
+            every user.
 
         Returns
         -------
@@ -258,16 +258,16 @@ class RankingFactorization(BaseEstimator):
         return scores
 
     def recommend(self, user: int, n: int = 10, *, exclude_rated: bool = True) -> IntArray:
-        """Return the items with the highest scores for a user, the best first.
+        """Return the items with the highest scores for a user, best first.
 
         Parameters
         ----------
         user : int
             Row of the ratings.
         n : int
-            Number of items; fewer are returned when there are no more.
+            Number of items; fewer are returned if there are no more.
         exclude_rated : bool
-            Leave out what the user has rated.
+            Whether to leave out items that the user has rated.
         """
         scores = self.predict(user)
         if scores.ndim != 1:
@@ -286,7 +286,7 @@ class RankingFactorization(BaseEstimator):
         Parameters
         ----------
         ratings : (n_users, n_items), sparse
-            Ratings that were held out of the fit. Each user's are ranked among themselves.
+            Ratings that were held out of the fit. Each user's ratings are ranked separately.
         """
         check_is_fitted(self)
         R = check_ratings(ratings, self.n_features_in_)

@@ -228,7 +228,7 @@ def assign(plan: OraclePlan, scores: ArrayLike, n_parts: int | None = None) -> I
     scores : (n_items,)
         g, query by query; finite.
     n_parts
-        Number of parts that threads share; by the number of items when left out.
+        Number of parts that threads share; by default by the number of items.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)
     if g.shape != plan.gains.shape:

@@ -148,7 +148,7 @@ def assign_diverse(
     Here the positions behind the head count too, since the score of a ranking is a sum over all of
     them. This needs one more constraint for each item, and the constraints are no longer totally
     unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 there is a minor of 2.
-    Hence the search. Where the decay is flat behind the head, the tail adds a constant and (33) is
+    So a search is needed. If the decay is flat after the head, the tail adds a constant and (33) is
     the whole problem.
     """
     g = np.ascontiguousarray(scores, dtype=np.float64)

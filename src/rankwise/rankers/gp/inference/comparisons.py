@@ -26,7 +26,7 @@ class Comparisons:
     Parameters
     ----------
     winner, loser : (n_pairs,)
-        The items compared, as row numbers of X; for a tie the smaller number stands first.
+        The items compared, as row numbers of X; for a tie the smaller number comes first.
     count : (n_pairs,)
         How often the comparison was recorded.
     tied : (n_pairs,)
@@ -34,7 +34,7 @@ class Comparisons:
     margin : (n_pairs,)
         The recorded difference of scores, or 1.
     judge : (n_pairs,), optional
-        Who answered, counted from 1; 0 where it is not known, as everywhere when left out.
+        Who answered, counted from 1; 0 if unknown. By default all are unknown.
     """
 
     winner: IntArray
@@ -54,7 +54,7 @@ class Comparisons:
         weight: ArrayLike | None = None,
         judge: IntArray | None = None,
     ) -> Self:
-        """Merge pairs of row numbers, winner first. Costs one sort.
+        """Merge pairs of row numbers, winner first, with one sort.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Comparisons:
         tied, margin, weight : (n_pairs,)
             What was recorded with each pair; a weight of k counts like k repeats.
         judge : (n_pairs,), optional
-            Who answered, counted from 1; 0 where it is not known.
+            Who answered, counted from 1; 0 if unknown.
         """
         items = _as_pairs(pairs)
         n_pairs = len(items)
@@ -89,12 +89,12 @@ class Comparisons:
         )
 
     def without(self, old: Self) -> tuple[Self, IntArray]:
-        """Take comparisons back: what is left, and the positions of the pairs that are.
+        """Remove comparisons; return what is left, and the positions of the remaining pairs.
 
         Parameters
         ----------
         old : Comparisons
-            Each must be here at least as often.
+            Each must have been recorded at least as often.
         """
         place = {key: k for k, key in enumerate(self._keys())}
         count = self.count.copy()
@@ -102,7 +102,7 @@ class Comparisons:
             if key not in place or taken > count[place[key]] * (1.0 + 1e-12):
                 recorded = count[place[key]] if key in place else 0
                 raise InvalidInputError(
-                    "Answers must have been recorded to be taken back: got "
+                    "Answers must have been recorded before they can be taken back: got "
                     f"{taken:g} of items {key[0]} and {key[1]}, recorded {recorded:g} times."
                 )
             count[place[key]] -= taken
@@ -145,11 +145,11 @@ class Comparisons:
 
     @property
     def judges(self) -> IntArray:
-        """Who answered each comparison, 0 where it is not known."""
+        """Who answered each comparison; 0 if unknown."""
         return np.zeros(self.n_pairs, dtype=np.intp) if self.judge is None else self.judge
 
     def of_judge(self, judge: int) -> tuple[Self | None, IntArray]:
-        """Return the comparisons of one judge, None where there are none, and their positions."""
+        """Return the comparisons of one judge (None if there are none) and their positions."""
         rows = np.flatnonzero(self.judges == judge)
         if len(rows) == 0:
             return None, rows
@@ -167,19 +167,19 @@ class Comparisons:
         )
 
     def outcomes(self, extra_noise: FloatArray | None = None) -> Outcomes:
-        """Return what the likelihood needs to know, with noise that is not the answers' own."""
+        """Return what the likelihood needs, with extra noise that is not due to the answers."""
         extra = np.zeros(self.n_pairs) if extra_noise is None else extra_noise
         return Outcomes(self.tied, self.margin, extra, self.judges)
 
     def as_duels(self) -> tuple[IntArray, Self]:
-        """Return the pairs that met, and the same answers as comparisons of duels with 0.
+        """Return the pairs that were compared, and the same answers as comparisons of duels with 0.
 
         Returns
         -------
         duels : (n_duels, 2)
             The smaller number first.
         answers : Comparisons
-            Duel k is number k + 1; it wins against number 0 where its first item did.
+            Duel k is number k + 1; it wins against number 0 if its first item won.
         """
         ends = np.sort(np.stack([self.winner, self.loser], axis=1), axis=1)
         duels, number = np.unique(ends, axis=0, return_inverse=True)
@@ -202,7 +202,7 @@ class Comparisons:
 
     @property
     def margin_scale(self) -> float:
-        """The root mean square of the margins, 1 where all are 0."""
+        """The root mean square of the margins, 1 if all are 0."""
         return float(np.sqrt(np.average(self.margin**2, weights=self.count))) or 1.0
 
     @cached_property

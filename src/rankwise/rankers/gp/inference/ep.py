@@ -1,4 +1,4 @@
-"""Expectation propagation over comparisons: all sites in parallel, or one after the other."""
+"""Expectation propagation over comparisons: all sites in parallel, or one by one."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,10 +103,10 @@ class Sweep:
     weights : WeightPosterior
         The posterior with these sites.
     mean, variance : (n_pairs,)
-        The comparisons under it.
+        Mean and variance of the comparisons under it.
     cavity : (mean, variance)
-        The comparisons without the site of one recorded answer, or of all of it where it weighs
-        less than 1.
+        The same without the site of one recorded answer, or of the whole answer if its weight is
+        below 1.
     average : AverageLikelihood
         The exact likelihood of what was removed, averaged over the cavity.
     target : (tau, nu)
@@ -147,7 +147,7 @@ class Sweep:
 
     @property
     def removed(self) -> FloatArray:
-        """How much of an answer the cavity leaves out: 1, or the weight where it is below 1."""
+        """How much of an answer the cavity leaves out: 1, or the weight if it is below 1."""
         return np.minimum(self.count, 1.0)
 
     @property
@@ -241,7 +241,7 @@ def _weighed_average(
     cavity: tuple[FloatArray, FloatArray],
     outcomes: Outcomes,
 ) -> AverageLikelihood:
-    """Average each likelihood to the power of its weight: in closed form where that is 1."""
+    """Average each likelihood to the power of its weight, in closed form if that is 1."""
     average = likelihood.average(*cavity, outcomes)
     light = np.flatnonzero(weight < 1.0)
     if len(light) == 0:
@@ -292,10 +292,10 @@ PLAIN_SWEEPS = 4
 class StepRule:
     """Choose the next sites from the last sweeps.
 
-    Undamped parallel sweeps can cycle, and no fixed damping is good everywhere. So plain steps are
-    taken as long as they halve the residual, and then Anderson acceleration over the last sweeps.
-    When the residual grows, the history is cleared and the steps are shortened, to 0.3 at first and
-    further if it grows again.
+    Undamped parallel sweeps can cycle, and no fixed damping works everywhere. So plain steps are
+    taken as long as they halve the residual, followed by Anderson acceleration over the last
+    sweeps. When the residual grows, the history is cleared and the steps are shortened, to 0.3 at
+    first and further if it grows again.
 
     Parameters
     ----------
@@ -390,13 +390,13 @@ def expectation_propagation(
         Sites to begin with, such as those found with another kernel.
     rule : StoppingRule
         The tolerance is a bound on the change of the sites in a sweep, in units of the posterior;
-        the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. The best
-        state is returned where it is not reached.
+        the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. If it is not
+        reached, the best state is returned.
     device : Device, optional
-        Where the dense algebra of the sweeps is done.
+        Where the dense algebra of the sweeps is computed.
     moments : MomentFunction, optional
-        What computes mean and variance of every comparison, where scores are not those of the
-        prior alone.
+        A function that computes mean and variance of every comparison, if scores are not those of
+        the prior alone.
 
     Notes
     -----
@@ -426,9 +426,9 @@ def _iterate(
 ) -> tuple[Sweep, int, Reason]:
     """Return the best sweep, the number of sweeps, and why they ended.
 
-    Without log-concavity sites of negative tau are tried first: all their moments match, which
-    makes the evidence more accurate and its gradient exact. Where they lead to no proper
-    posterior, they are clipped at zero.
+    Without log-concavity, sites of negative tau are tried first: all their moments match, which
+    makes the evidence more accurate and its gradient exact. If they lead to no proper posterior,
+    they are clipped at zero.
     """
     n_unclipped = 0
     if not likelihood.is_log_concave:
@@ -474,7 +474,7 @@ def _try_sweep(
     clip: bool,
     moments: MomentFunction | None,
 ) -> Sweep | None:
-    """Return the sweep, or None where negative tau leave no proper posterior or cavity."""
+    """Return the sweep, or None if negative tau leave no proper posterior or cavity."""
     try:
         sweep = sweep_sites(prior, likelihood, x, clip=clip, moments=moments)
     except NumericalError:
@@ -489,7 +489,7 @@ def _without_negative(x: FloatArray) -> FloatArray:
 
 
 def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
-    """Give sites whose tau turned negative the plain step; all of them if these are many."""
+    """Take the plain step for sites whose tau turned negative, or for all if these are many."""
     negative = x[: len(x) // 2] < 0.0
     plain = sweep.x + sweep.step
     if negative.mean() > 0.05:
@@ -530,7 +530,7 @@ def sequential_sites(
     *,
     n_passes: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
-    """Find the sites of a few comparisons, one after the other, from their joint Gaussian.
+    """Find the sites of a few comparisons one by one, from their joint Gaussian.
 
     To add answers to a posterior, give the mean and covariance of the new comparisons under it;
     the sites found start the next run of `expectation_propagation`. Each site costs O(n_pairs^2)
@@ -539,7 +539,7 @@ def sequential_sites(
     Parameters
     ----------
     mean, covariance : (n_pairs,), (n_pairs, n_pairs)
-        Of the differences compared.
+        Moments of the compared differences.
     count : (n_pairs,)
         How often each answer was recorded.
     outcomes : Outcomes
@@ -584,23 +584,23 @@ LIVE_ROUNDS = 40
 @final
 @dataclass(frozen=True, eq=False)
 class LiveScores:
-    """Hold the scores of all items as one Gaussian that new answers change quickly.
+    """Hold the scores of all items as one Gaussian that is quick to update.
 
-    An answer changes its own site and, through it, those of related comparisons a little. Only
-    sites that are off by more than ``LIVE_TOL`` posterior deviations are moved, each block of them
-    in O(n_items^2) per site, where a sweep costs O(n_items^3).
+    An answer changes its own site and, slightly, those of related comparisons. Only sites that are
+    off by more than ``LIVE_TOL`` posterior deviations are moved, in blocks, at O(n_items^2) per
+    site; a sweep costs O(n_items^3).
 
     Parameters
     ----------
     mean, covariance : (n_items,), (n_items, n_items)
-        Of the scores, under the sites.
+        Moments of the scores under the sites.
     comparisons : Comparisons
         Between the same items.
     likelihood : Likelihood
     tau, nu : (n_pairs,)
         The site of one recorded answer to each comparison.
     max_rounds : int
-        Rounds after which sites count as not settled.
+        Rounds after which sites count as not converged.
     """
 
     mean: FloatArray
@@ -612,7 +612,7 @@ class LiveScores:
     max_rounds: int = LIVE_ROUNDS
 
     def extended(self, new: Comparisons) -> Self | None:
-        """Return the scores after more answers; None where the sites do not settle."""
+        """Return the scores after more answers; None if the sites do not converge."""
         comparisons = self.comparisons.extend(new)
         n_new = comparisons.n_pairs - self.comparisons.n_pairs
         applied = np.append(self.comparisons.count, np.zeros(n_new))
@@ -661,12 +661,12 @@ class LiveScores:
         return None
 
     def sure_answers(self, deviations: float) -> tuple[float, float]:
-        """Return how many answers the others were sure of, and how many of these came otherwise.
+        """Return how many answers were certain given the others, and how many of these surprised.
 
         Parameters
         ----------
         deviations : float
-            From how many standard deviations of an answer on the others count as sure.
+            Number of standard deviations of an answer above which it counts as certain.
         """
         removed = np.minimum(self.comparisons.count, 1.0)
         mean, variance = without_site(*self._differences(), removed * self.tau, removed * self.nu)

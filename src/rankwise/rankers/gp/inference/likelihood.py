@@ -87,7 +87,7 @@ def _check_variance(noise: float) -> None:
 def _refuse_ties(outcomes: Outcomes) -> None:
     if outcomes.tied.any():
         raise InvalidInputError(
-            "This likelihood must be given wins only: got "
+            "This likelihood takes only wins: got "
             f"{int(outcomes.tied.sum())} tied comparisons. Use `ProbitWithTies`, or leave the ties "
             "out."
         )
@@ -132,7 +132,7 @@ class NoiseLikelihood(Likelihood, ABC):
         _refuse_ties(outcomes)
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return so many deviations of the noise."""
+        """Return a number of deviations of the noise."""
         return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
 
 
@@ -144,7 +144,7 @@ class Probit(NoiseLikelihood, OrdinalLikelihood):
 
     Notes
     -----
-    [TH10] (10) has ``noise`` = 1. Amplitude and noise matter through their ratio only.
+    [TH10] (10) has ``noise`` = 1. Only the ratio of amplitude to noise matters.
     """
 
     noise: float = 1.0
@@ -279,7 +279,7 @@ class ProbitWithTies(OrdinalLikelihood):
         """Accept wins and ties."""
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return the width, and so many deviations of the noise."""
+        """Return the width plus a number of deviations of the noise."""
         noise = self.noise + outcomes.extra_noise
         return np.asarray(self.tie_width * outcomes.width_factor + deviations * np.sqrt(noise))
 
@@ -306,8 +306,8 @@ def logistic_scales() -> tuple[FloatArray, FloatArray]:
 class Logistic(Likelihood):
     r"""Let the odds of a win be :math:`e^{s / \sqrt{\text{noise}}}`, as Bradley and Terry do.
 
-    The noise of an answer is logistic where that of ``base`` is normal. It is a mixture of normal
-    distributions, so every average is that of the base with several noises.
+    The noise of an answer is logistic instead of normal. The logistic distribution is a mixture of
+    normal ones, so every average is that of the base with several noises.
 
     Notes
     -----
@@ -415,10 +415,10 @@ class Logistic(Likelihood):
 class WithFlips(Likelihood):
     """Let a win of ``base`` be recorded as the other item's with probability ``flip_rate``.
 
-    The likelihood of a recorded win is ``(1 - flip_rate) * win + flip_rate * loss``: however far an
-    answer is from what is expected, it costs little more than ``log(flip_rate)``, so a few wrong
-    records cannot flatten the scores. A flip exchanges win and loss; ties are recorded as they are.
-    It is not log-concave.
+    The likelihood of a recorded win is ``(1 - flip_rate) * win + flip_rate * loss``. However
+    unexpected an answer is, it costs little more than ``log(flip_rate)``, so a few wrong records
+    cannot flatten the scores. A flip exchanges win and loss; ties are never flipped. The likelihood
+    is not log-concave.
     """
 
     base: Probit | ProbitWithTies = Probit()

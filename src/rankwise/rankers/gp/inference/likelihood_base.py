@@ -34,9 +34,9 @@ class Outcomes:
     extra_noise : (n_pairs,)
         Variance of the comparison that the prior's factor leaves out, added to the noise.
     judge : (n_pairs,)
-        Who answered, counted from 1; 0 where it is not known. Read by `ByJudge` only.
+        Who answered, counted from 1; 0 if unknown. Read by `ByJudge` only.
     width_factor : (n_pairs,)
-        What the width of ties is multiplied with.
+        Factor of the tie width.
     """
 
     tied: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
@@ -46,7 +46,7 @@ class Outcomes:
     width_factor: FloatArray = field(default_factory=lambda: np.ones(1))
 
     def take(self, rows: IntArray) -> Self:
-        """Keep the given comparisons; what is the same for all of them stays one number."""
+        """Keep the given comparisons; values that are the same for all stay one number."""
         names = ("tied", "margin", "extra_noise", "judge", "width_factor")
         values = {name: getattr(self, name) for name in names}
         return type(self)(**{k: v if len(v) == 1 else v[rows] for k, v in values.items()})
@@ -59,15 +59,14 @@ TIE = Outcomes(tied=np.ones(1, dtype=bool))
 @final
 @dataclass(frozen=True)
 class FreeParameter:
-    """Say where a parameter of a likelihood is searched for, and what is usual for it.
+    """Hold the bounds and the hyperprior of a parameter of a likelihood.
 
     Parameters
     ----------
     bounds : (low, high)
         The smallest and the largest value.
     usual : (median, deviation), optional
-        The median of its hyperprior and the standard deviation of its logarithm; flat when left
-        out.
+        The median of its hyperprior and the standard deviation of its logarithm; by default flat.
     """
 
     bounds: tuple[float, float]
@@ -102,7 +101,7 @@ class AverageLikelihood:
     ) -> tuple[FloatArray, FloatArray]:
         """Return (tau, nu) of the Gaussian site exp(nu s - tau s^2 / 2) with the same moments.
 
-        A likelihood that is not log-concave can ask for a negative tau. With ``clip`` it is set
+        A likelihood that is not log-concave can lead to a negative tau. With ``clip`` it is set
         to zero, and nu then still matches the mean.
         """
         tau = self.curvature / self.variance_ratio
@@ -167,7 +166,7 @@ class Likelihood(ABC):
     ) -> FloatArray:
         """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers.
 
-        Of ``outcomes`` only who answers is read.
+        ``outcomes`` is used only for who answers.
         """
 
     @abstractmethod
@@ -176,12 +175,12 @@ class Likelihood(ABC):
 
     @abstractmethod
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return from where on s decides an answer, so many deviations of the noise away."""
+        """Return the s beyond which an answer is decided, up to some deviations of the noise."""
 
     @property
     @abstractmethod
     def link(self) -> Link:
-        """Which curve leads from a difference to a probability."""
+        """The curve that maps a difference to a probability."""
 
     def extra_noise_gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
@@ -191,7 +190,7 @@ class Likelihood(ABC):
 
     @property
     def probit_noise(self) -> float:
-        """The variance of Gaussian noise with which answers are about as telling."""
+        """The variance of Gaussian noise with which answers are about as informative."""
         return self.parameters["noise"] * (8.0 / pi if self.link == "logit" else 1.0)
 
 
@@ -218,9 +217,9 @@ def win_tie_loss(
 class PoweredLikelihood:
     """Average likelihood**power over s ~ N(mean, variance), comparison by comparison.
 
-    An answer of weight below 1 counts as its likelihood to that power. No closed form is known, so
-    Gauss-Legendre quadrature is used on pieces that follow the step of the likelihood; moments are
-    accurate to about seven digits.
+    An answer of weight below 1 counts as its likelihood to that power. There is no known closed
+    form, so Gauss-Legendre quadrature is used on pieces that follow the step of the likelihood;
+    moments are accurate to about seven digits.
 
     Parameters
     ----------

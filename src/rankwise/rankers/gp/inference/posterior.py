@@ -247,14 +247,14 @@ def laplace(
     start : (tau, nu), optional
         Sites whose posterior mean to begin with, such as those found with another kernel.
     rule : StoppingRule
-        The tolerance is a bound on the Newton decrement: twice the rise of the log posterior that
-        is left. The last state is returned where it is not reached.
+        The tolerance is a bound on the Newton decrement: twice the possible rise of the log
+        posterior. If it is not reached, the last state is returned.
 
     Notes
     -----
-    Where scores differ by much more than the noise, the mode lies up to two standard deviations
-    from the mean; `expectation_propagation` finds the mean. A likelihood that is not log-concave
-    counts with a curvature of at least 0, and the mode is the one that the start leads to.
+    If scores differ by much more than the noise, the mode is up to two standard deviations from the
+    mean; `expectation_propagation` finds the mean. For a likelihood that is not log-concave,
+    negative curvatures count as 0, and the mode depends on the start.
     """
     likelihood.check(prior.outcomes)
     with few_threads(prior.rank):
@@ -394,9 +394,9 @@ def _mode_gradients(
 
 
 def _at_mode(prior: Prior, step: _NewtonStep, values: FloatArray) -> FloatArray:
-    """Return the covariance of the weights times R'A'values, with the curvatures as they are.
+    """Return the covariance of the weights times R'A'values, with unclipped curvatures.
 
-    Where these are negative and leave no maximum, the clipped ones are used.
+    If these are negative and leave no maximum, the clipped ones are used.
     """
     curvature = step.point.likelihood.curvature
     if (curvature < 0.0).any():
@@ -409,5 +409,5 @@ def _at_mode(prior: Prior, step: _NewtonStep, values: FloatArray) -> FloatArray:
 
 
 def _clipped_change(ahead: AverageLikelihood, behind: AverageLikelihood) -> FloatArray:
-    """Return the difference of curvatures, which count as 0 where they are negative."""
+    """Return the difference of curvatures; negative ones count as 0."""
     return np.maximum(ahead.curvature, 0.0) - np.maximum(behind.curvature, 0.0)

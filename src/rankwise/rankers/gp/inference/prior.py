@@ -25,11 +25,11 @@ from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 @final
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Hold a factor R of the prior covariance, and which of its rows every comparison is between.
+    """Hold a factor R of the prior covariance, and the two rows of every comparison.
 
-    The rows of R are the compared items. Where there are fewer comparisons than items, they are
-    the comparisons themselves and one more row of zeros: a comparison is then the difference of
-    its row and the row of zeros, and every formula stays the same.
+    The rows of R are the compared items. With fewer comparisons than items, they are the
+    comparisons themselves and one more row of zeros: a comparison is then the difference of its row
+    and the row of zeros, and every formula stays the same.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Prior:
 
     @property
     def outcomes(self) -> Outcomes:
-        """What the likelihood needs to know about the comparisons."""
+        """What the likelihood needs to know about each comparison."""
         return self.comparisons.outcomes(self.extra_noise)
 
     def project(self, K_cross: FloatArray) -> FloatArray:
@@ -117,7 +117,7 @@ def factorize_kernel(
         The kernel between ``comparisons.items``.
     comparisons : Comparisons
     space : {"auto", "items", "pairs"}
-        What the rows of the factor are; the result is the same, "auto" takes the fewer rows.
+        What the rows of the factor are. The result is the same; "auto" takes fewer rows.
     tol : float
         Largest variance left out, relative to the largest entry on the diagonal; in absolute
         terms it is kept below 1e-6 as well, the noise of a comparison being about 1.
@@ -147,7 +147,7 @@ def factorize_rows(
     K : (n_rows, n_rows)
     comparisons : Comparisons
     at : (n_items,)
-        Where each of ``comparisons.items`` stands among the rows.
+        The position of each of ``comparisons.items`` among the rows.
     tol : float
         As in `factorize_kernel`.
     """
@@ -281,7 +281,7 @@ class WeightPosterior:
     C : (rank, rank)
         Lower Cholesky factor of the precision I + R'LR, here or on a device.
     u, w : (rank,)
-        C^-1 R'b and C^-T u, the mean, which is empty while C is on a device.
+        C^-1 R'b, and the mean C^-T u, which is empty while C is on a device.
     pivots : (rank,)
         The diagonal of C.
     """
@@ -383,7 +383,7 @@ class DeviceMoments:
 
     @classmethod
     def of(cls, prior: Prior, device: Device, entries: int = DEVICE_ENTRIES) -> Self:
-        """Bring R and the comparisons to the device, which forms so many differences together."""
+        """Move R and the comparisons to the device, which forms some differences at a time."""
         pairs = prior.pairs
         R, first, second = (device.array(a) for a in (prior.R, pairs.first, pairs.second))
         return cls(prior, R, first, second, device, entries)
@@ -391,7 +391,7 @@ class DeviceMoments:
     def __call__(
         self, tau: FloatArray, nu: FloatArray
     ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
-        """Condition the prior on sites: one factorisation, one substitution, one way back."""
+        """Condition the prior on sites: one factorisation, one substitution, one transfer back."""
         device, pairs, count = self.device, self.prior.pairs, self.prior.comparisons.count
         B = self.R.T @ self._laplacian_factor(count * tau)
         B.diagonal().add_(1.0)
@@ -433,7 +433,7 @@ class DeviceMoments:
 
     @cached_property
     def _entries(self) -> DeviceArray:
-        """Where each comparison stands in L, row by row: twice on the diagonal, twice beside."""
+        """The four entries of each comparison in L, row by row: two on the diagonal, two off it."""
         first, second, n_rows = self.first, self.second, len(self.R)
         places = [(first, first), (second, second), (first, second), (second, first)]
         return self.device.concatenate([i * n_rows + j for i, j in places])
@@ -449,6 +449,6 @@ class DeviceMoments:
         return self.device.concatenate(parts)
 
     def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
-        """Bring a factor from the device, column by column as LAPACK has it, and find the mean."""
+        """Move a factor from the device, in LAPACK's column order, and compute the mean."""
         C = np.asfortranarray(self.device.host(weights.C))
         return replace(weights, C=C, w=dtrsv(C, weights.u, lower=1, trans=1))

@@ -1,12 +1,14 @@
 """Scores that persons share and what each adds: blocks by person, coupled through common scores.
 
-A person's scores are h = f + g with f ~ N(0, K) common to all and g ~ N(0, K_2) of its own. The
-answers of a person read the block of its own items only, so the precision of all weights is an
-arrow: the blocks of persons on the diagonal, and the common weights as a border. Eliminating the
-blocks costs O(m^3) for a person with m items, and what is left is a problem in the common scores.
+A person's scores are h = f + g with f ~ N(0, K) common to all and g ~ N(0, K_2) the person's taste.
+The answers of a person involve only the block of that person's items, so the precision of all
+weights is an arrow: the blocks of persons on the diagonal, and the common weights as a border.
+Eliminating the blocks costs O(m^3) for a person with m items, and leaves a problem in the common
+scores.
 
-Where persons have features, or answers have covariates, f differs between rows of one item, but is
-linear in these marks. All rows then follow from a few, the basis, and f is a problem in its scores.
+If persons have features, or answers have covariates, f differs between rows of one item, but is
+linear in these marks. All rows then follow from a few basis rows, and the problem is in their
+scores.
 """
 
 from dataclasses import dataclass
@@ -50,9 +52,9 @@ class MarkedRows:
         The item of each row.
     n_items : int
     covariates : (n_rows, n_covariates)
-        Marks of each row, whoever sees it.
+        Marks of each row, the same for all persons.
     traits : (n_persons + 1, n_traits)
-        Marks of every row that a person sees, by the number of the person.
+        Marks of every row seen by a person, by the number of the person.
     """
 
     item: IntArray
@@ -69,7 +71,7 @@ class MarkedRows:
 
     @classmethod
     def of(cls, rows: FloatArray, n_columns: int, traits: FloatArray) -> tuple[Self, FloatArray]:
-        """Tell items and marks apart, and return the rows of the basis as well.
+        """Separate items and marks, and return the rows of the basis too.
 
         Parameters
         ----------
@@ -103,7 +105,7 @@ class MarkedRows:
         ----------
         persons : (n_persons,)
         rows : (n_persons, size)
-            What each of them sees; ``n_rows`` where there is nothing, which is item ``n_items``.
+            The rows seen by each person, padded with ``n_rows``, which is item ``n_items``.
         """
         is_row = rows < len(self.item)
         at = np.where(is_row, rows, 0)
@@ -115,7 +117,7 @@ class MarkedRows:
 
 
 def _largest(columns: FloatArray) -> FloatArray:
-    """Return the largest size of a number in every column, 1 where all are 0."""
+    """Return the largest absolute value of every column, 1 if all are 0."""
     sizes = np.abs(columns).max(axis=0)
     return np.where(sizes > 0.0, sizes, 1.0)
 
@@ -123,7 +125,7 @@ def _largest(columns: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, eq=False)
 class PersonGroup:
-    """Hold persons that compared about equally many items, as blocks of one size.
+    """Hold persons who compared about equally many items, as blocks of one size.
 
     Parameters
     ----------
@@ -132,11 +134,11 @@ class PersonGroup:
     n_items : int
         Number of items that all persons compared.
     items : (n_persons, size)
-        The items of the rows they compared; ``n_items`` where a block is padded.
+        The items of the rows they compared, padded with ``n_items``.
     weights : (n_persons, size, 1 + n_marks)
-        Of the basis in the common score of each of these rows.
+        The weights of the basis in the common score of each of these rows.
     answers : (n_answers,)
-        The comparisons that are theirs.
+        Their comparisons.
     first, second : (n_answers,)
         Winner and loser, as positions in ``items.ravel()``.
     """
@@ -161,14 +163,14 @@ class PersonGroup:
         return flat.reshape(-1, self.size, self.size)
 
     def adjoint(self, values: FloatArray) -> FloatArray:
-        """Return what answers add to the scores of every person, (n_persons, size)."""
+        """Add up values of answers at the items of every person, (n_persons, size)."""
         own = values[self.answers]
         ends = np.append(self.first, self.second)
         flat = sum_by(ends, np.append(own, -own), self.items.size)
         return flat.reshape(self.items.shape)
 
     def blocks(self, K: FloatArray) -> FloatArray:
-        """Return the parts of a matrix over all items that are the persons', 0 where padded."""
+        """Return the blocks of the persons in a matrix over all items, padded with 0."""
         wide = np.pad(K, ((0, 1), (0, 1)))
         return np.asarray(wide[self.items[:, :, None], self.items[:, None, :]])
 
@@ -200,7 +202,7 @@ class PersonGroup:
         return csr_array((self.weights.ravel(), columns.ravel(), ends), shape=shape)
 
     def at_rows(self, values: FloatArray) -> FloatArray:
-        """Return what values of the basis are at the rows of every person."""
+        """Return the values of the basis at the rows of every person."""
         flat = self.basis_weights @ values
         return np.asarray(flat.reshape(*self.items.shape, *values.shape[1:]))
 
@@ -210,7 +212,7 @@ class PersonGroup:
 
     @property
     def _item_pairs(self) -> IntArray:
-        """Where each entry of the blocks stands in a matrix over all items and one more."""
+        """The position of each entry of the blocks in a matrix over all items and one more."""
         pairs = self.items[:, :, None] * (self.n_items + 1) + self.items[:, None, :]
         return pairs.ravel()
 
@@ -220,7 +222,7 @@ class PersonGroup:
 
     @cached_property
     def _entries(self) -> IntArray:
-        """Where each answer stands in the Laplacians: twice on the diagonal, twice beside."""
+        """The four entries of each answer in the Laplacians: two on the diagonal, two off it."""
         size, i, j = self.size, self.first, self.second
         a, b = i % size, j % size
         return np.concatenate([i * size + a, j * size + b, i * size + b, j * size + a])
@@ -245,16 +247,16 @@ class Persons:
 def group_persons(
     comparisons: Comparisons, rows: MarkedRows | None = None, entries: int = GROUP_ENTRIES
 ) -> Persons:
-    """Put persons with about equally many rows into groups. One sort.
+    """Group persons with about equally many rows, with one sort.
 
     Parameters
     ----------
     comparisons : Comparisons
-        All of them by known persons.
+        Comparisons, all by known persons.
     rows : MarkedRows, optional
-        What ``comparisons.items`` are; items without marks when left out.
+        What ``comparisons.items`` are; by default items without marks.
     entries : int
-        Numbers in the largest array of a group, at most.
+        Largest number of entries in an array of a group.
     """
     rows = MarkedRows.plain(comparisons) if rows is None else rows
     n_rows, who = len(comparisons.items), comparisons.judges
@@ -294,18 +296,18 @@ def _group_length(sizes: IntArray, n_basis: int, most: int) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """Hold what the answers of a group of persons say, given the common scores f.
+    """Hold the conditional distribution of the tastes of a group, given the common scores f.
 
     Parameters
     ----------
     L : (n_persons, size, size)
-        The Laplacian of the sites of each.
+        The Laplacian of the sites of each person.
     b : (n_persons, size)
-        Their linear part.
+        The linear part of the sites.
     Y : (n_persons, rank, size)
-        With g | f ~ N(G (b - L f), G) it is G = Y'Y.
+        A factor of G = Y'Y, where g | f ~ N(G (b - L f), G).
     J : (n_persons, size, size)
-        I - G L: what is left of f in the scores h.
+        I - G L: the weight of f in the scores h.
     u : (n_persons, rank)
     pivots : (n_persons, rank)
         Diagonals of the factors of I + T'LT.
@@ -347,7 +349,7 @@ class Conditioned:
 
     @property
     def precision(self) -> FloatArray:
-        """What the answers say about f with the tastes averaged out: (L^-1 + K_2)^-1 = L J."""
+        """The precision of f from these answers without tastes: (L^-1 + K_2)^-1 = L J."""
         return self.L @ self.J
 
     @property
@@ -368,7 +370,7 @@ class TasteMoments:
     Parameters
     ----------
     prior : Prior
-        Of the common scores, with the basis as its rows.
+        The prior of the common scores, with the basis as its rows.
     groups : tuple of PersonGroup
     roots : tuple of (n_persons, size, rank)
         Factors of the tastes of every person.
@@ -401,7 +403,7 @@ class TasteMoments:
         return [Conditioned.of(group, T, count * tau, count * nu) for group, T in pairs]
 
     def common_precision(self, known: list[Conditioned]) -> FloatArray:
-        """Return what all answers say about the common scores, (n_basis, n_basis)."""
+        """Return the precision of the common scores from all answers, (n_basis, n_basis)."""
         pairs = zip(self.groups, known, strict=True)
         parts = (group.scatter_to_basis(one.precision) for group, one in pairs)
         return sum(parts, np.zeros((len(self.rows), len(self.rows))))
@@ -475,16 +477,16 @@ def scores_of_person(
     common: tuple[FloatArray, FloatArray],
     K_tastes: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and covariance of the scores that a person gives to some items. O(n^3).
+    """Return mean and covariance of a person's scores of some items, in O(n^3).
 
     Parameters
     ----------
     own : Comparisons
-        Those of the person.
+        The comparisons of the person.
     sites : (tau, nu)
         Their sites, given once for each recorded answer.
     common : (mean, covariance)
-        Of the common scores of the items asked about, followed by ``own.items``.
+        Moments of the common scores of these items, followed by ``own.items``.
     K_tastes : (n_rows, n_rows)
         The covariance of the tastes of one person between the same rows.
     """
