@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+import sklearn
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start background jobs so, and children inherit it: tests of Ctrl-C would wait for ever
@@ -17,3 +18,10 @@ def torch_on_one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def lean_scikit_learn():
+    """scikit-learn that can be loaded without pandas and SciPy's optimisers."""
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
+        pytest.skip("scikit-learn before 1.9 uses pandas and scipy.optimize while it loads")

@@ -49,6 +49,7 @@ def test_import_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("ranker", [rankwise.LinearRankRLS(), rankwise.RankRLS(kernel="gaussian")])
+@pytest.mark.usefixtures("lean_scikit_learn")
 def test_loading_a_model_and_predicting_loads_nothing_that_neither_needs(tmp_path, ranker):
     heavy = {"numba", "scipy.stats", "scipy.optimize", "pandas", "pyarrow", "rich", "typer"}
     X = np.arange(12.0).reshape(6, 2)

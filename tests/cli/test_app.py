@@ -91,6 +91,7 @@ def test_a_fit_with_workers_has_a_job_for_clusters(command):
 
 
 @pytest.mark.parametrize("command", ["predict", "rank", "evaluate"])
+@pytest.mark.usefixtures("lean_scikit_learn")
 def test_scoring_does_not_load_what_fits_reports_and_exports_need(folder, tmp_path, command):
     rankwise.RankRLS().fit(folder.train.X, folder.train.y, qid=folder.train.qid).save(
         tmp_path / "model"

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from rankwise.core import loading
 from rankwise.core.loading import StandIn, stand_ins
+
+DEFERRED = frozenset(["around.slow", "around.missing"])
 
 
 def printed_by(program):
@@ -27,7 +28,6 @@ def slow(tmp_path, monkeypatch):
     (tmp_path / "around" / "slow" / "__init__.py").write_text("answer = 42\n")
     (tmp_path / "around" / "slow" / "part.py").write_text("part = 7\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(loading, "DEFERRED", frozenset(["around.slow", "around.missing"]))
     monkeypatch.delitem(sys.modules, "sklearn", raising=False)
     yield "around.slow"
     for name in [name for name in sys.modules if name.partition(".")[0] == "around"]:
@@ -41,7 +41,7 @@ def load(name):
 
 
 def test_a_deferred_module_is_loaded_when_a_name_is_asked_for(slow):
-    with stand_ins():
+    with stand_ins(DEFERRED):
         found = load(slow)
         assert isinstance(found, StandIn)
         assert found.answer == 42
@@ -51,7 +51,7 @@ def test_a_deferred_module_is_loaded_when_a_name_is_asked_for(slow):
 
 def test_nothing_is_left_behind(slow):
     finders = list(sys.meta_path)
-    with stand_ins():
+    with stand_ins(DEFERRED):
         found = load(slow)
     assert sys.meta_path == finders
     assert slow not in sys.modules
@@ -64,14 +64,14 @@ def test_nothing_is_left_behind(slow):
 
 def test_nothing_is_left_behind_after_an_error(slow):
     finders = list(sys.meta_path)
-    with pytest.raises(ModuleNotFoundError, match="nowhere"), stand_ins():
+    with pytest.raises(ModuleNotFoundError, match="nowhere"), stand_ins(DEFERRED):
         load(f"{slow}.nowhere")
     assert sys.meta_path == finders
     assert slow not in sys.modules
 
 
 def test_a_part_of_a_deferred_module_is_found(slow):
-    with stand_ins():
+    with stand_ins(DEFERRED):
         load(slow)
         assert load(f"{slow}.part").part == 7
     assert load(slow).answer == 42
@@ -79,14 +79,14 @@ def test_a_part_of_a_deferred_module_is_found(slow):
 
 def test_a_loaded_module_stays(slow):
     module = load(slow)
-    with stand_ins():
+    with stand_ins(DEFERRED):
         assert load(slow) is module
     assert sys.modules[slow] is module
 
 
 def test_other_threads_load_the_module(slow):
     found = []
-    with stand_ins():
+    with stand_ins(DEFERRED):
         thread = threading.Thread(target=lambda: found.append(load(slow)))
         thread.start()
         thread.join()
@@ -96,16 +96,17 @@ def test_other_threads_load_the_module(slow):
 
 @pytest.mark.usefixtures("slow")
 def test_a_module_that_is_not_installed_is_missed():
-    with stand_ins(), pytest.raises(ModuleNotFoundError, match=r"around\.missing"):
+    with stand_ins(DEFERRED), pytest.raises(ModuleNotFoundError, match=r"around\.missing"):
         load("around.missing")
 
 
 def test_with_scikit_learn_loaded_modules_are_loaded(slow, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", sys)
-    with stand_ins():
+    with stand_ins(DEFERRED):
         assert not isinstance(load(slow), StandIn)
 
 
+@pytest.mark.usefixtures("lean_scikit_learn")
 def test_scikit_learn_and_others_get_the_modules_that_stood_aside():
     program = (
         "import sys, rankwise\n"

@@ -54,12 +54,13 @@ class StandIn(ModuleType):
 
 @final
 class StandInFinder:
-    """Find modules of `DEFERRED` for one thread, and make what stands in for them.
+    """Find deferred modules for one thread, and make what stands in for them.
 
     A finder and a loader as ``importlib`` wants them; its own abstract ones are slow to import.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, deferred: frozenset[str]) -> None:
+        self.deferred = deferred
         self.thread = threading.get_ident()
         self.made: dict[str, StandIn] = {}
 
@@ -67,7 +68,7 @@ class StandInFinder:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return how to make a stand-in; None for other modules, and when it was asked for more."""
-        if name not in DEFERRED or name in self.made or threading.get_ident() != self.thread:
+        if name not in self.deferred or name in self.made or threading.get_ident() != self.thread:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None:
@@ -84,8 +85,8 @@ class StandInFinder:
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
-    """Load modules of `DEFERRED` meanwhile only if one of their names is asked for.
+def stand_ins(deferred: frozenset[str] = DEFERRED) -> Iterator[None]:
+    """Load deferred modules meanwhile only if one of their names is asked for.
 
     An import that comes later loads them as ever. With scikit-learn loaded already there is nothing
     to gain.
@@ -93,7 +94,7 @@ def stand_ins() -> Iterator[None]:
     if "sklearn" in sys.modules:
         yield
         return
-    finder = StandInFinder()
+    finder = StandInFinder(deferred)
     sys.meta_path.insert(0, cast(Any, finder))
     try:
         yield

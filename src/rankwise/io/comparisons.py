@@ -404,8 +404,13 @@ def columns_of(source: Any) -> dict[str, Any]:
         return {str(name): _vector(values) for name, values in source.items()}
     frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return {str(column.name): _vector(column.to_numpy()) for column in frame.iter_columns()}
+        return {str(column.name): _vector(_cells(column)) for column in frame.iter_columns()}
     return _columns_of_rows(source)
+
+
+def _cells(column: nw.Series[Any]) -> Any:
+    """Return the cells of a column; those of mixed types as they are, without a look at them."""
+    return column.to_list() if column.dtype == nw.Object else column.to_numpy()
 
 
 def names_of_columns(source: Any) -> list[str]:
