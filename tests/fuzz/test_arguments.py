@@ -66,7 +66,7 @@ ODD = [
     np.array([Odd()] * N, dtype=object), np.full((N, 3), 1e308), np.full((N, 3), 1e-320),
     np.zeros(N, dtype=complex), np.zeros(N, dtype="datetime64[s]"), csr_array((N, 3)),
     csr_array(P.X), [[1, 2], [3]], pd.DataFrame({"a": ["x"] * N}), pd.Series([pd.NA] * N),
-    pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("sNaN"), datetime.date(2026, 1, 2), " ", "\0",
+    pd.NA, pd.NaT, np.datetime64("NaT", "s"), Decimal("sNaN"), datetime.date(2026, 1, 2), " ", "\0",
     np.ma.masked_all(N), matrix_of_ones(), lambda x: x, iter([1, 2]), [[0, 0]], [[0, 99]],
     [[-1, 0]], [[0.5, 1]], PAIRS, np.arange(N), -np.arange(N), np.full(N, 2**62), np.full(N, 1e18),
     float, "NDCG @ 5", "NDCG @", "gaussian", "AUC", ["linear", "gaussian"], [1.0, -1.0], [0.1, 1.0],

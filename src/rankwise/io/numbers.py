@@ -257,6 +257,10 @@ def ids_at(text: bytes, spans: NDArray[np.int64]) -> NDArray[Any]:
     return np.array(texts_at(text, spans))
 
 
+PLAIN_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+"""What `parse_number` reads, as a pattern."""
+
+
 def integers_or_texts(words: list[str]) -> NDArray[Any]:
     """Return ids as `ids_at` does: integers when all words are what Python prints for them."""
     try:

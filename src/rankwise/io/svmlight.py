@@ -32,6 +32,7 @@ from rankwise.io.data import RankingData
 from rankwise.io.files import open_read, open_write, refuse_stream
 from rankwise.io.numbers import (
     BYTE_ORDER_MARK,
+    PLAIN_NUMBER,
     bad_line,
     decode,
     ids_at,
@@ -487,11 +488,10 @@ def _ids(text: bytes, spans: NDArray[np.int64], is_small: bool) -> NDArray[Any]:
     return integers_or_texts(texts_at(text, spans)) if is_small else ids_at(text, spans)
 
 
-_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _LINE = re.compile(
     rb"[ \t\r]*(?:(?P<target>%b)(?:[ \t\r]+qid:(?P<qid>[^ \t\r\n#]+))?"
     rb"(?P<features>(?:[ \t\r]+\d{1,9}:%b)*)[ \t\r]*)?(?:#(?P<comment>[^\n]*))?\n"
-    % (_NUMBER, _NUMBER)
+    % (PLAIN_NUMBER, PLAIN_NUMBER)
 )
 """A line without anything that `parse_lines` would refuse."""
 

@@ -531,3 +531,33 @@ def test_a_header_with_a_lone_carriage_return_is_refused(tmp_path):
     path.write_bytes(b"y,qid\rx,z\n1,2,3\n")
     with pytest.raises(DataFileError, match=r"damaged\.csv, line 1: expected a header"):
         read_table(path)
+
+
+CELLS = ["1", " 2.5", "-3e2 ", "", "a", "\t4", "1e999", "+.5", "7.", "nan", "1_0", "\r", "é", "00"]
+PIECES = st.lists(
+    st.lists(st.sampled_from(CELLS), min_size=1, max_size=3).map(",".join), max_size=6
+)
+
+
+@FAST
+@given(lines=PIECES, end=st.sampled_from(["\n", "\r\n", " \n", "\n\n"]))
+def test_small_texts_are_read_as_the_parser_reads_them(tmp_path, lines, end):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"x,y{end}{end.join(lines)}{end}".encode())
+    table = CsvTable.open(path, ",")
+    found = table._read_uncompiled([["x"], []], ["y"])
+    if found is None:
+        return
+    (numbers, none), (ids,) = table._read_here([["x"], []], ["y"])
+    np.testing.assert_array_equal(found[0][0], numbers)
+    assert found[0][1].shape == none.shape
+    assert found[1][0].tolist() == ids.tolist()
+    assert found[1][0].dtype.kind == ids.dtype.kind
+
+
+def test_small_texts_of_plain_numbers_need_no_parser(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x,y\r\n 1.5 ,a\r\n\r\n-2e3,b \r\n")
+    (numbers,), (ids,) = CsvTable.open(path, ",")._read_uncompiled([["x"]], ["y"])
+    assert numbers.tolist() == [[1.5], [-2000.0]]
+    assert ids.tolist() == ["a", "b"]

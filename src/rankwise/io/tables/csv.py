@@ -1,9 +1,9 @@
 """Tables in delimited text: CSV and TSV.
 
 If pyarrow is installed, it reads the numbers: a new process need not load, or even compile, the
-parser here, which takes longer than reading most files. Without pyarrow the parser reads them. It
-also finds the line and the column of errors; both give the same bits. ``python -m benchmarks.io``
-measures both ways in new processes.
+parser here, which takes longer than reading most files. Without pyarrow Python reads small files,
+and the parser all others. It also finds the line and the column of errors. All give the same bits;
+``python -m benchmarks.io`` measures pyarrow and the parser in new processes.
 """
 
 import csv
@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.data import hint_for
 from rankwise.io.files import open_read
 from rankwise.io.numbers import (
     BYTE_ORDER_MARK,
+    PLAIN_NUMBER,
     bad_line,
     decode,
     ids_at,
@@ -41,6 +43,10 @@ KNOWN_DELIMITERS = (",", ";", "\t", "|")
 BLOCK_CELLS = 1 << 18
 """Number of cells found at a time: 4 MB of positions."""
 
+WORK = UncompiledWork(1_000_000)
+"""Bytes that are read without compiled code: compiling it takes longer."""
+
+_NUMBER = re.compile(PLAIN_NUMBER)
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _EXCEL_LINE = re.compile(rb"sep=(.)\r?\n")  # Excel's own way to name the delimiter
 
@@ -97,7 +103,7 @@ class CsvTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids, in one pass."""
-        found = self._read_with_arrow(numbers, ids)
+        found = self._read_with_arrow(numbers, ids) or self._read_uncompiled(numbers, ids)
         return self._read_here(numbers, ids) if found is None else found
 
     def _read_with_arrow(
@@ -151,6 +157,37 @@ class CsvTable(DataTable):
         has_rows = table.num_rows > 0 and table.column_names == wanted  # no names in an empty file
         return table if has_rows else None
 
+    def _read_uncompiled(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
+        """Read a small text by Python alone; None if a cell needs a closer look."""
+        rows = self._small_rows()
+        if not rows:
+            return None
+        place = {name: position for position, name in enumerate(self.header)}
+        matrices = []
+        for columns in numbers:
+            cells = [[row[place[name]] for name in columns] for row in rows]
+            if not all(_NUMBER.fullmatch(cell) for row in cells for cell in row):
+                return None
+            matrices.append(np.array(cells, dtype=object).astype(float))
+        words = [[decode(row[place[name]]) for row in rows] for name in ids]
+        if not all(map(all, words)) or not all(np.isfinite(matrix).all() for matrix in matrices):
+            return None
+        return matrices, [integers_or_texts(column) for column in words]
+
+    def _small_rows(self) -> list[list[bytes]] | None:
+        """Return the cells of a small text as `find_cells` finds them; None for any other text."""
+        text = self.text[self.body :]
+        if b'"' in text or not WORK.is_small(len(text)):
+            return None
+        lines = [line.rstrip(b" \r") for line in text.split(b"\n")]
+        sign = self.delimiter.encode("latin-1")
+        rows = [[cell.strip(b" ") for cell in line.split(sign)] for line in lines if line]
+        n_columns = len(self.header)
+        is_plain = b"\r" not in b"".join(lines) and all(len(row) == n_columns for row in rows)
+        return rows if is_plain else None
+
     def _read_here(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
@@ -177,6 +214,9 @@ class CsvTable(DataTable):
             if all(word == word.strip() for column in found for word in column):
                 return found
         places = [self.header.index(name) for name in columns]
+        rows = self._small_rows()
+        if rows is not None:
+            return [[decode(row[place]) for row in rows] for place in places]
         found = [[] for _ in columns]
         for block in self._blocks():
             for place, words in zip(places, found, strict=True):
