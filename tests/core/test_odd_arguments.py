@@ -377,6 +377,10 @@ def matrix():
         (lambda: GP.certainty(n_draws=2**31), "`n_draws` must be at most 10,000,000"),
         (lambda: GP.sample(n=2**31), "`n` must be at most 10,000,000"),
         (lambda: GP.with_length_scale(None), "`factor` must be a finite number"),
+        (
+            lambda: rankwise.PreferenceGP().fit(RAGGED, pairs=[("a", "b")]),
+            "`X` must have rows of one length",
+        ),
         (lambda: NAMED_GP.rank(RAGGED), "`X` must hold one entry"),
         (lambda: NAMED_GP.leaderboard().format([]), "`kind` must be one of"),
         (lambda: rankwise.Queries.single(-1), "`n_items` must be a whole number"),

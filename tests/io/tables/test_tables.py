@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
 from rankwise.io.comparisons import read_pairs
+from rankwise.io.tables import csv as csv_files
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
 from rankwise.io.tables.table import arrow_buffer
@@ -533,12 +535,22 @@ def test_a_header_with_a_lone_carriage_return_is_refused(tmp_path):
         read_table(path)
 
 
+@pytest.fixture(scope="module")
+def uncompiled():
+    """Read texts of any number without compiled code."""
+    before = csv_files.WORK
+    csv_files.WORK = UncompiledWork(1 << 62)
+    yield
+    csv_files.WORK = before
+
+
 CELLS = ["1", " 2.5", "-3e2 ", "", "a", "\t4", "1e999", "+.5", "7.", "nan", "1_0", "\r", "é", "00"]
 PIECES = st.lists(
     st.lists(st.sampled_from(CELLS), min_size=1, max_size=3).map(",".join), max_size=6
 )
 
 
+@pytest.mark.usefixtures("uncompiled")
 @FAST
 @given(lines=PIECES, end=st.sampled_from(["\n", "\r\n", " \n", "\n\n"]))
 def test_small_texts_are_read_as_the_parser_reads_them(tmp_path, lines, end):
@@ -555,6 +567,7 @@ def test_small_texts_are_read_as_the_parser_reads_them(tmp_path, lines, end):
     assert found[1][0].dtype.kind == ids.dtype.kind
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_small_texts_of_plain_numbers_need_no_parser(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,y\r\n 1.5 ,a\r\n\r\n-2e3,b \r\n")

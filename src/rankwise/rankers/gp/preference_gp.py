@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.gaussian_process.kernels import Kernel as SklearnBase
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_choice, check_count, check_positive
+from rankwise.core.checks import (
+    check_choice,
+    check_count,
+    check_positive,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
@@ -473,7 +477,12 @@ class PreferenceGP(LiveProcess):
         """Return the names of the rows of X, or their numbers; None without X."""
         if names is not None or X is None:
             return names
-        return np.arange(np.shape(X)[0])
+        try:
+            return np.arange(np.shape(X)[0])
+        except (IndexError, ValueError) as error:
+            raise InvalidInputError(
+                f"`X` must have rows of one length that are compared: got {type(X).__name__}."
+            ) from error
 
     def _fit(
         self,
