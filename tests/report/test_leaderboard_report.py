@@ -55,3 +55,12 @@ def test_the_card_of_the_second_tells_ties_and_losses():
     assert "probability of a win; of a tie 0." in leaderboard_report(leaderboard(drawn)).html
     decided = leaderboard([("ann", "bob"), ("bob", "ann"), ("ann", "bob")] * 5)
     assert "probability that the first is preferred" in leaderboard_report(decided).html
+
+
+def test_scores_on_the_scale_of_elo_are_whole_numbers():
+    board = leaderboard(GAMES)
+    assert f"{board.rows()[0]['score']:.2f}" in leaderboard_report(board).html
+    elo = board.elo()
+    page, first = leaderboard_report(elo).html, elo.rows()[0]
+    assert f"{first['low']:.0f} to {first['high']:.0f}" in page
+    assert f"{first['score']:.2f}" not in page

@@ -436,9 +436,14 @@ class Leaderboard:
         check_choice("kind", kind, tuple(writers))
         return writers[kind](self)
 
+    @property
+    def n_digits(self) -> int:
+        """Decimals of a score that are worth showing: none on the scale of Elo."""
+        return 0 if self.unit > 10.0 else 2
+
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells that text formats show."""
-        digits = 0 if self.unit > 10.0 else 2
+        digits = self.n_digits
         header = [
             "rank", "item", "score", f"{self.level:.0%} interval", "rank interval", "best",
             "answers",

@@ -551,10 +551,9 @@ def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
     rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
     for place, row in enumerate(board.rows()):
-        ends = f"{decimals(row['low'], 2)} to {decimals(row['high'], 2)}"
+        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
         cells = [board.rank_range(place), decimals(row["best"], 2), f"{row['answers']:g}"]
-        score = decimals(row["score"], 2)
-        rows.append([str(row["item"]), str(row["rank"]), score, ends, *cells])
+        rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
     n_drawn = min(board.n_items, 30)
     picture = draw.draw(
         board.plot, f"Scores of {n_drawn} items with intervals", height=1.0 + 0.25 * n_drawn
