@@ -118,3 +118,16 @@ def test_scikit_learn_and_others_get_the_modules_that_stood_aside():
         "print(len(pandas.DataFrame({'a': [1, 2]})), scipy.stats.rankdata([5]).sum())\n"
     )
     assert printed_by(program) == ["False", "False", "3", "2", "1.0"]
+
+
+def test_nothing_stands_in_beside_other_threads():
+    program = (
+        "import sys, threading, rankwise\n"
+        "done = threading.Event()\n"
+        "other = threading.Thread(target=done.wait)\n"
+        "other.start()\n"
+        "rankwise.RankRLS\n"
+        "done.set()\n"
+        "print('scipy.stats' in sys.modules)\n"
+    )
+    assert printed_by(program) == ["True"]

@@ -8,7 +8,7 @@ else stands in for them until one of their names is asked for.
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -23,8 +23,12 @@ _LOCK = threading.Lock()
 
 
 def load_module(name: str) -> ModuleType:
-    """Import a module of the package, and with it most of what it needs, quickly."""
-    with paused_collector(all_stays=True), stand_ins():
+    """Import a module of the package, and with it most of what it needs, quickly.
+
+    Other threads, as notebooks have them, may import pandas meanwhile: then nothing stands in.
+    """
+    is_alone = threading.active_count() == 1
+    with paused_collector(all_stays=True), stand_ins() if is_alone else nullcontext():
         return import_module(name)
 
 
