@@ -23,6 +23,14 @@ def check_length(name: str, values: NDArray[Any], n_items: int, owner: str = "X"
         )
 
 
+def check_vector(name: str, values: NDArray[Any], length: int, of: str) -> None:
+    """Refuse ``values`` that are not a vector with one entry per what they are ``of``."""
+    if values.shape != (length,):
+        raise InvalidInputError(
+            f"`{name}` must have one entry per {of}: there are {length}, got shape {values.shape}."
+        )
+
+
 def check_finite(name: str, values: NDArray[Any]) -> None:
     """Refuse NaN and infinity, naming the first row that holds one."""
     finite = np.isfinite(values)
@@ -154,10 +162,7 @@ def check_weight(name: str, weight: ArrayLike | None, length: int, of: str) -> F
     values = as_floats(name, weight)
     if values.ndim == 0:
         values = np.full(length, float(values))
-    if values.shape != (length,):
-        raise InvalidInputError(
-            f"`{name}` must have one entry per {of}: there are {length}, got shape {values.shape}."
-        )
+    check_vector(name, values, length, of)
     if not np.isfinite(values).all() or (values < 0).any():
         row = int(np.argmax(~np.isfinite(values) | (values < 0)))
         raise InvalidInputError(
@@ -277,7 +282,7 @@ def check_path(name: str, value: object) -> str | PathLike[str] | None:
 
 
 def seeded(random_state: object) -> np.random.Generator:
-    """Return the generator of a seed, or one that nobody can repeat where it is None."""
+    """Return NumPy's generator of a seed; rankers follow scikit-learn's ``random_state`` instead."""
     is_seed = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     is_known = isinstance(random_state, np.random.Generator | np.random.RandomState)
     if is_seed or is_known or random_state is None:

@@ -27,6 +27,7 @@ from rankwise.core.checks import (
     check_length,
     check_pairs,
     check_scores,
+    check_vector,
     check_weight,
     missing_cells,
     refuse_huge_entries,
@@ -171,11 +172,7 @@ class Queries:
     def sum(self, values: ArrayLike) -> FloatArray:
         """Sum a value of each item over each query."""
         of_items = as_floats("values", values)
-        if of_items.shape != (self.n_items,):
-            raise InvalidInputError(
-                f"`values` must have one entry per item: there are {self.n_items}, got shape "
-                f"{of_items.shape}."
-            )
+        check_vector("values", of_items, self.n_items, "item")
         return sum_by(self.index, of_items, self.n_queries)
 
     def mean(self, values: ArrayLike) -> FloatArray:
@@ -466,11 +463,7 @@ def _margins(margin: ArrayLike | None, n_pairs: int) -> FloatArray:
     if margin is None:
         return np.ones(n_pairs)
     values = as_floats("pair_margin", margin)
-    if values.shape != (n_pairs,):
-        raise InvalidInputError(
-            f"`pair_margin` must have one entry per pair: there are {n_pairs}, "
-            f"got shape {values.shape}."
-        )
+    check_vector("pair_margin", values, n_pairs, "pair")
     check_finite("pair_margin", values)
     _refuse_extremes("pair_margin", values)
     return values

@@ -16,6 +16,7 @@ from rankwise.core.checks import (
     check_choice,
     check_pairs,
     check_scores,
+    check_vector,
     check_weight,
 )
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
@@ -487,11 +488,7 @@ class PreferenceGraph:
     def quadratic(self, f: FloatArray) -> float:
         """Return the weighted sum of squared differences ``f' L f`` of scores f."""
         scores = as_floats("f", f)
-        if scores.shape != (self.n_items,):
-            raise InvalidInputError(
-                f"`f` must have one entry per item: there are {self.n_items}, got shape "
-                f"{scores.shape}."
-            )
+        check_vector("f", scores, self.n_items, "item")
         return float(scores @ (self @ scores))
 
     def __repr__(self) -> str:
