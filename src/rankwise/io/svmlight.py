@@ -442,7 +442,7 @@ def _sparse(chunks: deque[SvmlightChunk], scan: SvmlightScan, n_rows: int) -> cs
 
 
 WORK = UncompiledWork(1_000_000)
-"""A million bytes take a tenth of a second without compiled code, and compiling takes more."""
+"""Bytes that are read without compiled code: compiling it takes longer."""
 
 
 class LineArrays(NamedTuple):
