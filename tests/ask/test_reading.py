@@ -9,7 +9,7 @@ from rankwise.ask.items import Item, ItemList
 from rankwise.ask.store import AnswerStore
 from rankwise.cli.app import app
 from rankwise.io import read_comparisons
-from rankwise.io.comparisons import AnswerFile
+from rankwise.io.answer_file import AnswerFile
 
 ORDER = ["pear", "apple", "plum", "fig", "kiwi"]
 

@@ -282,7 +282,7 @@ def check_path(name: str, value: object) -> str | PathLike[str] | None:
 
 
 def seeded(random_state: object) -> np.random.Generator:
-    """Return NumPy's generator of a seed; rankers follow scikit-learn's ``random_state`` instead."""
+    """Return NumPy's generator of a seed; rankers follow scikit-learn's ``random_state``."""
     is_seed = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     is_known = isinstance(random_state, np.random.Generator | np.random.RandomState)
     if is_seed or is_known or random_state is None:

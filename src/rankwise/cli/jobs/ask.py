@@ -11,7 +11,7 @@ from rankwise.cli.commands import Ask
 from rankwise.cli.jobs.files import check_target
 from rankwise.cli.output import counted
 from rankwise.core.errors import DataFileError, MissingExtraError
-from rankwise.io.comparisons import AnswerFile, is_answer_file
+from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.files import open_write
 from rankwise.io.tables.reading import write_table
 

@@ -21,11 +21,10 @@ from rankwise.core.checks import hint
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import (
-    AnswerFile,
     ComparisonColumns,
-    is_answer_file,
     read_comparisons,
 )
 from rankwise.io.files import open_write
