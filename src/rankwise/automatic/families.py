@@ -285,7 +285,8 @@ def _hinge(kind: FeatureSet) -> Search:
 
         def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
             qid = part.queries.index if part.has_qid else None
-            return svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+            fitted = svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+            return _uninterrupted(fitted)
 
         def fit(k: int) -> RankerPipeline:
             ranker = svm._at("C", HINGE_CS[k])
@@ -323,7 +324,16 @@ def _fit_dorm(
     ranker: DORM, Z: FloatArray, kept: IntArray | None, part: TrainingData
 ) -> Sequence[Any]:
     qid = part.queries.index if part.has_qid else None
-    return [ranker.fit(Z if kept is None else Z[kept], part.scores, qid, part.sample_weight)]
+    rows = Z if kept is None else Z[kept]
+    return _uninterrupted([ranker.fit(rows, part.scores, qid, part.sample_weight)])
+
+
+def _uninterrupted(rankers: Sequence[Any]) -> Sequence[Any]:
+    """Return rankers that ended by themselves: one that Ctrl-C ended ends the search too."""
+    for ranker in rankers:
+        if ranker.solution_.ending.reason == "interrupted":
+            raise KeyboardInterrupt
+    return rankers
 
 
 def _trees(loss: Any) -> Search:

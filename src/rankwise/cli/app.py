@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from importlib import import_module
 from typing import Annotated, Any, final, get_args, get_origin, get_type_hints
 
 import typer
@@ -29,7 +30,6 @@ from rankwise.cli.commands import (
     RankCommand,
     ReportCommand,
     ServeCommand,
-    WarmUpCommand,
 )
 from rankwise.cli.fit_commands import (
     Fit,
@@ -43,7 +43,6 @@ from rankwise.cli.fit_commands import (
     FitSVM,
 )
 from rankwise.core.errors import RankwiseError
-from rankwise.core.loading import load_module
 
 COMMANDS: dict[type, str] = {
     Predict: "predict",
@@ -58,7 +57,6 @@ COMMANDS: dict[type, str] = {
     ReportCommand: "report",
     ExportCommand: "export",
     ServeCommand: "serve",
-    WarmUpCommand: "warm-up",
     Demo: "demo",
 }
 FAMILIES: dict[type, str] = {
@@ -181,7 +179,7 @@ def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
     with failures_reported(type(command)):
         home, _, job = command.job.rpartition(".")
-        getattr(load_module(f"rankwise.cli.jobs.{home}"), job)(command)
+        getattr(import_module(f"rankwise.cli.jobs.{home}"), job)(command)
 
 
 app = typer.Typer(

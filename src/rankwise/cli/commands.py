@@ -542,21 +542,6 @@ class ServeCommand:
 
 @final
 @dataclass(frozen=True)
-class WarmUpCommand:
-    """Compile everything once, so that later processes need not; takes a minute or two.
-
-    For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
-    """
-
-    job: ClassVar = "first_steps.warm_up"
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the compiled code; by default the cache of numba."),
-    ] = None
-
-
-@final
-@dataclass(frozen=True)
 class Demo:
     """Rank handwritten digits, and compare with plain regression on the scores."""
 

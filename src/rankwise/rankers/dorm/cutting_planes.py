@@ -27,12 +27,10 @@ from rankwise.rankers.dorm.plane_kernels import (
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     wants_to_stop,
 )
 
@@ -382,9 +380,7 @@ def solve(
     rule, rng = rule or StoppingRule(), rng or np.random.default_rng(0)
     run = _ColumnGeneration(C, space, loss, loss.targets(C), make_scratch(loss.plan))
     space.move_to(run.targets)
-    with deferred_interrupts() as interrupts:
-        reason = run.make_passes(rule, on_step, rng, interrupts)
-    return run.report(rule, reason)
+    return run.report(rule, run.make_passes(rule, on_step, rng))
 
 
 def solve_path(
@@ -433,42 +429,45 @@ class _ColumnGeneration:
     seconds: dict[Part, float] = field(default_factory=lambda: dict.fromkeys(_PARTS, 0.0))
 
     def make_passes(
-        self,
-        rule: StoppingRule,
-        on_step: StepCallback | None,
-        rng: np.random.Generator,
-        interrupts: Interrupts,
+        self, rule: StoppingRule, on_step: StepCallback | None, rng: np.random.Generator
     ) -> Reason:
-        """Make passes, with certificates where the gap may be small; return why they end."""
-        share = 1.0 / 3.0  # of the stale gap that the true gap may be
-        reason: Reason = "max_iter"
-        while reason == "max_iter" and self.n_passes < rule.max_iter:
-            stale_gap = self.make_pass(rng, interrupts)
-            bound = self.dual_objective()
-            if share * stale_gap <= rule.tol * bound:
-                self.certify()
-                share = (self.best.objective - bound) / stale_gap if stale_gap > 0.0 else 1.0
-            stop = on_step is not None and wants_to_stop(on_step(self.step(bound, stale_gap)))
-            if self.is_within(rule.tol, bound):
-                reason = "converged"
-            elif interrupts.pending:
-                reason = "interrupted"
-            elif stop:
-                reason = "callback"
+        """Make passes until there is a reason to end; certify the last point unless it has been."""
+        try:
+            reason = self._pass_by_pass(rule, on_step, rng)
+        except KeyboardInterrupt:
+            reason = "interrupted"
         if reason == "converged":
             return reason
         self.certify()
         is_solved = self.is_within(rule.tol, self.dual_objective())
         return "converged" if reason == "max_iter" and is_solved else reason
 
+    def _pass_by_pass(
+        self, rule: StoppingRule, on_step: StepCallback | None, rng: np.random.Generator
+    ) -> Reason:
+        """Make passes, with certificates where the gap may be small; return why they end."""
+        share = 1.0 / 3.0  # of the stale gap that the true gap may be
+        while self.n_passes < rule.max_iter:
+            stale_gap = self.make_pass(rng)
+            bound = self.dual_objective()
+            if share * stale_gap <= rule.tol * bound:
+                self.certify()
+                share = (self.best.objective - bound) / stale_gap if stale_gap > 0.0 else 1.0
+            stop = on_step is not None and wants_to_stop(on_step(self.step(bound, stale_gap)))
+            if self.is_within(rule.tol, bound):
+                return "converged"
+            if stop:
+                return "callback"
+        return "max_iter"
+
     def is_within(self, tol: float, bound: float) -> bool:
         """Return whether the best objective is proved to be close enough to the smallest."""
         return (1.0 - tol) * self.best.objective <= bound
 
-    def make_pass(self, rng: np.random.Generator, interrupts: Interrupts) -> float:
+    def make_pass(self, rng: np.random.Generator) -> float:
         """Visit all queries with the oracle, then with known planes while that is worthwhile.
 
-        Returns the sum of the queries' gaps, each at its visit; inf for a pass cut short.
+        Returns the sum of the queries' gaps, each at its visit.
         """
         queries = rng.permutation(np.flatnonzero(self.targets.slack_weights > 0.0))
         chunks = self._chunks(queries)
@@ -476,14 +475,11 @@ class _ColumnGeneration:
         for chunk in chunks:
             gap += self._visit(chunk)
             self.n_oracle_calls += len(chunk)
-            if interrupts.pending:
-                gap = np.inf
-                break
         self.n_passes += 1
         self.seconds["oracle passes"] += time.perf_counter() - start
         start = time.perf_counter()
         for _ in range(self.space.max_cached_passes):
-            if interrupts.pending or self._revisit(chunks, interrupts) <= _WORTHWHILE * gap:
+            if self._revisit(chunks) <= _WORTHWHILE * gap:
                 break
         self.seconds["cached passes"] += time.perf_counter() - start
         return gap
@@ -497,16 +493,11 @@ class _ColumnGeneration:
             gap += self.space.visit_given(self.targets, self.scratch, q, beta, loss)
         return gap
 
-    def _revisit(self, chunks: list[IntArray], interrupts: Interrupts) -> float:
-        gap = 0.0
-        for chunk in chunks:
-            if interrupts.pending:
-                break
-            gap += self.space.revisit(self.targets, self.scratch, chunk)
-        return gap
+    def _revisit(self, chunks: list[IntArray]) -> float:
+        return sum(self.space.revisit(self.targets, self.scratch, chunk) for chunk in chunks)
 
     def _chunks(self, queries: IntArray) -> list[IntArray]:
-        """Split a pass into parts of a fraction of a second, so that Ctrl-C is noticed."""
+        """Split a pass into parts of a fraction of a second: Ctrl-C is raised between them."""
         work = self.space.work_of_visits() + _WORK_PER_ITEM * len(self.loss.target)
         work *= len(queries) / max(1, len(self.targets.slack_weights))
         return np.array_split(queries, max(1, int(work / _CHUNK)))

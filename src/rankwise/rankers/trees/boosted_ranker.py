@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Self, final
 
@@ -33,10 +33,10 @@ from rankwise.selection.holdouts import (
 from rankwise.selection.path import SelectionPath, as_measure
 from rankwise.solve.iteration import (
     Ending,
+    Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     steps_shown,
     wants_to_stop,
 )
@@ -307,6 +307,8 @@ class BoostedRanker(Ranker):
         for part, fold in zip(parts, folds, strict=False):
             scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
         grown = grow(everything, problem.data, n_trees, None)
+        if folds[-1].reason == "interrupted":
+            grown = replace(grown, reason="interrupted")
         known = scores if problem.data.is_scored else None
         return _Chosen(grown, n_trees, path, known, [part.out for part in parts])
 
@@ -460,7 +462,7 @@ class _Grown:
     booster: Any
     sums: FloatArray
     weight: float
-    reason: Any
+    reason: Reason
 
 
 @final
@@ -564,21 +566,26 @@ class TreeProblem:
         values: list[float] = []
         sums: list[float] = []
         weight = 1.0
-        with deferred_interrupts() as interrupts:
+        reason: Reason = "exhausted"
+        try:
             for number in range(n_trees):
                 objective.add_tree(booster)
                 if held is not None:
                     total, weight = held.rate(_held_out_scores(booster))
-                    sums.append(total)
                     values.append(total / weight)
+                    sums.append(total)
                     if number - int(np.argmax(values)) >= patience:
-                        return _Grown(booster, np.array(sums), weight, "no improvement")
-                if interrupts.pending:
-                    return _Grown(booster, np.array(sums), weight, "interrupted")
+                        reason = "no improvement"
+                        break
                 step = Step(number + 1, float("nan"), label=_label(values))
                 if on_step is not None and wants_to_stop(on_step(step)):
-                    return _Grown(booster, np.array(sums), weight, "callback")
-        return _Grown(booster, np.array(sums), weight, "exhausted")
+                    reason = "callback"
+                    break
+        except KeyboardInterrupt:
+            if len(sums) == 0 if held is not None else booster.current_iteration() == 0:
+                raise  # there is nothing to keep
+            reason = "interrupted"
+        return _Grown(booster, np.array(sums), weight, reason)
 
     def _booster(
         self,

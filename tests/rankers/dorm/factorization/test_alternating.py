@@ -393,11 +393,11 @@ def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch)
     fit_users = alternating.kernels.fit_users
 
     def pressed(*arguments):
-        calls.append(1)
-        if len(calls) == 1:
-            os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.02)
         fit_users(*arguments)
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(alternating.kernels, "fit_users", pressed)
     found = factorize(problem.ratings, 3.0, problem.factors, LONG, ratings_per_part=(20, 20))
