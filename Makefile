@@ -32,7 +32,7 @@ $(VENV)/.tools: $(VENV)/bin/python
 	@touch $@
 
 # Only what has changed is compiled again.
-INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(COMPILER) $(PIP) install --quiet --no-build-isolation -C build-dir=build/kernels
+INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(COMPILER) $(PIP) install --quiet --no-build-isolation --config-settings=build-dir=build/kernels
 SOURCES := $(shell find src -type f -not -name '*.pyc' -not -name '*.so') meson.build meson.options
 
 # One stamp per extra, redone when pyproject.toml changes; a stamp is touched only when all went well.
