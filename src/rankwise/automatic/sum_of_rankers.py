@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.checks import are_plain_rows
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
@@ -24,6 +25,8 @@ LARGEST_DENSE = 1 << 31
 
 def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     """Return rows of numbers or text, dense; blanks are allowed."""
+    if not reset and are_plain_rows(X, ranker, allow_nan=True):
+        return X
     if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
         raise InvalidInputError(
             f"{type(ranker).__name__} makes features dense to rank them inside queries: "
@@ -62,9 +65,10 @@ def fit_preparation(
 
 
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
-    """Put rows through fitted transformers."""
+    """Put checked rows through fitted transformers; only text is looked at again."""
     for step in steps:
-        X = step.transform(X, queries)
+        is_read = X.dtype == np.float64
+        X = step._transformed(X, queries) if is_read else step.transform(X, queries)
     return X
 
 
@@ -101,7 +105,8 @@ class SumOfRankers(Ranker, ABC):
         -------
         scores : (n_items,)
         """
-        check_is_fitted(self)
+        if "members_" not in vars(self):
+            check_is_fitted(self)
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
                 f"`predict` must be given `qid`, since {type(self).__name__} compares the rows of "
@@ -122,6 +127,15 @@ class SumOfRankers(Ranker, ABC):
 def added_scores(
     members: list[RankerPipeline], weights: FloatArray, X: FloatArray, queries: Queries
 ) -> FloatArray:
-    """Return the weighted sum of the scores of fitted members."""
-    parts = [member.predict(X, qid=queries.index) for member in members]
-    return np.sum([w * part for w, part in zip(weights, parts, strict=True)], axis=0)
+    """Return the weighted sum of the scores of fitted members, whose steps are all our own."""
+    total = np.zeros(len(X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for weight, member in zip(weights, members, strict=True):
+            *transformers, ranker = member.steps_
+            total += weight * ranker._scores(prepared(transformers, X, queries))
+    if not np.isfinite(total).all():
+        raise NumericalError(
+            "The scores of these rows exceed the range of double precision. Scale the rows like "
+            "the training rows."
+        )
+    return total

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, Self, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,13 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_positive, refuse_overflow, refuse_unusable_rows
+from rankwise.core.checks import (
+    are_plain_rows,
+    check_count,
+    check_positive,
+    refuse_overflow,
+    refuse_unusable_rows,
+)
 from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.queries import TrainingData
@@ -350,10 +357,13 @@ class BoostedRanker(Ranker):
         -------
         scores : (n_items,)
         """
-        check_is_fitted(self)
+        if "model_" not in vars(self):
+            check_is_fitted(self)
         return self._scores(self._check_rows(X, reset=False))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
+        if not reset and are_plain_rows(X, self, allow_nan=True):
+            return X
         refuse_unusable_rows(X)
         with refuse_overflow():
             rows = validate_data(
@@ -370,12 +380,11 @@ class BoostedRanker(Ranker):
     def tree_structures(self) -> list[dict[str, Any]]:
         """Return the trees as LightGBM describes them: nested nodes, from the root."""
         check_is_fitted(self)
-        trees = _booster_of(self.model_.tobytes()).dump_model()["tree_info"]
+        trees = _booster_of(self).dump_model()["tree_info"]
         return [tree["tree_structure"] for tree in trees]
 
     def _scores(self, X: Matrix) -> FloatArray:
-        booster = _booster_of(self.model_.tobytes())
-        scores = _scores_of(booster, X)
+        scores = _scores_of(_booster_of(self), X)
         residual = vars(self).get("residual_")  # older files have none
         return scores if residual is None else scores + residual.scores(X)
 
@@ -411,10 +420,17 @@ def _refuse_constant_features(X: Matrix) -> None:
     )
 
 
-@lru_cache(maxsize=16)
-def _booster_of(text: bytes) -> Any:
-    """Return the trees of a text; reading them takes longer than scoring a few rows."""
-    return _lightgbm().Booster(model_str=text.decode())
+_READ: WeakKeyDictionary[BoostedRanker, tuple[NDArray[np.uint8], Any]] = WeakKeyDictionary()
+"""The trees of rankers that predicted, with the text that they were read from."""
+
+
+def _booster_of(ranker: BoostedRanker) -> Any:
+    """Return the trees of a ranker; reading them takes longer than scoring a few rows."""
+    text, booster = _READ.get(ranker, (None, None))
+    if text is not ranker.model_:
+        booster = _lightgbm().Booster(model_str=ranker.model_.tobytes().decode())
+        _READ[ranker] = ranker.model_, booster
+    return booster
 
 
 @contextmanager
