@@ -9,7 +9,7 @@ SEED ?= 0
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench bench-quick experiments experiment clean
+.PHONY: help demo test test-browser test-oldest test-newest test-debug sanitize fuzz check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -80,6 +80,23 @@ test-oldest: .venv-oldest/.test  ## run the tests with the oldest versions that 
 test-newest: .venv-newest/.test  ## run the tests with the newest versions there are
 	.venv-newest/bin/python -m pytest -q -n $(WORKERS) -m "not browser" tests
 
+# The kernels built in other ways, into folders that come before the installed package.
+build/checked: $(VENV)/.with-test $(SOURCES)
+	rm -rf $@
+	$(INSTALL)-checked --no-deps --target $@ --config-settings=setup-args=-Dchecked=true .
+
+build/sanitized: $(VENV)/.with-test $(SOURCES)
+	rm -rf $@
+	$(INSTALL)-sanitized --no-deps --target $@ --config-settings=setup-args=-Dsanitize=true .
+
+test-debug: build/checked  ## run the tests with kernels that check the bounds of arrays
+	PYTHONPATH=$< $(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser" tests
+
+sanitize: build/sanitized  ## run the tests of kernels and the fuzzers under gcc's sanitizers
+	PYTHONPATH=$< LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+		$(BIN)/python -m pytest -q -n $(WORKERS) tests/native tests/fuzz/test_data_files.py tests/measures tests/graph
+
 fuzz: $(VENV)/.with-test $(VENV)/.built  ## try a million model files, data files, calls, predictions: make fuzz CASES=... SEED=...
 	RANKWISE_FUZZ=$(CASES) RANKWISE_FUZZ_SEED=$(SEED) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz tests/core/test_soak.py
 
@@ -90,6 +107,7 @@ format: $(VENV)/.with-dev $(VENV)/.built
 
 lint: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/ruff check .
+	$(BIN)/cython-lint src/rankwise/native
 
 types: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/mypy
