@@ -8,8 +8,8 @@ import weakref
 import numpy as np
 import pytest
 
-from rankwise.core import compile as compiled
-from rankwise.core.compile import in_threads
+from rankwise.core import threads
+from rankwise.core.threads import in_threads
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -78,7 +78,7 @@ def test_threads_wait_for_the_next_call():
     before = {thread.ident for thread in _waiting()}
     for _ in range(20):
         in_threads(set().add, 8)
-    assert len({thread.ident for thread in _waiting()} - before) <= compiled.n_threads()
+    assert len({thread.ident for thread in _waiting()} - before) <= threads.n_threads()
 
 
 def _waiting():
@@ -100,8 +100,8 @@ def test_a_forked_process_starts_threads_of_its_own(n_workers):
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 1000, 10**6])
 @pytest.mark.parametrize("work", [1, 7, 1000])
 def test_equal_parts_are_even_parts_of_equal_work(n_workers, n_rows, work):
-    edges = compiled.equal_parts(n_rows, work)
-    assert len(edges) == len(compiled.even_parts(work * np.arange(max(1, n_rows) + 1)))
+    edges = threads.equal_parts(n_rows, work)
+    assert len(edges) == len(threads.even_parts(work * np.arange(max(1, n_rows) + 1)))
     assert (edges[0], edges[-1]) == (0, n_rows)
     sizes = np.diff(edges)
     assert sizes.max() - sizes.min() <= 1

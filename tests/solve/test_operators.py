@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise import PreferenceGraph
-from rankwise.core.compile import even_parts
+from rankwise.core.threads import even_parts
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
