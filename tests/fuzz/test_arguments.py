@@ -254,7 +254,7 @@ def one_change(given, others, rng):
 
 
 def is_ours(path):
-    """Return whether a file is this one or a part of the package, whatever the checkout is called."""
+    """Return whether a file is this one or a part of the package, wherever the checkout is."""
     return path.is_relative_to(PACKAGE) or path == Path(__file__)
 
 
