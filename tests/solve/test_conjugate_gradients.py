@@ -1,6 +1,5 @@
 """Conjugate gradients reach the exact solution, and stop where they are told to."""
 
-import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -259,7 +258,7 @@ def test_a_callback_sees_every_step_and_may_stop():
 def test_ctrl_c_ends_the_run_after_the_current_iteration():
     def press(step):
         if step.iteration == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     found = multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
@@ -270,8 +269,8 @@ def test_ctrl_c_ends_the_run_after_the_current_iteration():
 
 def test_a_second_ctrl_c_ends_at_once():
     def press(step):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))

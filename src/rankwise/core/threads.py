@@ -16,9 +16,24 @@ from rankwise.core.arrays import FloatArray, IntArray
 
 
 def n_threads() -> int:
-    """Return how many threads to use; the variable ``NUMBA_NUM_THREADS`` limits them."""
-    given = os.environ.get("NUMBA_NUM_THREADS", "")
-    return max(1, int(given) if given.isdecimal() else len(os.sched_getaffinity(0)))
+    """Return how many threads to use: as many as the cores that this process may use.
+
+    The environment variable ``RANKWISE_NUM_THREADS`` says another number, or, where it is not set,
+    ``OMP_NUM_THREADS``.
+    """
+    for name in ("RANKWISE_NUM_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name, "").partition(",")[0].strip()  # of nested loops the outer one
+        if given.isdecimal():
+            return max(1, int(given))
+    return _n_cores()
+
+
+def _n_cores() -> int:
+    if hasattr(os, "process_cpu_count"):  # since Python 3.13
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
