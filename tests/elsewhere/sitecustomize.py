@@ -1,12 +1,11 @@
-"""Python as elsewhere than on Linux: with this folder on PYTHONPATH, what only Unix has is gone."""
+"""Python as elsewhere than on Linux: with this folder on PYTHONPATH, what only Unix has is gone.
 
-import contextlib
+macOS has no sched_getaffinity; Windows has no named pipes either.
+"""
+
 import os
 
-with contextlib.suppress(ImportError):
-    import psutil  # noqa: F401  it asks for the system once, and would need these on this one
-
-for name in ("sched_getaffinity", "sched_setaffinity", "sysconf", "fork", "forkpty", "mkfifo"):
+for name in ("sched_getaffinity", "sched_setaffinity", "mkfifo"):
     if hasattr(os, name):
         delattr(os, name)
 if hasattr(os, "process_cpu_count"):
