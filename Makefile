@@ -7,7 +7,7 @@ WORKERS ?= auto
 CASES ?= 1000000
 SEED ?= 0
 
-.PHONY: help demo test test-browser test-oldest test-newest fuzz check format lint types imports docs bench bench-quick experiments experiment clean
+.PHONY: help demo test test-portable test-browser test-oldest test-newest fuzz check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -39,6 +39,9 @@ demo: $(VENV)/.run  ## rank the bundled digits, next to plain ridge regression
 
 test: $(VENV)/.test  ## run the tests and every docstring example
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser"
+
+test-portable: $(VENV)/.test  ## run a sample as on other machines: processors, locales, rights, systems
+	$(BIN)/python tests/portable.py --workers $(WORKERS)
 
 test-browser: $(VENV)/.test  ## run the tests in a real Chromium; it is installed where apt-get may
 	@command -v chromium chromedriver >/dev/null || (apt-get update -qq \
