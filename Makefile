@@ -78,6 +78,7 @@ format: $(VENV)/.dev
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select PLW1514 src  # files have an encoding on every system
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
