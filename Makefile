@@ -9,7 +9,7 @@ SEED ?= 0
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-browser test-oldest test-newest test-debug sanitize fuzz check format lint types imports docs bench bench-quick experiments experiment clean
+.PHONY: help demo test test-portable test-browser test-oldest test-newest test-debug sanitize fuzz check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -54,6 +54,9 @@ demo: $(VENV)/.plain $(VENV)/.built  ## rank the bundled digits, next to plain r
 
 test: $(VENV)/.with-test $(VENV)/.built  ## run the tests and every docstring example
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser"
+
+test-portable: $(VENV)/.with-test $(VENV)/.built  ## run a sample as on other machines: processors, locales, rights, systems
+	$(BIN)/python tests/portable.py --workers $(WORKERS)
 
 test-browser: $(VENV)/.with-test $(VENV)/.built  ## run the tests in a real Chromium; it is installed where apt-get may
 	@command -v chromium chromedriver >/dev/null || (apt-get update -qq \
@@ -108,6 +111,7 @@ format: $(VENV)/.with-dev $(VENV)/.built
 lint: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/cython-lint src/rankwise/native
+	$(BIN)/ruff check --preview --select PLW1514 src  # files have an encoding on every system
 
 types: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/mypy

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RANKWISE_NUM_THREADS"):
     os.environ[_name] = "1"  # before NumPy is loaded, here and in the workers
 
 import numpy as np

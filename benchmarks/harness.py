@@ -109,16 +109,16 @@ def cpu_ratio(
 @contextmanager
 def one_core() -> Iterator[None]:
     """Let both sides use one thread; rows that are cut into parts must be made inside."""
-    before = os.environ.get("NUMBA_NUM_THREADS")
-    os.environ["NUMBA_NUM_THREADS"] = "1"
+    before = os.environ.get("RANKWISE_NUM_THREADS")
+    os.environ["RANKWISE_NUM_THREADS"] = "1"
     try:
         with threadpool_limits(1):
             yield
     finally:
         if before is None:
-            del os.environ["NUMBA_NUM_THREADS"]
+            del os.environ["RANKWISE_NUM_THREADS"]
         else:
-            os.environ["NUMBA_NUM_THREADS"] = before
+            os.environ["RANKWISE_NUM_THREADS"] = before
 
 
 def faster(

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 
 from benchmarks.harness import Row, faster, markdown, medians, one_core, peak_megabytes
-from rankwise.core.compile import even_parts, run_parts, serial_blas
+from rankwise.core.threads import even_parts, run_parts, serial_blas
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.svmlight import write_svmlight
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS

@@ -1,6 +1,6 @@
 """Features inside queries: a million rows of 20 features, beside pandas and polars, in CPU seconds.
 
-Set OMP_NUM_THREADS, NUMBA_NUM_THREADS and POLARS_MAX_THREADS to 1 to compare with one thread.
+Set OMP_NUM_THREADS, RANKWISE_NUM_THREADS and POLARS_MAX_THREADS to 1 to compare with one thread.
 """
 
 import numpy as np

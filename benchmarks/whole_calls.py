@@ -1,6 +1,6 @@
 """What a user pays from end to end, in CPU seconds: whole calls beside what they cannot do without.
 
-Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and NUMBA_NUM_THREADS to 1 to compare with one thread.
+Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and RANKWISE_NUM_THREADS to 1 to compare with one thread.
 """
 
 import lightgbm

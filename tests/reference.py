@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 
 import numpy as np
+from scipy.linalg import qr, solve_triangular
 from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
 from scipy.special import ndtr
 from scipy.stats import rankdata
@@ -71,6 +72,23 @@ def fit_primal(X, L, r, alpha):
 def fit_dual(K, L, r, alpha):
     """Minimise the cost over kernel expansions."""
     return np.linalg.solve(L @ K + alpha * np.eye(len(K)), r)
+
+
+def fit_least_squares(Z, pairs, alpha):
+    """Minimise the cost over weights, one row per pair: no product squares the condition number.
+
+    With the largest rows first and pivoted columns, rows of any size keep their digits.
+    """
+    first, second, target, weight = map(np.array, zip(*pairs, strict=True))
+    n_features = Z.shape[1]
+    rows = np.sqrt(weight)[:, None] * (Z[first] - Z[second])
+    A = np.vstack([rows, np.sqrt(alpha) * np.eye(n_features)])
+    b = np.concatenate([np.sqrt(weight) * target, np.zeros(n_features)])
+    order = np.argsort(-np.abs(A).max(axis=1))
+    Q, R, columns = qr(A[order], mode="economic", pivoting=True)
+    w = np.empty(n_features)
+    w[columns] = solve_triangular(R, Q.T @ b[order])
+    return w
 
 
 # --- measures: one query at a time, every order of tied items, every pair ---

@@ -57,11 +57,11 @@ def test_jobs_run_in_turn_after_a_warm_up():
 
 
 def test_one_core_ends_with_its_block(monkeypatch):
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "7")
+    monkeypatch.setenv("RANKWISE_NUM_THREADS", "7")
     with one_core():
-        assert os.environ["NUMBA_NUM_THREADS"] == "1"
-    assert os.environ["NUMBA_NUM_THREADS"] == "7"
-    monkeypatch.delenv("NUMBA_NUM_THREADS")
+        assert os.environ["RANKWISE_NUM_THREADS"] == "1"
+    assert os.environ["RANKWISE_NUM_THREADS"] == "7"
+    monkeypatch.delenv("RANKWISE_NUM_THREADS")
     with one_core():
-        assert os.environ["NUMBA_NUM_THREADS"] == "1"
-    assert "NUMBA_NUM_THREADS" not in os.environ
+        assert os.environ["RANKWISE_NUM_THREADS"] == "1"
+    assert "RANKWISE_NUM_THREADS" not in os.environ

@@ -3,6 +3,7 @@ import pytest
 
 from rankwise.ask.items import read_item_list
 from rankwise.core.errors import DataFileError
+from systems import needs_unix
 
 PNG = bytes.fromhex("89504e470d0a1a0a")
 
@@ -48,6 +49,14 @@ def test_images_of_a_table_lie_below_its_folder(tmp_path):
     (folder / "items.csv").write_text("name,image\na,ok.png\nb,../secret.png\n")
     with pytest.raises(DataFileError, match="below the folder"):
         read_item_list(folder / "items.csv")
+
+
+@needs_unix
+def test_links_of_images_do_not_lead_out_of_the_folder(tmp_path):
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (folder / "ok.png").write_bytes(PNG)
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "items.csv").write_text("name,image\na,ok.png\nb,link.png\n")
     with pytest.raises(DataFileError, match="below the folder"):

@@ -1,5 +1,4 @@
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -138,7 +137,7 @@ def test_killing_the_process_loses_no_acknowledged_answer(tmp_path):
         )
         first = process.stdout.readline()
         time.sleep(0.02 * turn)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         rest = process.communicate()[0]
         lines = (first + rest).split("\n")[:-1]
         acknowledged.update(int(line) for line in lines)

@@ -1,6 +1,5 @@
 """``rankwise fit linear``, also streamed, and ``--pairs``: as in Python, and what is refused."""
 
-import os
 import re
 import signal
 from dataclasses import fields
@@ -174,7 +173,7 @@ def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, m
 
     def press_at_the_second(state, *given):
         if state.iteration == 1:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return move(state, *given)
 
     with monkeypatch.context() as patch:

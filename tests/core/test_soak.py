@@ -1,9 +1,9 @@
 """Predicting for long needs no more memory, and works from threads, forks and other processes."""
 
 import gc
+import mmap
 import multiprocessing
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_small_predictions_do_not_grow_memory(kernel):
         found = ranker.predict(rows)
     gc.collect()
     np.testing.assert_array_equal(found, expected)
-    assert (resident_pages() - before) * resource.getpagesize() < 4e6
+    assert (resident_pages() - before) * mmap.PAGESIZE < 4e6
 
 
 def test_threads_predict_and_fit_side_by_side():

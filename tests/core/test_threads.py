@@ -1,21 +1,89 @@
 """Tasks side by side."""
 
 import os
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rankwise.core import compile as compiled
-from rankwise.core.compile import in_threads
+import rankwise
+from rankwise.core import threads
+from rankwise.core.threads import in_threads
 
 
 @pytest.fixture(params=[1, 2, 4])
 def n_workers(request, monkeypatch):
-    monkeypatch.setenv("NUMBA_NUM_THREADS", str(request.param))
+    monkeypatch.setenv("RANKWISE_NUM_THREADS", str(request.param))
     return request.param
+
+
+def test_the_environment_says_how_many_threads(monkeypatch):
+    monkeypatch.delenv("RANKWISE_NUM_THREADS", raising=False)
+    for given, expected in (("3", 3), (" 5 ", 5), ("4,2", 4), ("0", 1)):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert threads.n_threads() == expected
+    monkeypatch.setenv("RANKWISE_NUM_THREADS", "7")
+    assert threads.n_threads() == 7
+    monkeypatch.delenv("RANKWISE_NUM_THREADS")
+    for given in ("", "many", "-1"):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert 1 <= threads.n_threads() <= os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    "known", ["process_cpu_count", "sched_getaffinity", "cpu_count", "nothing"]
+)
+def test_cores_are_counted_as_the_system_allows(monkeypatch, known):
+    ways = {
+        "process_cpu_count": lambda: 3,
+        "sched_getaffinity": lambda _: range(5),
+        "cpu_count": lambda: 7,
+    }
+    expected = {"process_cpu_count": 3, "sched_getaffinity": 5, "cpu_count": 7, "nothing": 1}
+    for name in ("RANKWISE_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("process_cpu_count", "sched_getaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    if known != "nothing":
+        monkeypatch.setattr(os, known, ways[known], raising=False)
+    assert threads.n_threads() == expected[known]
+
+
+ELSEWHERE = """
+import os
+import joblib  # with psutil, which needs sysconf on this system
+vars(os).pop("sysconf", None)
+assert not hasattr(os, "sched_getaffinity")
+import numpy as np, rankwise as rw
+X = np.random.default_rng(0).random((3000, 5))
+y, qid = np.round(X[:, 0] * 3), np.arange(3000) // 10
+rw.evaluate(y, X[:, 1], qid, "NDCG")
+for ranker in (rw.LinearRankRLS(), rw.RankSVM(), rw.RankRLS(kernel="gaussian", basis=20)):
+    ranker.fit(X, y, qid).predict(X)
+rw.RankRLSCV(kernel="gaussian").fit(X[:50], y[:50], qid[:50])
+"""
+
+
+def test_systems_without_affinity_and_configuration():
+    """macOS has no sched_getaffinity; Windows has no sysconf either."""
+    folder = Path(__file__).parents[1] / "elsewhere"
+    path = os.pathsep.join([str(folder), str(Path(rankwise.__file__).parents[1])])
+    names = ("RANKWISE_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE],
+        env=environment | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("n_tasks", [0, 1, 2, 3, 50])
@@ -78,13 +146,14 @@ def test_threads_wait_for_the_next_call():
     before = {thread.ident for thread in _waiting()}
     for _ in range(20):
         in_threads(set().add, 8)
-    assert len({thread.ident for thread in _waiting()} - before) <= compiled.n_threads()
+    assert len({thread.ident for thread in _waiting()} - before) <= threads.n_threads()
 
 
 def _waiting():
     return [thread for thread in threading.enumerate() if thread.name.startswith("rankwise")]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_starts_threads_of_its_own(n_workers):
     in_threads(set().add, 4)
     with warnings.catch_warnings():
@@ -100,8 +169,8 @@ def test_a_forked_process_starts_threads_of_its_own(n_workers):
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 1000, 10**6])
 @pytest.mark.parametrize("work", [1, 7, 1000])
 def test_equal_parts_are_even_parts_of_equal_work(n_workers, n_rows, work):
-    edges = compiled.equal_parts(n_rows, work)
-    assert len(edges) == len(compiled.even_parts(work * np.arange(max(1, n_rows) + 1)))
+    edges = threads.equal_parts(n_rows, work)
+    assert len(edges) == len(threads.even_parts(work * np.arange(max(1, n_rows) + 1)))
     assert (edges[0], edges[-1]) == (0, n_rows)
     sizes = np.diff(edges)
     assert sizes.max() - sizes.min() <= 1

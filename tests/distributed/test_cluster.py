@@ -28,6 +28,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+KILL = getattr(signal, "SIGKILL", 9)  # Windows has no name for it
+
 
 @pytest.fixture(scope="module")
 def client():
@@ -126,7 +128,7 @@ def test_a_worker_killed_between_iterations(client):
         if step.iteration == 2 and not killed:
             pids = client.run(os.getpid)
             killed.append(min(pids.values()))
-            os.kill(killed[0], signal.SIGKILL)
+            os.kill(killed[0], KILL)
 
     found = DaskLinearRankRLS(progress=kill_once, client=client, **options)
     found.fit(cut(X, 6), y, qid=qid)
@@ -140,7 +142,7 @@ def _deadly(block, marker):
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return block
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), KILL)
     return block
 
 

@@ -2,15 +2,16 @@
 
 import datetime
 import inspect
-import os
 import traceback
 import warnings
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy.sparse import csr_array
 
 import rankwise
@@ -237,6 +238,8 @@ TARGETS = {
         {**DATA, "X_new": P.X, "qid_new": P.qid}, [],
     ),
 }  # fmt: skip
+PACKAGE = Path(rankwise.__file__).parent
+SCIKIT_LEARN = Path(sklearn.__file__).parent
 ALLOWED = (rankwise.RankwiseError, OSError, MemoryError)
 CASES = N_CASES // len(TARGETS) or 80
 
@@ -250,12 +253,24 @@ def one_change(given, others, rng):
     return changed
 
 
+def is_ours(path):
+    """Return whether a file is this one or a part of the package, wherever the checkout is."""
+    return path.is_relative_to(PACKAGE) or path == Path(__file__)
+
+
 def is_of_scikit_learn(error):
     """Return whether the checks of scikit-learn refuse an argument."""
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    ours = max(k for k, name in enumerate(frames) if "rankwise" in name or name == __file__)
-    is_theirs = any(f"{os.sep}sklearn{os.sep}" in name for name in frames[ours + 1 :])
+    frames = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = max(k for k, path in enumerate(frames) if is_ours(path))
+    is_theirs = any(path.is_relative_to(SCIKIT_LEARN) for path in frames[ours + 1 :])
     return is_theirs and isinstance(error, ValueError | TypeError)
+
+
+def test_a_checkout_may_be_called_anything():
+    assert is_ours(PACKAGE / "core" / "errors.py")
+    assert is_ours(Path(__file__))
+    assert not is_ours(PACKAGE.parent / ".venv" / "site-packages" / "sklearn" / "base.py")
+    assert not is_ours(PACKAGE.with_name("rankwise_of_others") / "base.py")
 
 
 @pytest.mark.filterwarnings("ignore")

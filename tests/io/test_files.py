@@ -22,6 +22,7 @@ from rankwise.io.files import (
     refuse_unwritable,
     replacing,
 )
+from systems import needs_named_pipes, needs_unix
 
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 COMPRESSED = [suffix for suffix in OPENERS if suffix]
@@ -145,6 +146,7 @@ def test_block_may_remove_the_new_file_before_it_fails(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@needs_unix
 def test_new_file_has_the_usual_permissions_and_a_replaced_one_its_own(tmp_path):
     usual, path = tmp_path / "usual.txt", tmp_path / "a.txt"
     usual.write_text("")
@@ -157,6 +159,7 @@ def test_new_file_has_the_usual_permissions_and_a_replaced_one_its_own(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@needs_unix
 def test_link_is_followed(tmp_path):
     path, link = tmp_path / "a.txt", tmp_path / "link.txt"
     path.write_text("old")
@@ -167,6 +170,7 @@ def test_link_is_followed(tmp_path):
     assert path.read_text() == "new"
 
 
+@needs_named_pipes
 def test_pipe_is_written_in_place(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -185,6 +189,7 @@ def test_missing_folder_is_the_systems_error(tmp_path):
         pass
 
 
+@needs_named_pipes
 def test_a_writer_that_replaces_its_file_does_not_replace_a_pipe(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -200,6 +205,7 @@ def test_a_writer_that_replaces_its_file_does_not_replace_a_pipe(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@needs_unix
 def test_standard_output_is_written_through(tmp_path):
     code = (
         "from rankwise.io.files import replacing\n"
@@ -212,9 +218,10 @@ def test_standard_output_is_written_through(tmp_path):
     assert (tmp_path / "out").read_bytes() == b"through"
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+@needs_unix
+@pytest.mark.parametrize("kill", ["SIGKILL", "SIGTERM"])
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, kill):
-    path = tmp_path / "a.txt"
+    path, number = tmp_path / "a.txt", getattr(signal, kill).value
     code = (
         "import os, sys\n"
         "from rankwise.io.files import replacing\n"
@@ -224,8 +231,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, kill):
         "    import time; time.sleep(60)\n"
     )
     for name in (path, tmp_path / "b.txt"):
-        ended = subprocess.run([sys.executable, "-c", code, name, str(int(kill))], check=False)
-        assert ended.returncode == -kill
+        ended = subprocess.run([sys.executable, "-c", code, name, str(number)], check=False)
+        assert ended.returncode == -number
     assert len(list(tmp_path.iterdir())) == 2
     with replacing(path) as new, replacing(path) as other:  # of a running process: left alone
         assert new.exists()
@@ -252,6 +259,7 @@ def test_folders_that_cannot_be_written_are_noticed_before(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@needs_named_pipes
 def test_pipes_are_refused_where_a_file_is_read_twice(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataFileError, match="pipe: expected a file to be read twice, .* a pipe"):

@@ -17,6 +17,7 @@ import rankwise
 from rankwise.core.errors import InvalidInputError, ModelFileError
 from rankwise.io import model_file
 from rankwise.io.model_file import FORMAT, read_model, write_model
+from systems import needs_named_pipes, needs_unix
 
 FAST = settings(
     deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -268,6 +269,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
     assert (tmp_path / "m").stat().st_mode == plain.stat().st_mode
 
 
+@needs_unix
 def test_a_full_disk_is_the_systems_error_and_keeps_the_old_model(tmp_path):
     write_model(tmp_path / "m", {"version": "old"}, {})
     code = (
@@ -289,6 +291,7 @@ def test_a_full_disk_is_the_systems_error_and_keeps_the_old_model(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
 
 
+@needs_named_pipes
 def test_models_go_through_pipes_and_are_not_read_from_them(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

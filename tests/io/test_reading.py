@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, issparse
 from rankwise.core.errors import DataFileError
 from rankwise.io import iter_svmlight, read_svmlight, read_table, write_svmlight, write_table
 from rankwise.io.reading import RowStore, open_stream, read
+from systems import needs_named_pipes
 
 
 def dense(X):
@@ -116,6 +117,7 @@ def test_stored_dense_rows_come_back(tmp_path):
     np.testing.assert_array_equal(store.starts(), 4 * np.arange(10))
 
 
+@needs_named_pipes
 @pytest.mark.parametrize("name", ["train.txt", "train.parquet"])
 def test_pipes_are_refused(tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -192,6 +194,7 @@ def test_missing_file_is_the_systems_error(tmp_path):
             read(tmp_path / name)
 
 
+@needs_named_pipes
 @pytest.mark.parametrize("n_items", [3, 40_000])
 def test_nothing_of_a_pipe_is_lost(tmp_path, n_items):
     pipe = tmp_path / "pipe"

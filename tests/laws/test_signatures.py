@@ -50,7 +50,7 @@ def signatures(*names):
     """Return for each ranker the types that each kernel was compiled for by a default fit."""
     done = subprocess.run(
         [sys.executable, "-c", CODE, *names],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "RANKWISE_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=True,

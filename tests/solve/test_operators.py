@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import reference
 from problems import problem
 from rankwise import PreferenceGraph
-from rankwise.core.compile import even_parts
+from rankwise.core.threads import even_parts
 from rankwise.solve.operators import (
     KnownMeans,
     QueryByQuery,
@@ -106,7 +106,7 @@ def test_threads_make_no_difference(monkeypatch, options, n_cached):
     graph = PreferenceGraph.from_scores(p.y, p.qid, **options)
     found = []
     for n_threads, n_parts in (("1", 1), ("2", 2)):
-        monkeypatch.setenv("NUMBA_NUM_THREADS", n_threads)
+        monkeypatch.setenv("RANKWISE_NUM_THREADS", n_threads)
         assert len(even_parts(csr_array(p.X).indptr)) == n_parts + 1
         found.append([_results(operator) for operator in forms(p.X, graph, n_cached)])
     for alone, together in zip(*found, strict=True):

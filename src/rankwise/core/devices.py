@@ -196,10 +196,16 @@ def as_device(name: str | None) -> Device | None:
     return TorchDevice.of(name)
 
 
+UNKNOWN_MEMORY = 8 << 30
+"""The bytes of a machine that does not say how many it has."""
+
+
 def memory_of(device: Device | None) -> int:
     """Return the bytes of memory of a device, or of this machine."""
     if device is not None:
         return device.memory()
+    if not hasattr(os, "sysconf"):  # on Windows
+        return UNKNOWN_MEMORY
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive, real_number
-from rankwise.core.compile import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
+from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
 Gamma: TypeAlias = float | Literal["scale"]
 

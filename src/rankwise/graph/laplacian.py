@@ -11,8 +11,9 @@ from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
-from rankwise.core.compile import WORK_PER_THREAD, UncompiledWork, in_threads, n_threads
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads
 from rankwise.graph._kernels import anchored_product, centred_rows, group_means, reflect_rows
 
 BLOCK = 32

@@ -8,8 +8,8 @@ from typing import Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.core.compile import even_parts, sum_parts
 from rankwise.core.queries import TrainingData
+from rankwise.core.threads import even_parts, sum_parts
 from rankwise.graph._kernels import (
     add_band,
     apply_band,

@@ -31,9 +31,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import check_finite, check_weight, hint
-from rankwise.core.compile import UncompiledWork, in_threads, n_threads
+from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.measures._kernels import (
     N_GRADES,
     NETWORK,

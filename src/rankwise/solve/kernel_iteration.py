@@ -158,6 +158,8 @@ class LowRank:
         On a device they are overwritten.
         """
         values, vectors = _eigh(Z, device)
+        # the largest first: the others, known less exactly, are made orthogonal to them
+        values, vectors = values[::-1], vectors[:, ::-1]
         kept = values > KEPT * values.max(initial=0.0)
         values, vectors = values[kept], vectors[:, kept] / np.sqrt(values[kept])
         return cls(_orthonormal(_turned(Z, vectors, device), device), values, device)

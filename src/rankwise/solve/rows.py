@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.compile import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.core.devices import DeviceArray, KeptArrays
+from rankwise.core.threads import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.solve._kernels import (
     add_group_rows,
     add_group_squares,

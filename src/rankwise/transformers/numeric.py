@@ -11,8 +11,8 @@ from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_choice, check_flag, refuse_overflow
-from rankwise.core.compile import in_threads
 from rankwise.core.queries import Queries
+from rankwise.core.threads import in_threads
 from rankwise.transformers._kernels import (
     add_powers,
     fill_blanks,

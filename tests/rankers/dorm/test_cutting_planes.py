@@ -1,6 +1,5 @@
 """The solver against quadratic programmes over all rankings of small queries."""
 
-import os
 import signal
 from dataclasses import dataclass
 from itertools import permutations
@@ -341,7 +340,7 @@ def test_an_interrupt_returns_the_best_so_far_with_a_certificate():
 
     def interrupt(step):
         if step.iteration == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     space, rule = PrimalPlanes(problem.X, problem.starts), StoppingRule(tol=0.0)
     path = list(solve_path(space, problem.loss(), [1.0, 10.0], rule, interrupt))

@@ -1,6 +1,5 @@
 """DORM: what it optimises, against enumeration, and the laws of its options."""
 
-import os
 import signal
 from itertools import permutations
 
@@ -476,7 +475,7 @@ def test_progress_is_shown_on_standard_error(capfd):
 def test_an_interrupted_fit_keeps_what_it_has():
     def interrupt(step):
         if step.iteration == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     ranker = DORM(C=10.0, tol=1e-12, progress=interrupt)
     with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 iterations"):

@@ -1,6 +1,5 @@
 """DORMCV: what it chooses by, and what it refuses."""
 
-import os
 import signal
 
 import numpy as np
@@ -178,7 +177,7 @@ def test_an_interrupt_keeps_the_settings_that_are_done(monkeypatch):
         calls.append(1)
         for solution in solve_path(*arguments):
             if len(calls) == 4:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
             yield solution
 
     monkeypatch.setattr(dorm_cv, "solve_path", interrupted)

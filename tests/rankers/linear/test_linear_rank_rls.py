@@ -1,6 +1,5 @@
 """LinearRankRLS finds by iteration what RankRLS finds in closed form, and stops where told to."""
 
-import os
 import signal
 from dataclasses import replace
 from itertools import combinations
@@ -366,7 +365,7 @@ def test_a_checkpoint_holds_for_sums_in_another_order(tmp_path):
 def test_ctrl_c_ends_with_the_best_model_so_far_and_says_so():
     def press(step):
         if step.iteration == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     ranker = LinearRankRLS(0.0, early_stopping=True, progress=press, random_state=0, tol=0.0)
     with pytest.warns(ConvergenceWarning, match="Ctrl-C after 3 iterations; the best so far"):

@@ -15,8 +15,8 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import check_flag, check_share, real_number
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
-from rankwise.core.compile import few_threads
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import few_threads
 from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.rankers.arena.judges import fitted_judges, judge_report

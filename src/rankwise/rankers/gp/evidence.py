@@ -8,9 +8,9 @@ import numpy as np
 import scipy
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import few_threads
 from rankwise.features.covariances import Hyperprior, ParametricKernel
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import SWEEP_RULE, expectation_propagation

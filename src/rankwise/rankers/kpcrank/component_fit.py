@@ -8,10 +8,10 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import real_number
-from rankwise.core.compile import in_threads, n_threads, serial_blas
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
+from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.components import Components, Solver, find_components
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
 from rankwise.features.kernels import Kernel

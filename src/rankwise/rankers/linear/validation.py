@@ -8,9 +8,9 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import real_number
-from rankwise.core.compile import even_parts, run_parts
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
+from rankwise.core.threads import even_parts, run_parts
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator

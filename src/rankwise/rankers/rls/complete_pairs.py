@@ -9,9 +9,9 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, dense_rows
-from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import NothingToLearnError
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import standard_query_weight
 from rankwise.rankers.rls._kernels import complete_pairs

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.compile import in_threads, n_threads, run_parts, serial_blas
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import in_threads, n_threads, run_parts, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Picker, Root
 from rankwise.graph.preference_graph import PreferenceGraph

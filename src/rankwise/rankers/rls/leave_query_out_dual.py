@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.compile import in_threads, serial_blas
 from rankwise.core.devices import Device, DeviceArray, memory_of
+from rankwise.core.threads import in_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph

@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, Matrix, freeze
-from rankwise.core.compile import serial_blas
+from rankwise.core.threads import serial_blas
 from rankwise.graph.pair_sums import PairSet
 from rankwise.rankers.svm.objective import HingeLoss, NewtonIterate, NewtonSystems, RegularizedLoss
 from rankwise.solve.iteration import (

@@ -22,9 +22,9 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.compile import n_threads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.queries import TrainingData
+from rankwise.core.threads import n_threads
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.tree_text import trees_only
 from rankwise.measures.value import Judgements, Measure, Rankings

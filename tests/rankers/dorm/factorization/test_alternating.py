@@ -1,6 +1,5 @@
 """Ranking factorisation against all rankings of small users, and what may never happen."""
 
-import os
 import signal
 import time
 from dataclasses import dataclass
@@ -363,7 +362,7 @@ def test_an_interrupt_returns_the_best_so_far(half):
 
     def interrupt(step):
         if step.iteration == 2 and step.label == half:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     found = factorize(
         problem.ratings, 3.0, problem.factors, StoppingRule(tol=1e-9, max_iter=50), interrupt
@@ -378,7 +377,7 @@ def test_an_interrupt_inside_a_half_step_is_kept_in_mind(monkeypatch):
     problem = many(10)
 
     def pressed(*arguments, **settings):
-        return solve(*arguments, on_step=lambda _: os.kill(os.getpid(), signal.SIGINT), **settings)
+        return solve(*arguments, on_step=lambda _: signal.raise_signal(signal.SIGINT), **settings)
 
     monkeypatch.setattr(alternating, "solve", pressed)
     found = factorize(
@@ -397,7 +396,7 @@ def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch)
         fit_users(*arguments)
         calls.append(1)
         if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(alternating.kernels, "fit_users", pressed)
     found = factorize(problem.ratings, 3.0, problem.factors, LONG, ratings_per_part=(20, 20))

@@ -1,6 +1,5 @@
 """Recommendations from ratings: what a fitted factorisation promises."""
 
-import os
 import signal
 import warnings
 
@@ -311,7 +310,7 @@ def test_a_fit_that_learned_nothing_says_so():
 def test_ctrl_c_keeps_the_best_factors_so_far():
     def press(step):
         if step.iteration == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 iterations"):
         fitted = RankingFactorization(2, progress=press, random_state=0).fit(TRAIN)

@@ -6,8 +6,8 @@ from scipy.special import expit, ndtr
 from scipy.stats import multivariate_normal
 from threadpoolctl import threadpool_info
 
-from rankwise.core.compile import LARGEST_SERIAL, few_threads
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, NumericalError
+from rankwise.core.threads import LARGEST_SERIAL, few_threads
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import expectation_propagation, sequential_sites

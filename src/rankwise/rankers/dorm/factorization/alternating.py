@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
-from rankwise.core.compile import in_threads, n_threads
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, make_points, solve
 from rankwise.rankers.dorm.factorization import _kernels as kernels
 from rankwise.rankers.dorm.losses import RankingLoss

@@ -17,7 +17,6 @@ from rankwise.core.checks import (
     check_count,
     check_positive,
 )
-from rankwise.core.compile import serial_blas
 from rankwise.core.errors import (
     ConvergenceWarning,
     InvalidInputError,
@@ -25,6 +24,7 @@ from rankwise.core.errors import (
     warn_caller,
 )
 from rankwise.core.queries import Queries
+from rankwise.core.threads import serial_blas
 from rankwise.measures.graded import DiscountedGain
 from rankwise.measures.value import Judgements, Measure
 from rankwise.rankers.base import generator

@@ -7,8 +7,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.compile import in_threads, n_threads
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.rankers.dorm.oracles.assignment_kernels import (
     CANDIDATES,
     FEW_STATES,

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
+from rankwise.core.threads import few_threads
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood_base import (
     AverageLikelihood,

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import few_threads
 from rankwise.core.errors import NumericalError
 from rankwise.core.storable import storable
+from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference.likelihood_base import AverageLikelihood, Likelihood
 from rankwise.rankers.gp.inference.prior import (

@@ -11,10 +11,10 @@ from scipy.linalg.blas import dgemm, dgemv, dtrmm, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.compile import few_threads
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
+from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
 from rankwise.rankers.gp.inference._kernels import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
