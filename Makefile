@@ -56,7 +56,7 @@ test: $(VENV)/.with-test $(VENV)/.built  ## run the tests and every docstring ex
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser"
 
 test-portable: $(VENV)/.with-test $(VENV)/.built  ## run a sample as on other machines: processors, locales, rights, systems
-	$(BIN)/python tests/portable.py --workers $(WORKERS)
+	$(COMPILER) $(BIN)/python tests/portable.py --workers $(WORKERS)
 
 test-browser: $(VENV)/.with-test $(VENV)/.built  ## run the tests in a real Chromium; it is installed where apt-get may
 	@command -v chromium chromedriver >/dev/null || (apt-get update -qq \

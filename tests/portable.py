@@ -167,7 +167,9 @@ def install(checkout: Path) -> str:
         *alone,
         ".",
     ]
-    subprocess.run(pip, cwd=checkout, check=True)
+    scripts = sysconfig.get_path("scripts")  # of the tools that build
+    path = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+    subprocess.run(pip, cwd=checkout, check=True, env=os.environ | {"PATH": path})
     shutil.rmtree(checkout / "build", ignore_errors=True)
     return python
 
