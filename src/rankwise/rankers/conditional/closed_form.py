@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.devices import Device, DeviceArray
+from rankwise.selection.ties import equal_ties
 from rankwise.solve.normal_equations import refuse_indefinite
 
 Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
@@ -328,6 +329,13 @@ class PairsOut:
     scores: FloatArray
     group: IntArray
     error: FloatArray
+
+    def tied(self) -> Self:
+        """Return the scores with ties inside groups made equal."""
+        flat = self.scores.reshape(len(self.scores), -1, 1)
+        known = np.isfinite(flat[0, :, 0])
+        scores = equal_ties(flat, np.where(known, self.group.ravel(), -1), self.error)
+        return replace(self, scores=scores.reshape(self.scores.shape))
 
 
 def _rounding(spectra: Sequence[PairSpectrum], alphas: FloatArray) -> FloatArray:
