@@ -22,6 +22,7 @@ from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.svm.rank_svm import RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.ties import equal_ties
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 N_BASIS = 200
@@ -157,7 +158,8 @@ class Trial:
 
     def values(self, scores: FloatArray) -> FloatArray:
         """Return the values of score vectors in every judged query; larger is better."""
-        values = self.measure.values_many(self.data.scores, scores, self.judged)
+        tied = equal_ties(scores[:, :, None], self.judged.index, np.zeros(len(scores)))[:, :, 0]
+        values = self.measure.values_many(self.data.scores, tied, self.judged)
         return values if self.measure.greater_is_better else -values
 
     def value(self, scores: FloatArray) -> float:

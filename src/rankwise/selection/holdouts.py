@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -21,6 +21,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
+from rankwise.selection.ties import equal_ties
 
 
 @final
@@ -151,6 +152,13 @@ class HeldOut:
     def output(self, k: int) -> Self:
         """Return the scores of one output."""
         return type(self)(self.scores[:, :, k : k + 1], self.error)
+
+    def tied(self, group: IntArray) -> Self:
+        """Return the scores with ties inside groups of items made equal, as `equal_ties` does.
+
+        Whatever is measured has gone through this.
+        """
+        return replace(self, scores=equal_ties(self.scores, group, self.error))
 
 
 def by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:

@@ -291,11 +291,12 @@ def judge(
 ) -> SelectionPath:
     """Measure the scores of every value of a parameter, (n_values, n_items), on other data."""
     truth = np.asarray(y, dtype=float)
-    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid)))
+    queries = Queries.of(qid, len(truth))
+    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid))).tied(queries.index)
     path = judge_scores(
         held_out,
         truth[:, None],
-        Queries.of(qid, len(truth)),
+        queries,
         np.arange(len(truth)),
         as_measure(measure),
         grid,
