@@ -143,6 +143,45 @@ def test_single_precision_is_accurate_far_from_the_origin(data, tmp_path):
     assert check.relative_error < 1e-3
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("ranker", [*KERNELS[:2], *KERNELS[3:], *PROCESSES[:3]], ids=str)
+def test_far_rows_score_as_in_predict(ranker, precision, data, tmp_path):
+    """Squares of far features overflow, more so in single precision; kernels are 0 there."""
+    ranker = fitted(ranker, data)
+    export_ranker(ranker, tmp_path / "m.onnx", precision=precision, X=data[0])
+    sizes = [1e18, 1e25, 2e38] + ([1e200, 1e300] if precision == "double" else [])
+    rows = np.vstack([size * (np.eye(5) - np.ones(5) / 3) for size in sizes])
+    scores = run(tmp_path / "m.onnx", rows)[0]
+    np.testing.assert_array_equal(scores, 0.0 * rows[:, 0])
+    np.testing.assert_array_equal(scores, ranker.predict(rows))
+
+
+def test_the_check_looks_at_stored_rows_and_far_rows(data, tmp_path, monkeypatch):
+    """A file that scores stored rows or far ones in another way is refused."""
+    from rankwise.export import export_ranker as module
+    from rankwise.export.onnx_graph import run_onnx
+
+    def wrong_where(is_wrong):
+        def wrong_run(content, rows, **options):
+            outputs = run_onnx(content, rows, **options)
+            outputs["scores"] = outputs["scores"] + is_wrong(rows)
+            return outputs
+
+        return wrong_run
+
+    ranker = fitted(RankRLS(kernel=Gaussian(0.3)), data)
+    stored = {row.tobytes() for row in data[0]}
+    places = [
+        lambda rows: np.array([row.tobytes() in stored for row in rows], dtype=float),
+        lambda rows: (np.abs(rows).max(axis=1) > 1e20) * np.arange(len(rows)),
+        lambda rows: 1.0 * (rows == 0.0).all(axis=1),
+    ]
+    for is_wrong in places:
+        monkeypatch.setattr(module, "run_onnx", wrong_where(is_wrong))
+        with pytest.raises(NumericalError, match="must give the scores of `predict`"):
+            export_ranker(ranker, tmp_path / "m.onnx")
+
+
 def test_several_outputs_are_columns(data, tmp_path):
     X, y, _ = data
     ranker = RankRLS().fit(X, np.column_stack([y, -y, X[:, 0]]))
@@ -337,8 +376,10 @@ def test_large_errors_of_single_precision_are_refused(data, tmp_path):
     X, y, _ = data
     ranker = RankRLS().fit(X, y)
     path = tmp_path / "m.txt"
-    with pytest.raises(NumericalError, match="must give the scores of `predict`"):
+    with pytest.raises(NumericalError, match=r"in \d+ of 40 rows.*single precision.*or export to"):
         export_ranker(ranker, path, "ranklib", X=X + 1e9)
+    with pytest.raises(NumericalError, match="single precision.*or use precision='double'"):
+        export_ranker(ranker, tmp_path / "m.onnx", X=X + 1e9, precision="single")
     assert not path.exists()
 
 

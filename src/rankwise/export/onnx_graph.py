@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any, Literal, Self, TypeAlias, final
@@ -12,6 +13,7 @@ from scipy.linalg import solve_triangular
 
 from rankwise import __version__
 from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.checks import is_missing
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
 from rankwise.features.function_space import Expansion
@@ -186,10 +188,12 @@ def input_columns(content: bytes) -> dict[str, tuple[str, ...]]:
     return {name: tuple(json.loads(known[key])) for name, key in keys.items()}
 
 
-def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
+def run_onnx(
+    content: bytes, *batches: NDArray[Any], text: Sequence[int] = ()
+) -> dict[str, FloatArray]:
     """Return the outputs of an ONNX file by onnxruntime, for rows passed in batches.
 
-    Rows of objects hold text: they are split into the numbers and the categories of the file.
+    The features ``text`` are given as categories, the others as numbers.
     """
     session = _session(content)
     given = {entry.name: entry.type for entry in session.get_inputs()}
@@ -197,12 +201,10 @@ def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
     names = [output.name for output in session.get_outputs()]
     found = []
     for X in batches:
-        feed = {"X": X}
-        if "categories" in given:
-            is_text = np.any([_holds_text(batch) for batch in batches], axis=0)
-            words = [[v or "" for v in row] for row in X[:, is_text].tolist()]
-            feed = {"X": X[:, ~is_text], "categories": np.array(words, dtype=object)}
-        feed["X"] = np.ascontiguousarray(feed["X"], dtype=dtype)
+        feed = {"X": np.ascontiguousarray(np.delete(X, list(text), axis=1), dtype=dtype)}
+        if len(text) > 0:
+            words = [["" if is_missing(v) else str(v) for v in row] for row in X[:, text].tolist()]
+            feed["categories"] = np.array(words, dtype=object)
         found.append(session.run(names, feed))
     parts = zip(*found, strict=True)
     return {key: np.concatenate(part).astype(float) for key, part in zip(names, parts, strict=True)}
@@ -225,10 +227,6 @@ def _session(content: bytes) -> Any:
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def _holds_text(rows: NDArray[Any]) -> list[bool]:
-    return [any(isinstance(value, str) for value in column) for column in rows.T]
-
-
 @final
 class GraphWriter:
     """Collect the nodes and stored arrays of a graph; a method returns the name of its result."""
@@ -237,11 +235,19 @@ class GraphWriter:
         self.dtype = dtype
         self.nodes: list[tuple[str, list[str], list[str], str, dict[str, Any]]] = []
         self.arrays: dict[str, Any] = {}
+        self.given = ""
+        """The rows that the input ``categories`` belongs to, where there is one."""
 
     @classmethod
     def of(cls, precision: OnnxPrecision) -> Self:
         """Begin a graph of single or double precision."""
         return cls(_DTYPES[precision])
+
+    def in_double(self) -> "GraphWriter":
+        """Return a writer of the same graph for numbers of double precision."""
+        double = copy(self)
+        double.dtype = np.float64
+        return double
 
     def array(self, values: Any, dtype: Any = None) -> str:
         """Store an array."""
@@ -291,20 +297,18 @@ class GraphWriter:
         return output
 
     def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
-        """Write a sum of trees; its result is in single precision, whatever the rows are."""
+        """Write a sum of trees for rows in double precision; its result is in single precision."""
         onnx = import_onnx()
         options = {**attributes, "n_targets": 1, "post_transform": "NONE"}
-        values = np.asarray(options.pop("nodes_values"), dtype=self.dtype)
-        options["target_weights"] = weights.tolist()
-        options["nodes_values"] = values.tolist()
-        if self.dtype is np.float64:
-            for name in ("nodes_values", "target_weights"):
-                array = np.asarray(options.pop(name), dtype=self.dtype)
-                options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
+        for name, values in (
+            ("nodes_values", options.pop("nodes_values")),
+            ("target_weights", weights),
+        ):
+            array = np.asarray(values, dtype=np.float64)
+            options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
         output = f"value_{len(self.nodes)}"
         self.nodes.append(("TreeEnsembleRegressor", [rows], [output], ML_DOMAIN, options))
-        flat = self.node("Reshape", [output, self.array([-1], np.int64)])
-        return self.floats(flat)
+        return self.node("Reshape", [output, self.array([-1], np.int64)])
 
     def scaled(self, rows: str, shift: FloatArray, scale: FloatArray) -> str:
         """Subtract and divide, feature by feature."""

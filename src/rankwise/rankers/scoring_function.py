@@ -59,6 +59,10 @@ class ScoringFunction:
         """Return rows with every feature scaled."""
         return (X - self.shift) / self.scale
 
+    def unscaled(self, Z: FloatArray) -> FloatArray:
+        """Return the rows that become the given ones when every feature is scaled."""
+        return Z * self.scale + self.shift
+
     def scores(self, X: FloatArray) -> FloatArray:
         """Return the scores of dense rows, as `predict` does."""
         Z = self.scaled(X) if self.is_scaled else X
