@@ -104,6 +104,25 @@ def test_onnx_gives_the_variance_of_a_process(ranker, data, tmp_path):
     np.testing.assert_allclose(variance, expected, rtol=0, atol=1e-6 * expected.max())
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_item_effects_are_those_of_predict(shared, precision, data, tmp_path):
+    """Items are known again after rounding; a row that several items share is none of them."""
+    X = data[0].copy()
+    X[1:3] = X[0] if shared else X[1:3]
+    order = np.argsort(np.random.default_rng(0).random((2, 200)), axis=1)[:, :60] % len(X)
+    pairs = order.T[order[0] != order[1]]
+    ranker = PreferenceGP(SquaredExponential(1.0, 2.0, 0.5), optimize=False).fit(X, pairs=pairs)
+    path, limit = tmp_path / "m.onnx", 1e-9 if precision == "double" else 1e-4
+    check = export_ranker(ranker, path, precision=precision)
+    assert max(check.relative_error, check.variance_error) < limit
+    assert export_ranker(ranker, path, precision=precision, X=X).relative_error < limit
+    new = np.vstack([X.astype(np.float32), np.round(X, 6), X * (1 + 3e-6), X * 1.001, X + 1e-3])
+    expected = np.array([ranker.predict(row[None])[0] for row in new])
+    scores = run(path, new)[0]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=limit * np.std(expected))
+
+
 @pytest.mark.parametrize("scaler", SCALERS, ids=str)
 @pytest.mark.parametrize("format", ["onnx", *TEXT_FORMATS])
 def test_a_pipeline_with_a_scaler_is_one_model(scaler, format, data, tmp_path):

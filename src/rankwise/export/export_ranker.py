@@ -392,9 +392,9 @@ def export_ranker(
         checked_by = "the rules of the format (no server was run)"
     target = _Target(fspath(path), chosen, chosen in IN_SINGLE or precision == "single", checked_by)
     if X is not None:
-        return _written(_compare(ranker, _given_rows(function, X), run, target), content)
-    far = _compare(ranker, _far_rows(function), run, target)
-    check = _compare(ranker, _rows_to_check(function), run, target)
+        return _written(_compare(ranker, function, _given_rows(function, X), run, target), content)
+    far = _compare(ranker, function, _far_rows(function), run, target)
+    check = _compare(ranker, function, _rows_to_check(function), run, target)
     return _written(replace(check, n_rows=check.n_rows + far.n_rows), content)
 
 
@@ -602,14 +602,21 @@ class _Target:
 
 def _compare(
     ranker: Any,
+    function: ScoringFunction,
     rows: FloatArray,
     run: Callable[[FloatArray], dict[str, FloatArray]],
     target: _Target,
 ) -> ExportCheck:
     """Return how far the outputs are from what the ranker predicts; refuse large errors."""
-    outputs, expected, variance_error = run(rows), predicted(ranker, rows), None
-    if "variance" in outputs:
-        expected, deviation = predicted(ranker, rows, return_std=True)
+    outputs, variance_error = run(rows), None
+    # among rows of all items that share their features, `predict` tells these apart
+    has_shared = function.known is not None and bool(function.known.is_shared.any())
+    batches = rows[:, None] if has_shared else [rows]
+    if "variance" not in outputs:
+        expected = np.concatenate([predicted(ranker, batch) for batch in batches])
+    else:
+        parts = [predicted(ranker, batch, return_std=True) for batch in batches]
+        expected, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
         wrong = np.max(np.abs(outputs["variance"] - deviation**2))
         variance_error = float(wrong / np.max(deviation**2))
     return _checked(expected, outputs, variance_error, target)

@@ -18,6 +18,7 @@ from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
 from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from rankwise.features.known_rows import ROUNDING, KnownRows
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 
@@ -74,7 +75,7 @@ def write_onnx(
         Of the input, the arrays and the outputs.
     """
     graph = GraphWriter.of(precision)
-    rows = graph.scaled("X", function.shift, function.scale) if function.is_scaled else "X"
+    rows = graph.prepared(function, "X")
     if function.kernel is None or function.rows is None:
         graph.node("MatMul", [rows, graph.array(function.weights)], "scores")
     else:
@@ -275,11 +276,36 @@ class GraphWriter:
 
     def scores(self, function: ScoringFunction, rows: str, factor: float) -> str:
         """Write the scores of a function, times a factor."""
-        if function.is_scaled:
-            rows = self.scaled(rows, function.shift, function.scale)
+        rows = self.prepared(function, rows)
         if function.kernel is not None and function.rows is not None:
             rows = self.kernel(function.kernel, rows, function.rows)
         return self.node("MatMul", [rows, self.array(factor * function.weights)])
+
+    def prepared(self, function: ScoringFunction, rows: str) -> str:
+        """Scale rows, and put known rows in place of those that equal them but for rounding."""
+        if function.is_scaled:
+            rows = self.scaled(rows, function.shift, function.scale)
+        return rows if function.known is None else self.recognised(function.known, rows)
+
+    def recognised(self, known: KnownRows, rows: str) -> str:
+        """Write `KnownRows.in_place_of`."""
+        spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
+        apart = self.node("Abs", [self.node("Sub", [spread, self.array(known.rows)])])
+        shares = self.node("Div", [apart, self.array(known.widths)])
+        distance = self.reduced("ReduceMax", shares, 2, keepdims=0)
+        least = self.array([min(2, len(known.rows))], np.int64)
+        near, place = self.outputs("TopK", [distance, least], 2, axis=1, largest=0, sorted=1)
+        first, last = (
+            self.node("Gather", [near, self.array([at], np.int64)], axis=1) for at in (0, -1)
+        )
+        is_near = self.node("LessOrEqual", [first, self.array(ROUNDING)])
+        if len(known.rows) > 1:
+            twice = self.node("Add", [first, first])
+            is_near = self.node("And", [is_near, self.node("LessOrEqual", [twice, last])])
+        chosen = self.node("Gather", [place, self.array([0], np.int64)], axis=1)
+        items = self.node("Gather", [self.array(known.stand_ins(self.dtype)), chosen], axis=0)
+        flat = self.node("Squeeze", [items, self.array([1], np.int64)])
+        return self.node("Where", [is_near, flat, rows])
 
     def codes(self, words: str, keys: Sequence[str], values: FloatArray) -> str:
         """Replace text by numbers, 0 where a key is unknown."""
