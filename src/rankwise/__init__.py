@@ -24,6 +24,7 @@ _HOMES = {
         "DataFileError",
         "FeatureScaleWarning",
         "InvalidInputError",
+        "LeftOutWarning",
         "MissingExtraError",
         "ModelFileError",
         "NothingToLearnError",
