@@ -23,6 +23,7 @@ _HOMES = {
         "DataFileError",
         "FeatureScaleWarning",
         "InvalidInputError",
+        "LeftOutWarning",
         "MissingExtraError",
         "ModelFileError",
         "NothingToLearnError",

@@ -10,6 +10,7 @@ from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning
 from rankwise.core.errors import InvalidInputError as InvalidInputError
+from rankwise.core.errors import LeftOutWarning as LeftOutWarning
 from rankwise.core.errors import MissingExtraError as MissingExtraError
 from rankwise.core.errors import ModelFileError as ModelFileError
 from rankwise.core.errors import NothingToLearnError as NothingToLearnError

@@ -49,6 +49,19 @@ def test_answers_that_count_are_comparisons(answers, store):
     assert table.names[table.pairs].tolist() == expected
 
 
+def test_an_answer_means_the_same_whatever_the_items_are_called(tmp_path):
+    """An item called "right" that was shown on the left wins if the left one was chosen."""
+    for names in (("right", "left"), ("tie", "b"), ("b", "a"), ("2", "1")):
+        store = AnswerStore.open(tmp_path / f"{names[0]}.db", ItemList(tuple(map(Item, names))))
+        rater = store.add_rater("ann", "ann").id
+        for answer in ("left", "right", "tie"):
+            store.record(rater, store.ask(rater, 0, 1).id, answer)
+        table = read_comparisons(store.path)
+        assert table.names[table.first].tolist() == [names[0]] * 3
+        assert table.outcome.tolist() == [1, -1, 0]
+        store.close()
+
+
 def test_a_process_learns_from_the_file(answers):
     gp = rankwise.PreferenceGP().fit(pairs=str(answers))
     scores = dict(zip(gp.item_names_, gp.predict(), strict=True))
@@ -92,6 +105,10 @@ def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     output = run("ask", tmp_path / "items.csv", "--export", tmp_path / "a.csv", status=2)
     assert "must be an answers file of rankwise ask" in output
     assert "--name and --features must name" in run("prefer", answers, "--name", "x", status=2)
-    assert "--tied, --judge and --date must name columns" in run(
-        "prefer", answers, "--tied", "x", status=2
+    for option in (("--tied", "x"), ("--codes", "left=b")):
+        assert "--date must be about columns of a table" in run(
+            "prefer", answers, *option, status=2
+        )
+    assert "--codes must explain the cells of a table" in run(
+        "leaderboard", answers, "--codes", "left=b", status=2
     )

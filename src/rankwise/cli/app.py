@@ -144,6 +144,7 @@ def as_options(message: str, command: type | None) -> str:
         name = options.get(found[1].lower())
         return found[0] if name is None else f"{name} {found[2]}"
 
+    message = re.sub(r"\bComparisonColumns\((.*?)\)", r"\1", message)
     message = re.sub(r"`(\w+)`", option, message)
     return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", option_with_value, message)
 

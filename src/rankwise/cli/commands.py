@@ -10,6 +10,7 @@ import typer
 from rankwise.cli.options import (
     DIVERSE,
     GRID,
+    CodesOption,
     Coef0Option,
     DataArgument,
     DataLayout,
@@ -256,6 +257,7 @@ class Prefer:
             help="Column of ANSWERS that is 1 where neither was preferred, if not tied.",
         ),
     ] = None
+    codes: CodesOption = None
     judge: Annotated[
         str | None,
         typer.Option(
@@ -428,6 +430,7 @@ class LeaderboardCommand:
     a: ColumnOption = None
     b: ColumnOption = None
     result: ColumnOption = None
+    codes: CodesOption = None
     points: Annotated[
         str | None,
         typer.Option(

@@ -23,7 +23,8 @@ JOIN items one ON one.id = questions."left" JOIN items other ON other.id = quest
 JOIN raters ON raters.id = questions.rater
 WHERE answers.undone IS NULL AND answers.answer != 'skip' ORDER BY answers.answered, questions.id
 """
-_WON = {"left": "a", "right": "b", "tie": "tie"}
+ANSWERS = {"left": "a", "right": "b", "tie": "tie"}
+"""What an answer means, whatever the items are called."""
 
 
 def is_answer_file(path: str | os.PathLike[str]) -> bool:
@@ -70,7 +71,7 @@ class AnswerFile:
         if not self.answers:
             raise DataFileError("The answers file must hold answers: there are none yet.")
         left, right, answer, rater, seconds = zip(*self.answers, strict=True)
-        words = {"a": left, "b": right, "winner": [_WON[one] for one in answer], "judge": rater}
+        words = {"a": left, "b": right, "winner": answer, "judge": rater}
         found = {name: np.array(values, dtype=object) for name, values in words.items()}
         times = np.array(seconds, dtype="int64").astype("datetime64[s]")
         return {**found, "date": times.astype(str).astype(object)}

@@ -48,9 +48,9 @@ class RankRLSCV(ClosedFormCV):
     r"""Learn to rank by RankRLS with the regularisation chosen by exact cross-validation.
 
     Every alpha is judged by hold-outs in closed form: the same scores as retraining without each
-    query, pair or comparison, at about the cost of one fit. With a kernel they are the same up to a
-    constant for each query, which changes no order and no measure. The function is then fitted to
-    all data with the best setting.
+    query, pair or comparison, at the cost of a few fits to a few dozen, whatever the number of
+    queries and alphas. With a kernel they are the same up to a constant for each query, which
+    changes no order and no measure. The function is then fitted to all data with the best setting.
 
     Parameters
     ----------
