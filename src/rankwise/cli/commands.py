@@ -541,6 +541,9 @@ class ServeCommand:
     max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request in bytes.")] = (
         16_000_000
     )
+    timeout: Annotated[
+        float, typer.Option(help="Seconds within which header and body of a request must arrive.")
+    ] = 30.0
 
 
 @final
