@@ -14,7 +14,7 @@ from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import NothingToLearnError
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import standard_query_weight
-from rankwise.rankers.rls._kernels import complete_pairs
+from rankwise.native.holdouts import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
 from rankwise.solve.normal_equations import Spectrum
 
@@ -156,6 +156,7 @@ def _count(
     n_tasks = n_threads()
     right, total = np.zeros((2, n_tasks, *Y.shape))
     worst = np.ones(n_tasks)
+    A, Y = np.ascontiguousarray(A), np.ascontiguousarray(Y)
 
     def count(k: int) -> None:
         rows = np.arange(k, len(Y), n_tasks)
