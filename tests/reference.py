@@ -774,3 +774,61 @@ def weights_without_each(grams, rhs, alphas):
     solved = [[np.linalg.solve(G + alpha * np.eye(n), b.T) for alpha in alphas]
               for G, b in zip(rest, rest_rhs, strict=True)]  # fmt: skip
     return np.transpose(solved, (0, 3, 2, 1))
+
+
+# --- loops over groups, pairs and sparse rows ---------------------------------------------------
+
+
+def active_pairs(grade, starts, band_start, band_stop):
+    """Return which positions r are active partners of p: in its window, and of lower grade."""
+    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    r = np.arange(len(grade))
+    in_window = (band_start[:, None] <= r) & (r < band_stop[:, None])
+    return in_window & (grade < grade[:, None]) & (query == query[:, None])
+
+
+def band_laplacian(active, item, weight, share, degree):
+    """Return the Laplacian of active pairs over the items, item by item."""
+    n_items = len(item)
+    joined = share[:, None] * weight * (active | active.T)
+    L = np.empty((n_items, n_items))
+    L[np.ix_(item, item)] = np.diag(degree) - joined
+    return L
+
+
+def group_means(V, group, weight, n_groups):
+    """Return the weighted mean of the rows of each group, 0 for a group without rows."""
+    return np.stack([
+        weight[group == g] @ V[group == g] / weight[group == g].sum()
+        if np.any(group == g) else np.zeros(V.shape[1])
+        for g in range(n_groups)
+    ]) if n_groups else np.zeros((0, V.shape[1]))  # fmt: skip
+
+
+def householder_rows(rows, axis, scale):
+    """Reflect a group of rows by a matrix that takes ``axis`` to minus e_1; drop the first one."""
+    e = axis / np.linalg.norm(axis)
+    u = e + np.eye(len(e))[0]
+    reflection = np.eye(len(e)) - 2.0 * np.outer(u, u) / (u @ u)
+    return (reflection @ (scale[:, None] * rows))[1:]
+
+
+def pair_leads_left_out(B, A, Y, i, j):
+    """Return the lead of i over j for every output if both are left out: y_U less B_UU^-1 a_U."""
+    U = [i, j]
+    scores = Y[U] - np.linalg.solve(B[np.ix_(U, U)], A[U])
+    return scores[0] - scores[1]
+
+
+def nested_elimination(panel, floor):
+    """Factorise columns one by one, those without a pivot above their floor left out."""
+    panel, n_columns = panel.copy(), panel.shape[1]
+    pivots = np.zeros(n_columns)
+    for c in range(n_columns):
+        if not panel[c, c] > floor[c]:
+            panel[c, c], panel[c + 1 :, c] = 1.0, 0.0
+            continue
+        pivots[c] = panel[c, c]
+        panel[c:, c] /= np.sqrt(pivots[c])
+        panel[c + 1 :, c + 1 :] -= np.outer(panel[c + 1 :, c], panel[c + 1 : n_columns, c])
+    return panel, pivots

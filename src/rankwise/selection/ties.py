@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.compile import in_threads
+from rankwise.core.threads import in_threads
 
 TIE = 1e-12
 """Differences up to this share of the largest are rounding errors, whatever their estimate says."""

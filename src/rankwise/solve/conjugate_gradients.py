@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import equal_parts, run_parts, serial_blas
-from rankwise.solve._kernels import update_shifts
+from rankwise.native.rows import update_shifts
 from rankwise.solve.iteration import (
     Ending,
     Reason,

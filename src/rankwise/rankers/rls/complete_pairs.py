@@ -14,7 +14,7 @@ from rankwise.core.errors import NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import standard_query_weight
-from rankwise.rankers.rls._kernels import complete_pairs
+from rankwise.native.holdouts import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
 from rankwise.selection.ties import is_tie, tie_share, zero_ties
 from rankwise.solve.normal_equations import Spectrum
@@ -158,6 +158,7 @@ def _count(
     n_tasks = n_threads()
     right, total = np.zeros((2, n_tasks, *Y.shape))
     worst = np.ones(n_tasks)
+    A, Y = np.ascontiguousarray(A), np.ascontiguousarray(Y)
 
     def count(k: int) -> None:
         rows = np.arange(k, len(Y), n_tasks)

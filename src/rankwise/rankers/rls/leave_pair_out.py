@@ -17,7 +17,6 @@ from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
 from rankwise.rankers.closed_form import normal_equations
-from rankwise.rankers.rls._kernels import graded_pairs
 from rankwise.rankers.rls.complete_pairs import (
     EPS,
     TINY,
@@ -431,8 +430,8 @@ class _GradeSystem:
 
     def leads(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
         """Return f_i - f_j for i of grade g and j of grade h, by the model without both."""
-        b, B = np.diagonal(self.B), np.tril(self.B) + np.tril(self.B, -1).T
-        b_i, b_j, b_ij = b[low][:, None], b[high], B[np.ix_(low, high)]
+        b, (i, j) = np.diagonal(self.B), np.ix_(low, high)
+        b_i, b_j, b_ij = b[i], b[j], self.B[np.maximum(i, j), np.minimum(i, j)]
         x_i, x_j = self.x[low][:, None], self.x[high]
         det = b_i * b_j - b_ij**2
         r_i, r_j = (b_j * x_i - b_ij * x_j) / det, (b_i * x_j - b_ij * x_i) / det
@@ -445,18 +444,9 @@ class _GradeSystem:
 
     def right_pairs(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
         """Return which pairs of the grades g < h are in the right order, (n_low, n_high)."""
-        pair = [g, h]
-        inverse_degree = 1.0 / self.degree[pair]
-        return graded_pairs(
-            self.B,
-            self.x,
-            np.ascontiguousarray(self.across[:, pair] * inverse_degree),
-            self.beta[pair] * inverse_degree,
-            self.offset[pair],
-            low,
-            high,
-            self.tie,
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):  # a singular pair counts as wrong
+            lead = self.leads(low, high, g, h)
+        return np.where(np.abs(lead) <= self.tie, 0.5, lead < 0.0)
 
     def right_pairs_directly(
         self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray
