@@ -10,16 +10,11 @@ from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, make_points, solve
-from rankwise.rankers.dorm.factorization import _kernels as kernels
+from rankwise.native import factorization as kernels
+from rankwise.native.oracles import OracleRoom, OracleTargets
+from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import (
-    OraclePlan,
-    OracleTargets,
-    Scratch,
-    make_scratch,
-)
-from rankwise.rankers.dorm.plane_kernels import Planes
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, make_room
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Ending,
@@ -91,7 +86,7 @@ class ItemFactorPlanes(PlaneSpace):
     def scores(self) -> FloatArray:
         """Return the scores of all rated items."""
         scores = np.empty(len(self._items))
-        kernels.rated_scores(self._starts, self._items, self._U, self._V.reshape(-1), scores)
+        kernels.rated_scores(self._starts, self._items, self._U, self._V, scores)
         return scores
 
     def query_scores(self, q: int) -> FloatArray:
@@ -107,14 +102,15 @@ class ItemFactorPlanes(PlaneSpace):
     def _visit(
         self,
         targets: OracleTargets,
-        scratch: Scratch,
+        room: OracleRoom,
         queries: IntArray,
-        which: int,
+        *,
+        with_oracle: bool = False,
+        given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        state = self._items, self._U, self.planes, scratch, self._points
-        gap: float = kernels.visit(targets, *state, queries, which, loss, self._V.reshape(-1))
-        return gap
+        state = targets, room, self.planes, self._items, self._U
+        return kernels.visit_users(*state, queries, with_oracle, given, loss, self._V)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""
@@ -197,7 +193,7 @@ class Ratings:
         """Return the scores of all rated items, user by user."""
         scores = np.empty(len(self.items))
         users, items = factors.with_constant, factors.with_bias
-        kernels.rated_scores(self.plan.starts, self.items, users, items.reshape(-1), scores)
+        kernels.rated_scores(self.plan.starts, self.items, users, items, scores)
         return scores
 
     def loss_near(self, factors: Factors) -> RankingLoss:
@@ -385,6 +381,7 @@ class _Alternation:
         """Replace the factors of users by better ones, several users at a time."""
         targets, items = self.loss.targets(self.C), self.ratings.items
         given = items, self.factors.bias, self.factors.V
+        size = np.array([U.shape[1]])
         fewest, most = self.ratings_per_part
         n_parts = max(8 * n_threads(), len(items) // most)
         n_parts = max(1, min(n_parts, len(items) // fewest))
@@ -394,17 +391,11 @@ class _Alternation:
 
         def task(part: int) -> None:
             users = edges[part], edges[part + 1]
-            room = self._room_for_users()
-            kernels.fit_users(targets, *given, self.half_step_tol, _MAX_VISITS, *users, *room, U)
+            room = make_room(self.ratings.plan), make_planes(size, _MAX_PLANES)
+            rule = self.half_step_tol, _MAX_VISITS
+            kernels.fit_users(targets, *room, *given, *rule, *users, U)
 
         in_threads(task, n_parts)
-
-    def _room_for_users(self) -> tuple[Planes, Scratch, FloatArray, FloatArray]:
-        """Return room for the planes of one user after the other."""
-        plan, size = self.ratings.plan, self.factors.V.shape[1]
-        most = int(np.diff(plan.starts).max())
-        planes = make_planes(np.array([size]), _MAX_PLANES)
-        return planes, make_scratch(plan), make_points(size), np.empty(most * size)
 
     def solve_for_items(
         self, space: ItemFactorPlanes, rng: np.random.Generator
