@@ -1,7 +1,7 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize, minimize_scalar
@@ -756,3 +756,15 @@ def weights_without_each(grams, rhs, alphas):
     solved = [[np.linalg.solve(G + alpha * np.eye(n), b.T) for alpha in alphas]
               for G, b in zip(rest, rest_rhs, strict=True)]  # fmt: skip
     return np.transpose(solved, (0, 3, 2, 1))
+
+
+# --- items sorted query by query ----------------------------------------------------------------
+
+
+def sorted_items(keys, base, starts):
+    """Return the items of each query by falling key, ties as in ``base``, and who is tied."""
+    order, tied = np.empty(len(base), dtype=np.int64), np.zeros(len(base), dtype=bool)
+    for a, b in pairwise(starts):
+        order[a:b] = base[a:b][np.argsort(-keys[base[a:b]], kind="stable")]
+        tied[a + 1 : b] = keys[order[a + 1 : b]] == keys[order[a : b - 1]]
+    return order, tied

@@ -15,11 +15,11 @@ from rankwise.graph._kernels import (
     apply_band,
     find_band_start,
     find_joined,
-    sort_by_key,
     sum_partners,
 )
 from rankwise.graph.edges import Incidence
 from rankwise.graph.preference_graph import Grades, QueryWeight, pair_targets
+from rankwise.native.sorting import sort_by_key
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""
