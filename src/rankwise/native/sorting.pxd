@@ -1,6 +1,6 @@
 """The one sort of the package: a merge sort of 64-bit codes from runs that a network sorts."""
 
-from libc.stdint cimport uint64_t as u64
+from libc.stdint cimport int64_t as i64, uint64_t as u64
 
 cdef extern from *:
     """
@@ -28,6 +28,15 @@ cdef extern from *:
     #define SAME ((uint64_t)1 << 63)
     """
     const u64 SAME  # marks a position whose number equals the one before
+
+
+cdef inline i64 longest_query(const i64[::1] starts) noexcept nogil:
+    """Return the number of items of the longest query."""
+    cdef i64 longest = 0
+    cdef Py_ssize_t q
+    for q in range(starts.shape[0] - 1):
+        longest = max(longest, starts[q + 1] - starts[q])
+    return longest
 
 
 cdef inline u64 least(u64 a, u64 b) noexcept nogil:

@@ -8,14 +8,6 @@ cdef enum:
     N_GRADES = 16  # whole numbers below this are sorted by counting
 
 
-cdef u64 longest_query(const i64[::1] starts) noexcept nogil:
-    cdef i64 longest = 0
-    cdef Py_ssize_t q
-    for q in range(starts.shape[0] - 1):
-        longest = max(longest, starts[q + 1] - starts[q])
-    return <u64>longest
-
-
 cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *tied, u64 start,
                           u64 stop) noexcept nogil:
     """Sort by counting if all keys are whole numbers from 0 to 15; tell whether they are."""
@@ -100,7 +92,7 @@ def sort_items(Py_ssize_t first, Py_ssize_t last, const i64[::1] starts, const d
     comes behind the tie may be left as it is, but ``tied`` is 0 right there.
     """
     cdef Py_ssize_t n_queries = starts.shape[0] - 1, cell, v, q
-    cdef u64 longest = longest_query(starts), width, last_bits, n_leaders, n_lanes
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, n_leaders, n_lanes
     cdef u64 start, stop, length, n_kept, p
     cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
     cdef u64 *codes = &room[0, 0]
@@ -150,7 +142,7 @@ def sort_by_key(double[::1] keys, i64[::1] order, const i64[::1] starts):
     Equal keys keep their order. Keys are finite. O(n log n) whatever the keys.
     """
     cdef Py_ssize_t q
-    cdef u64 longest = longest_query(starts), width, last_bits, length, p
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, length, p
     cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
     cdef u64 *codes = &room[0, 0]
     cdef u64 *spare = &room[1, 0]
