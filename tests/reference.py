@@ -1,5 +1,6 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
+import re
 from fractions import Fraction
 from itertools import combinations, pairwise, permutations, product
 
@@ -329,6 +330,34 @@ def svmlight_items(text):
             features = {int(feature): float(value) for feature, value in pairs}
             items.append((float(tokens[0]), qid, features, comment.strip(" \t\r")))
     return items
+
+
+_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_SVMLIGHT_LINE = re.compile(
+    rb"[ \t\r]*(?:(?P<target>%b)(?:[ \t\r]+qid:(?P<qid>[^ \t\r\n#]+))?"
+    rb"(?P<features>(?:[ \t\r]+\d{1,9}:%b)*)[ \t\r]*)?(?:#(?P<comment>[^\n]*))?\n"
+    % (_NUMBER, _NUMBER)
+)
+
+
+def svmlight_rows(text):
+    """Return (line, target, qid, features, values, comment) of each row by a pattern for lines.
+
+    None where a line does not match it.
+    """
+    rows, pos, line = [], 0, 0
+    while pos < len(text):
+        found = _SVMLIGHT_LINE.match(text, pos)
+        if found is None:
+            return None
+        pos, line = found.end(), line + 1
+        if found["target"] is not None:
+            words = found["features"].replace(b":", b" ").split()
+            features, values = [int(w) for w in words[::2]], [float(w) for w in words[1::2]]
+            comment = (found["comment"] or b"").strip(b" \t\r")
+            qid = found["qid"] or b""
+            rows.append((line, float(found["target"]), qid, features, values, comment))
+    return rows
 
 
 # --- loss-augmented rankings -------------------------------------------------------------------
