@@ -1,7 +1,8 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
+import re
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -347,6 +348,34 @@ def svmlight_items(text):
             features = {int(feature): float(value) for feature, value in pairs}
             items.append((float(tokens[0]), qid, features, comment.strip(" \t\r")))
     return items
+
+
+_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_SVMLIGHT_LINE = re.compile(
+    rb"[ \t\r]*(?:(?P<target>%b)(?:[ \t\r]+qid:(?P<qid>[^ \t\r\n#]+))?"
+    rb"(?P<features>(?:[ \t\r]+\d{1,9}:%b)*)[ \t\r]*)?(?:#(?P<comment>[^\n]*))?\n"
+    % (_NUMBER, _NUMBER)
+)
+
+
+def svmlight_rows(text):
+    """Return (line, target, qid, features, values, comment) of each row by a pattern for lines.
+
+    None where a line does not match it.
+    """
+    rows, pos, line = [], 0, 0
+    while pos < len(text):
+        found = _SVMLIGHT_LINE.match(text, pos)
+        if found is None:
+            return None
+        pos, line = found.end(), line + 1
+        if found["target"] is not None:
+            words = found["features"].replace(b":", b" ").split()
+            features, values = [int(w) for w in words[::2]], [float(w) for w in words[1::2]]
+            comment = (found["comment"] or b"").strip(b" \t\r")
+            qid = found["qid"] or b""
+            rows.append((line, float(found["target"]), qid, features, values, comment))
+    return rows
 
 
 # --- loss-augmented rankings -------------------------------------------------------------------
@@ -832,3 +861,15 @@ def nested_elimination(panel, floor):
         panel[c:, c] /= np.sqrt(pivots[c])
         panel[c + 1 :, c + 1 :] -= np.outer(panel[c + 1 :, c], panel[c + 1 : n_columns, c])
     return panel, pivots
+
+
+# --- items sorted query by query ----------------------------------------------------------------
+
+
+def sorted_items(keys, base, starts):
+    """Return the items of each query by falling key, ties as in ``base``, and who is tied."""
+    order, tied = np.empty(len(base), dtype=np.int64), np.zeros(len(base), dtype=bool)
+    for a, b in pairwise(starts):
+        order[a:b] = base[a:b][np.argsort(-keys[base[a:b]], kind="stable")]
+        tied[a + 1 : b] = keys[order[a + 1 : b]] == keys[order[a : b - 1]]
+    return order, tied

@@ -10,7 +10,6 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import even_parts, sum_parts
-from rankwise.graph._kernels import sort_by_key
 from rankwise.graph.edges import Incidence
 from rankwise.graph.preference_graph import Grades, QueryWeight, pair_targets
 from rankwise.native.laplacians import (
@@ -20,6 +19,7 @@ from rankwise.native.laplacians import (
     find_joined,
     sum_partners,
 )
+from rankwise.native.sorting import sort_by_key
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""

@@ -3,15 +3,13 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.core.compile import UncompiledWork
-from rankwise.measures._kernels import differing_pairs, swapped_pairs, tied_pairs
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Number, Rankings, ratio
+from rankwise.native.measures import differing_pairs, swapped_pairs, tied_pairs
 
 PairTies: TypeAlias = Literal["half", "one"]
 Average: TypeAlias = Literal["queries", "pooled"]
@@ -39,11 +37,7 @@ class PairCounts:
     @classmethod
     def of(cls, grades: FloatArray, total: FloatArray, rankings: Rankings) -> Self:
         """Count in O(n log n): inversions by a merge sort, ties by one pass."""
-        judgements = rankings.judgements
-        work = rankings.n_vectors * int(np.sum(judgements.queries.sizes**2)) // PAIRS_PER_KEY
-        if not judgements.weighted and WORK.is_small(work + KEYS_PER_QUERY * len(total)):
-            return cls(total, *count_uncompiled(grades, rankings))
-        weight = judgements.weight
+        weight = rankings.judgements.weight
         order, tied = rankings.sorted("average")
         swapped = rankings.table(swapped_pairs, grades, weight, order)
         return cls(total, swapped, rankings.table(tied_pairs, grades, weight, order, tied))
@@ -51,34 +45,6 @@ class PairCounts:
     def wrong(self, tie: float) -> FloatArray:
         """Return the share of pairs in the wrong order, a tied pair counting ``tie``."""
         return ratio(self.swapped + tie * self.tied, self.total)
-
-
-WORK = UncompiledWork(1_000_000)
-"""Pairs that are compared without compiled code, as a number of keys sorted in that time."""
-
-PAIRS_PER_KEY, KEYS_PER_QUERY = 64, 50
-"""Pairs of items compared while one key is sorted, and what the overhead of a query comes to."""
-
-BLOCK = 1 << 20
-"""Pairs compared together."""
-
-
-def count_uncompiled(
-    grades: FloatArray, rankings: Rankings, at_once: int = BLOCK
-) -> tuple[FloatArray, FloatArray]:
-    """Return the swapped and the tied pairs of each vector and query, by comparing all pairs."""
-    starts, scores = rankings.judgements.starts, rankings.scores
-    swapped, tied = np.zeros((2, len(scores), len(starts) - 1))
-    for q, (first, last) in enumerate(pairwise(starts.tolist())):
-        own = grades[first:last]
-        better, worse = np.nonzero(own[:, None] > own)
-        step = at_once // max(1, len(better)) + 1
-        for v in range(0, len(scores), step):
-            some = scores[v : v + step, first:last]
-            left, right = some[:, better], some[:, worse]
-            swapped[v : v + step, q] = np.count_nonzero(left < right, axis=1)
-            tied[v : v + step, q] = np.count_nonzero(left == right, axis=1)
-    return swapped, tied
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -1,6 +1,6 @@
 """The one sort of the package: a merge sort of 64-bit codes from runs that a network sorts."""
 
-from libc.stdint cimport uint64_t as u64
+from libc.stdint cimport int64_t as i64, uint64_t as u64
 
 cdef extern from *:
     """
@@ -23,6 +23,21 @@ cdef extern from *:
 cdef enum:
     NETWORK = 8  # codes that the network sorts; longer runs are merged from these
 
+cdef extern from *:
+    """
+    #define SAME ((uint64_t)1 << 63)
+    """
+    const u64 SAME  # marks a position whose number equals the one before
+
+
+cdef inline i64 longest_query(const i64[::1] starts) noexcept nogil:
+    """Return the number of items of the longest query."""
+    cdef i64 longest = 0
+    cdef Py_ssize_t q
+    for q in range(starts.shape[0] - 1):
+        longest = max(longest, starts[q + 1] - starts[q])
+    return longest
+
 
 cdef inline u64 least(u64 a, u64 b) noexcept nogil:
     return a if a < b else b
@@ -33,6 +48,11 @@ cdef inline u64 falling(u64 bits) noexcept nogil:
     if bits == (<u64>1 << 63):
         return ~(<u64>1 << 63)
     return bits if bits & (<u64>1 << 63) else ~(bits | (<u64>1 << 63))
+
+
+cdef inline u64 bits_of(u64 fall) noexcept nogil:
+    """Return the bits of the double that `falling` made this integer of; of zeros, those of 0."""
+    return fall if fall & (<u64>1 << 63) else ~fall ^ (<u64>1 << 63)
 
 
 cdef inline u64 rising(u64 bits) noexcept nogil:
@@ -82,7 +102,7 @@ cdef inline void merge(const u64 *source, u64 *target, u64 low, u64 middle, u64 
 cdef inline bint sort_codes(u64 *codes, u64 *spare, u64 length) noexcept nogil:
     """Sort the first numbers; return whether the result stands in ``spare``.
 
-    Both have room for a multiple of eight numbers, and are filled up with the largest.
+    Both have room for a multiple of `NETWORK` numbers, and are filled up with the largest.
     """
     cdef u64 end = (length + NETWORK - 1) & ~<u64>(NETWORK - 1), p = length, width = NETWORK
     cdef u64 low, middle, high
@@ -111,3 +131,74 @@ cdef inline bint sort_codes(u64 *codes, u64 *spare, u64 length) noexcept nogil:
         width += width
         swapped = not swapped
     return swapped
+
+
+cdef inline u64 position_bits(u64 length) noexcept nogil:
+    """Return how many of the last bits of a code hold a position below the length, at most 32."""
+    cdef u64 width = 1
+    while length >> width:
+        width += 1
+    return width
+
+
+cdef inline void sort_positions(const u64 *numbers, u64 width, u64 *codes, u64 *spare, u64 length,
+                                u64 *positions) noexcept nogil:
+    """Sort positions by the numbers that stand there; those of equal numbers rise.
+
+    O(n log n) whatever the numbers.
+
+    Parameters
+    ----------
+    numbers
+        The numbers, of which some or all are sorted.
+    width
+        From `position_bits` of the number of ``numbers``.
+    codes
+        For each number to sort, in rising order of positions: the number, its last ``width`` bits
+        replaced by its position.
+    spare
+        Room; both have room for a multiple of `NETWORK` numbers.
+    length
+        How many codes there are.
+    positions
+        Receives the sorted positions, with the bit `SAME` where the number equals the one before.
+    """
+    cdef u64 last_bits = (<u64>1 << width) - 1, low, end = 0, p, n_close = 0, same, before, number
+    cdef bint in_order
+    cdef u64 *found = spare if sort_codes(codes, spare, length) else codes
+    cdef u64 *free
+    # mark what shares its leading bits with the one before
+    if length:
+        positions[0] = found[0] & last_bits
+    for p in range(1, length):
+        same = (found[p] ^ found[p - 1]) <= last_bits
+        positions[p] = (found[p] & last_bits) | (same << 63)
+        n_close += same
+    if n_close == 0:
+        return
+    # leave the mark where whole numbers are equal; sort what only its leading bits put in order
+    while end < length:
+        low = end
+        end = end + 1
+        in_order = True
+        number = numbers[positions[low]]
+        while end < length and positions[end] & SAME:
+            before = number
+            number = numbers[positions[end] ^ SAME]
+            in_order &= before <= number
+            positions[end] = (positions[end] ^ SAME) | (<u64>(before == number) << 63)
+            end += 1
+        if in_order:
+            continue
+        for p in range(end - low):
+            codes[p] = ((numbers[positions[low + p] & ~SAME] & last_bits) << width) | p
+        found = codes
+        free = spare
+        if sort_codes(codes, spare, end - low):
+            found = spare
+            free = codes
+        for p in range(end - low):
+            free[p] = positions[low + (found[p] & last_bits)] & ~SAME
+        positions[low] = free[0]
+        for p in range(1, end - low):
+            positions[low + p] = free[p] | (<u64>((found[p] ^ found[p - 1]) <= last_bits) << 63)

@@ -2,33 +2,16 @@
 
 from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32, uint64_t as u64
 
-from rankwise.native.sorting cimport falling, least, sort_codes
+import numpy as np
 
 cdef enum:
     N_GRADES = 16  # whole numbers below this are sorted by counting
 
 
-cdef u64 keep_leaders(const u64 *whole, u64 length, u64 n_leaders, u64 n_lanes, u64 position,
-                      u64 *codes, u64 *spare) noexcept nogil:
-    cdef u64 j, row, bound, n_kept = 0, p
-    for j in range(n_lanes):
-        codes[j] = whole[j]
-    row = n_lanes
-    while row + n_lanes <= length:
-        for j in range(n_lanes):
-            codes[j] = least(codes[j], whole[row + j])
-        row += n_lanes
-    for j in range(length - row):
-        codes[j] = least(codes[j], whole[row + j])
-    bound = (spare if sort_codes(codes, spare, n_lanes) else codes)[n_leaders - 1]
-    for p in range(length):
-        codes[n_kept] = (whole[p] & ~position) | p
-        n_kept += whole[p] <= bound
-    return n_kept
-
-
 cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *tied, u64 start,
-                          u64 stop, u64 *ends) noexcept nogil:
+                          u64 stop) noexcept nogil:
+    """Sort by counting if all keys are whole numbers from 0 to 15; tell whether they are."""
+    cdef u64 ends[N_GRADES]
     cdef u64 p, at, first, grade
     cdef int g
     cdef double x
@@ -43,6 +26,7 @@ cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *ti
         if x != <double>grade:
             return False
         ends[grade] += 1
+    # the highest grade comes first
     at = start
     for g in range(N_GRADES - 1, -1, -1):
         first = at
@@ -58,92 +42,133 @@ cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *ti
     return True
 
 
-cdef void mend(u64 *fall, u32 *order, u8 *tied, u64 start, u64 stop, u64 width, u64 *codes,
-               u64 *spare) noexcept nogil:
-    cdef u64 length = stop - start, last_bits = (<u64>1 << width) - 1, end = 0, low, p
-    cdef bint in_order
-    cdef u64 *found
-    while end < length:
-        low = end
-        end = end + 1
-        in_order = True
-        while end < length and tied[start + end]:
-            in_order &= fall[end - 1] <= fall[end]
-            end += 1
-        if in_order:
-            for p in range(low + 1, end):
-                tied[start + p] = fall[p] == fall[p - 1]
-            continue
-        for p in range(end - low):
-            codes[p] = ((fall[low + p] & last_bits) << width) | p
-            fall[low + p] = order[start + low + p]
-        found = spare if sort_codes(codes, spare, end - low) else codes
-        for p in range(end - low):
-            order[start + low + p] = <u32>fall[low + (found[p] & last_bits)]
-            tied[start + low + p] = p > 0 and (found[p] ^ found[p - 1]) <= last_bits
+cdef u64 keep_leaders(const double *key, const u32 *base, u64 length, u64 n_leaders, u64 n_lanes,
+                      u64 last_bits, u64 *numbers, u64 *codes, u64 *spare) noexcept nogil:
+    """Fill in the codes of the highest keys, so many and a few more; return how many there are.
+
+    The keys are dealt to lanes like cards. The highest of each lane stand in different places, so
+    that as many keys as are wanted are not below the one that so many of these are not below.
+    Numbers are filled in where codes are.
+    """
+    cdef double *values = <double *>numbers
+    cdef double *lanes = <double *>codes
+    cdef u64 j, row = n_lanes, n_kept = 0, k, p, bits
+    cdef double bound
+    for p in range(length):
+        values[p] = key[base[p]]
+    # the highest key of each lane
+    for j in range(n_lanes):
+        lanes[j] = values[j]
+    while row + n_lanes <= length:
+        for j in range(n_lanes):
+            lanes[j] = lanes[j] if lanes[j] > values[row + j] else values[row + j]
+        row += n_lanes
+    for j in range(length - row):
+        lanes[j] = lanes[j] if lanes[j] > values[row + j] else values[row + j]
+    # the last of the leaders among these
+    for j in range(n_lanes):
+        codes[j] = falling(codes[j])
+    bits = bits_of((spare if sort_codes(codes, spare, n_lanes) else codes)[n_leaders - 1])
+    bound = (<double *>&bits)[0]
+    # who is not below it
+    for p in range(length):
+        codes[n_kept] = p
+        n_kept += values[p] >= bound
+    for k in range(n_kept):
+        p = codes[k]
+        numbers[p] = falling(numbers[p])
+        codes[k] = (numbers[p] & ~last_bits) | p
+    return n_kept
 
 
 def sort_items(Py_ssize_t first, Py_ssize_t last, const i64[::1] starts, const double[:, ::1] keys,
-               const u32[::1] base, i64 depth, u64[:, ::1] room, u32[:, ::1] order,
-               u8[:, ::1] tied):
-    """Sort the items of each query by decreasing key; as the numba kernel of this name."""
-    cdef Py_ssize_t n_queries = starts.shape[0] - 1, q, cell, v
-    cdef u64 longest = 0, width = 1, position, n_leaders, n_lanes, start, stop, length, n_kept, p
+               const u32[::1] base, i64 depth, u32[:, ::1] order, u8[:, ::1] tied):
+    """Sort the items of each query by decreasing key; equal keys keep the order of ``base``.
+
+    Fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query by
+    query. Keys are finite. O(n log n) whatever the keys.
+
+    The first ``depth`` positions of a query are filled, and those tied with the last of them; what
+    comes behind the tie may be left as it is, but ``tied`` is 0 right there.
+    """
+    cdef Py_ssize_t n_queries = starts.shape[0] - 1, cell, v, q
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, n_leaders, n_lanes
+    cdef u64 start, stop, length, n_kept, p
+    cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
     cdef u64 *codes = &room[0, 0]
     cdef u64 *spare = &room[1, 0]
-    cdef u64 *whole = &room[2, 0]
-    cdef u64 *counts = &room[3, 0]
-    cdef u64 *found
-    cdef u64 *free
-    cdef const u64 *bits
-    cdef u32 *o
-    cdef u8 *t
-    cdef bint close, same
+    cdef u64 *numbers = &room[2, 0]
+    cdef u64 *positions = &room[3, 0]
+    cdef const u32 *given = &base[0] if base.shape[0] else NULL
+    cdef const double *key
+    cdef u32 *sorted_items
+    cdef u8 *marks
+    if longest == 0:
+        return
     with nogil:
-        for q in range(n_queries):
-            if <u64>(starts[q + 1] - starts[q]) > longest:
-                longest = starts[q + 1] - starts[q]
-        while longest >> width:
-            width += 1
-        position = (<u64>1 << width) - 1
+        width = position_bits(longest)
+        last_bits = (<u64>1 << width) - 1
         n_leaders = least(<u64>depth, longest)
-        n_lanes = (n_leaders + (n_leaders >> 1) + 7) & ~<u64>7
+        n_lanes = (n_leaders + (n_leaders >> 1) + NETWORK - 1) & ~<u64>(NETWORK - 1)
         for cell in range(first, last):
             v = cell // n_queries
             q = cell - v * n_queries
             start = starts[q]
             stop = starts[q + 1]
-            o = &order[v, 0]
-            t = &tied[v, 0]
-            if sort_few_grades(&keys[v, 0], &base[0], o, t, start, stop, counts):
+            key = &keys[v, 0]
+            sorted_items = &order[v, 0]
+            marks = &tied[v, 0]
+            if sort_few_grades(key, given, sorted_items, marks, start, stop):
                 continue
-            bits = <const u64 *>&keys[v, 0]
             n_kept = length = stop - start
-            for p in range(length):
-                whole[p] = falling(bits[base[start + p]])
             if length < n_lanes + n_lanes:
                 for p in range(length):
-                    codes[p] = (whole[p] & ~position) | p
+                    numbers[p] = falling((<const u64 *>key)[given[start + p]])
+                    codes[p] = (numbers[p] & ~last_bits) | p
             else:
-                n_kept = keep_leaders(whole, length, n_leaders, n_lanes, position, codes, spare)
-            found = codes
-            free = spare
-            if sort_codes(codes, spare, n_kept):
-                found = spare
-                free = codes
-            close = False
+                n_kept = keep_leaders(key, given + start, length, n_leaders, n_lanes, last_bits,
+                                      numbers, codes, spare)
+            sort_positions(numbers, width, codes, spare, n_kept, positions)
             for p in range(n_kept):
-                o[start + p] = base[start + (found[p] & position)]
-                same = p > 0 and (found[p] ^ found[p - 1]) <= position
-                t[start + p] = same
-                close |= same
+                sorted_items[start + p] = given[start + (positions[p] & last_bits)]
+                marks[start + p] = positions[p] >> 63
             if n_kept < length:
-                t[start + n_kept] = False
-            if close:
-                for p in range(n_kept):
-                    free[p] = whole[found[p] & position]
-                for p in range(n_kept):
-                    whole[p] = free[p]
-                mend(whole, o, t, start, start + n_kept, width, codes, spare)
+                marks[start + n_kept] = 0
 
 
+def sort_by_key(double[::1] keys, i64[::1] order, const i64[::1] starts):
+    """Sort the keys of every query in place, lowest first, and their order with them.
+
+    Equal keys keep their order. Keys are finite. O(n log n) whatever the keys.
+    """
+    cdef Py_ssize_t q
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, length, p
+    cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
+    cdef u64 *codes = &room[0, 0]
+    cdef u64 *spare = &room[1, 0]
+    cdef u64 *numbers = &room[2, 0]
+    cdef u64 *positions = &room[3, 0]
+    cdef u64 *bits
+    cdef i64 *items
+    if longest == 0:
+        return
+    with nogil:
+        width = position_bits(longest)
+        last_bits = (<u64>1 << width) - 1
+        for q in range(starts.shape[0] - 1):
+            length = starts[q + 1] - starts[q]
+            if length < 2:
+                continue
+            bits = <u64 *>&keys[starts[q]]
+            items = &order[starts[q]]
+            for p in range(length):
+                numbers[p] = rising(bits[p])
+                codes[p] = (numbers[p] & ~last_bits) | p
+            sort_positions(numbers, width, codes, spare, length, positions)
+            # put keys, whose zeros have a sign that the numbers have not, and items in this order
+            for p in range(length):
+                codes[p] = bits[positions[p] & ~SAME]
+                spare[p] = <u64>items[positions[p] & ~SAME]
+            for p in range(length):
+                bits[p] = codes[p]
+                items[p] = <i64>spare[p]
