@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -263,16 +260,3 @@ def test_what_cannot_be_written_is_refused(tmp_path, arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         write_svmlight(tmp_path / "a.txt", *arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_reading_a_file_does_not_load_numba(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("2 qid:7 1:0.5 3:1 # best\n0 qid:7 1:0.25\n")
-    program = (
-        "import sys\nfrom rankwise.io.svmlight import read_svmlight\n"
-        f"print(read_svmlight({str(path)!r}).X.sum(), 'numba' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1.75", "False"]
