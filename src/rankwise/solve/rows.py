@@ -471,13 +471,12 @@ class SparseRows(StoredRows):
 
     def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
         """Return ``X.T @ mapping(X @ w)``; every thread has w beside the sum it adds to."""
-        m = mapping
-        items = (m.group, m.slope, m.weight, m.centre, m.pull)
-        both = np.zeros((len(self._parts) - 1, self.n_features, 2))
+        m, both = mapping, np.zeros((len(self._parts) - 1, self.n_features, 2))
         both[:, :, 0] = self.columns.to_stored(w)
 
         def task(part: int, first: int, last: int) -> None:
-            groupwise_pass(*self._arrays, *items, first, last, both[part].ravel())
+            rows, out = self._arrays, both[part].ravel()
+            groupwise_pass(*rows, m.group, m.slope, m.weight, m.centre, m.pull, first, last, out)
 
         run_parts(task, self._parts)
         return self.columns.to_given(both[:, :, 1].sum(axis=0))
