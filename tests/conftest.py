@@ -38,7 +38,7 @@ def torch_on_one_thread():
     torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    yield torch
     torch.set_num_threads(before)
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = "25"
 LEAST_TESTS = 3000
 GENERATED = (
     ".git",
@@ -74,7 +75,7 @@ def main() -> int:
     """Run every setting; return 1 if a test fails under any."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", default="2")
-    parser.add_argument("--sample", default="30", help="per cent of the tests")
+    parser.add_argument("--sample", default=SAMPLE, help="per cent of the tests")
     parser.add_argument(
         "--seed", default=int(time.time()), type=int, help="of the order of the tests"
     )
@@ -227,7 +228,7 @@ def run(
     unlock(home)
     last = done.stdout.strip().splitlines()[-1:] or ["no output"]
     n_passed = sum(map(int, re.findall(r"(\d+) passed", last[0])))
-    enough = n_passed >= LEAST_TESTS * float(options.sample) / 30
+    enough = n_passed >= LEAST_TESTS or options.sample != SAMPLE
     is_green = done.returncode == 0 and enough
     print(last[0] if is_green else done.stdout, flush=True)
     few = "" if enough else f"; fewer than {LEAST_TESTS} passed"
@@ -243,7 +244,7 @@ def surroundings(
 ) -> tuple[list[str], dict[str, str]]:
     """Return in words what is set, and the environment."""
     told = [f"{setting.threads} thread" + "s" * (setting.threads > 1)]
-    dropped = ("PYTHON", "OPENBLAS", "NPY_", "LC_", "LANG", "XDG_", "PYTEST", "MPL")
+    dropped = ("PYTHON", "OPENBLAS", "NPY_", "LC_", "LANG", "XDG_", "MPL")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(dropped)
     }

@@ -8,7 +8,6 @@ import pytest
 from rankwise import MissingExtraError
 from rankwise.core.devices import LEAF, as_device, fused_exp_product
 
-pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 

@@ -16,9 +16,6 @@ from rankwise import (
 )
 from rankwise.core.devices import HOST_DEVICES, takes_tensors
 
-torch = pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
-
 RANKERS = [
     RankRLS(),
     RankRLS(kernel="gaussian"),
@@ -39,7 +36,8 @@ def call(request):
 
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=repr)
-def test_tensors_give_what_arrays_give(ranker, call):
+def test_tensors_give_what_arrays_give(ranker, call, torch_on_one_thread):
+    torch = torch_on_one_thread
     p = problem(seed=1, sizes=(7, 1, 5, 9, 2, 3), grades=3, n_features=4)
     expected = ranker.fit(p.X, p.y, qid=p.qid)
     scores, order = expected.predict(p.X), expected.rank(p.X, qid=p.qid)
@@ -56,7 +54,8 @@ def test_tensors_give_what_arrays_give(ranker, call):
     assert call(kind.score, found, X, y, qid=qid) == pytest.approx(value)
 
 
-def test_paths_and_estimates_take_tensors(call):
+def test_paths_and_estimates_take_tensors(call, torch_on_one_thread):
+    torch = torch_on_one_thread
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     rows, grades = torch.tensor(X), torch.tensor(y)
@@ -69,7 +68,8 @@ def test_paths_and_estimates_take_tensors(call):
     assert call(leave_pair_out_auc, rows, grades, kernel="gaussian").value == expected.value
 
 
-def test_other_rankers_and_kinds_of_tensors():
+def test_other_rankers_and_kinds_of_tensors(torch_on_one_thread):
+    torch = torch_on_one_thread
     p = problem(seed=1, sizes=(7, 5, 9), grades=3, n_features=4)
     rows = torch.tensor(p.X, dtype=torch.float32, requires_grad=True)
     expected = DORM().fit(rows.detach().numpy(), p.y, qid=p.qid).predict(rows.detach().numpy())
@@ -85,7 +85,8 @@ def test_other_rankers_and_kinds_of_tensors():
     assert isinstance(deviation, torch.Tensor)
 
 
-def test_sparse_tensors_are_refused():
+def test_sparse_tensors_are_refused(torch_on_one_thread):
+    torch = torch_on_one_thread
     rows = torch.eye(4).to_sparse()
     with pytest.raises(InvalidInputError, match="Tensors must be dense: got one of layout"):
         RankRLS().fit(rows, [0, 1, 2, 3])

@@ -9,7 +9,6 @@ from rankwise.core.devices import as_device
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel, moments_under
 
-pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 

@@ -12,7 +12,6 @@ from rankwise.features.kernels import Gaussian, Precomputed
 from rankwise.rankers.kpcrank.component_fit import leave_query_out_components
 from rankwise.selection.holdouts import Folds
 
-pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 

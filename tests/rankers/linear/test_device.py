@@ -12,7 +12,6 @@ from rankwise.core.devices import as_device
 from rankwise.solve.device_rows import rows_on
 from rankwise.solve.rows import as_rows
 
-pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
 

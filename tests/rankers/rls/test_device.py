@@ -17,7 +17,6 @@ from rankwise.core.devices import TorchDevice, as_device, computing_on
 from rankwise.features.function_space import Basis
 from rankwise.solve.normal_equations import DeviceSystem
 
-pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 CONVENTIONS = [
     ("magnitude", "drop"),
