@@ -197,7 +197,13 @@ def pair_sums(y, scores, weight):
 
 def disagreement(measure, y, scores, weight):
     total, swapped, tied, _ = pair_sums(y, scores, weight)
-    return (swapped + {"half": 0.5, "one": 1.0}[measure.ties] * tied) / total if total else np.nan
+    wrong = swapped + {"half": 0.5, "one": 1.0}[measure.ties] * tied
+    if measure.tied_grades == "half":
+        for i, j in combinations(range(len(y)), 2):
+            if y[i] == y[j]:
+                total += weight[i] * weight[j]
+                wrong += 0.5 * weight[i] * weight[j] * (scores[i] != scores[j])
+    return wrong / total if total else np.nan
 
 
 def concordance(measure, y, scores, weight):

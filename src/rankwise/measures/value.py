@@ -179,6 +179,12 @@ class Judgements:
         order = self.by_grade.order
         return table(differing_pairs, self.starts, 1, grades[None], self.weight, order)[0]
 
+    def all_pairs(self) -> FloatArray:
+        """Weigh all pairs of each query."""
+        starts = self.starts[:-1]
+        total, squares = (np.add.reduceat(w, starts) for w in (self.weight, self.weight**2))
+        return np.maximum((total**2 - squares) / 2.0, 0.0)
+
     @cached_property
     def midranks(self) -> FloatArray:
         """The rank of each item by grade minus the mean rank of its query; ties share a rank."""
