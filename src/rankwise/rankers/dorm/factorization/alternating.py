@@ -380,7 +380,7 @@ class _Alternation:
     def improve_users(self, U: FloatArray) -> None:
         """Replace the factors of users by better ones, several users at a time."""
         targets, items = self.loss.targets(self.C), self.ratings.items
-        given = items, self.factors.bias, self.factors.V
+        bias, V = self.factors.bias, self.factors.V
         size = np.array([U.shape[1]])
         fewest, most = self.ratings_per_part
         n_parts = max(8 * n_threads(), len(items) // most)
@@ -393,7 +393,7 @@ class _Alternation:
             users = edges[part], edges[part + 1]
             room = make_room(self.ratings.plan), make_planes(size, _MAX_PLANES)
             rule = self.half_step_tol, _MAX_VISITS
-            kernels.fit_users(targets, *room, *given, *rule, *users, U)
+            kernels.fit_users(targets, *room, items, bias, V, *rule, *users, U)
 
         in_threads(task, n_parts)
 
