@@ -1,5 +1,7 @@
 """The file of answers is read by the other commands and by Python, while it is in use or after."""
 
+import csv
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -91,6 +93,15 @@ def test_answers_are_exported(answers, tmp_path):
     there, back = read_comparisons(answers), read_comparisons(tmp_path / "a.csv")
     assert there.pairs.tolist() == back.pairs.tolist()
     assert there.date.tolist() == back.date.tolist()
+
+
+def test_names_of_strangers_are_no_formulas_in_what_is_exported(tmp_path, store):
+    """Anybody with the link may choose a name; the names of items stay, to be found again."""
+    rater = store.add_rater("=HYPERLINK(A1)", "key")
+    store.record(rater.id, store.ask(rater.id, 0, 1).id, "left")
+    run("ask", store.path, "--export", tmp_path / "a.csv")
+    (row,) = csv.DictReader((tmp_path / "a.csv").read_text().splitlines())
+    assert (row["a"], row["judge"]) == ("pear", "'=HYPERLINK(A1)")
 
 
 def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
