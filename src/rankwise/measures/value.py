@@ -165,14 +165,10 @@ class Judgements:
 
     def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
         """Return the largest sum of gain times discount of each query."""
-        counted = np.zeros(self.longest)
-        counted[: len(discounts)] = discounts[: self.longest]
-        sizes = np.minimum(self.queries.sizes, _n_summed(len(discounts)))
-        starts = np.cumsum(sizes) - sizes
-        position = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
-        items = self.by_grade.order[0][np.repeat(self.starts[:-1], sizes) + position]
-        sums: FloatArray = np.add.reduceat(gains[items] * counted[position], starts)
-        return sums
+        order, tied = self.by_grade
+        cumulative = np.zeros(self.longest + 1)  # of ties, which have no share to divide here
+        arguments = gains, discounts, cumulative, order, np.zeros_like(tied)
+        return table(inner_products, self.starts, 1, *arguments)[0]
 
     def pairs(self, grades: FloatArray) -> FloatArray:
         """Weigh the pairs with different grades of each query; ``grades`` rise with ``y``."""
@@ -319,16 +315,6 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     if queries.is_sorted:
         return freeze(np.ascontiguousarray(values))
     return freeze(np.ascontiguousarray(values[..., queries.order]))
-
-
-def _n_summed(n_counted: int) -> int:
-    """Return how many numbers of each query to add up if those behind the first few are 0.
-
-    NumPy adds every eighth number of a query to one sum, the first apart and 64 at least before it
-    halves the query: with whole eights the sum is that of all numbers, to the last bit.
-    """
-    width = 1 + 8 * -(-(n_counted - 1) // 8)
-    return width if width <= 65 else EVERY_POSITION
 
 
 def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray, depth: int) -> SortedRanking:
