@@ -6,6 +6,7 @@ threads, locales, rights and systems.
 """
 
 import argparse
+import contextlib
 import ctypes
 import fnmatch
 import os
@@ -86,6 +87,7 @@ def main() -> int:
         top.chmod(0o755)
         checkout = top / "rank wise ü" / "rankwise"
         copy_checkout(checkout)
+        checkout.parent.chmod(0o755)
         python = install(checkout)
         results = [
             run(setting, checkout, python, options)
@@ -96,7 +98,7 @@ def main() -> int:
         unlock(top)
         shutil.rmtree(top)
     print("\n".join(["", *(line for line, _ in results)]))
-    return int(not all(is_green for _, is_green in results))
+    return int(not results or not all(is_green for _, is_green in results))
 
 
 # The copy
@@ -120,9 +122,8 @@ def tracked() -> list[str]:
         if top.returncode != 0 or top.stdout.strip():
             return []
         listed = [*command, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        return os.fsdecode(subprocess.run(listed, capture_output=True, check=True).stdout).split(
-            "\0"
-        )[:-1]
+        found = subprocess.run(listed, capture_output=True, check=True).stdout
+        return os.fsdecode(found).split("\0")[:-1]
     except OSError:
         return []
 
@@ -182,43 +183,23 @@ def run(
     setting: Setting, checkout: Path, python: str, options: argparse.Namespace
 ) -> tuple[str, bool]:
     """Run the sample under one setting; return a line about it, and whether all is well."""
-    top = checkout.parent.parent
-    home, temporary = top / "home", top / "tmp ü"
-    for folder in (home, temporary):
-        folder.mkdir(exist_ok=True)
+    home, temporary = checkout.parent / "home", checkout.parent / "tmp ü"
+    home.mkdir(exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)  # of another user, perhaps
+    temporary.mkdir()
     temporary.chmod(0o1777)
     told, environment = surroundings(setting, checkout, home, temporary)
     process: dict[str, object] = {}
     if setting.locked:
         lock(checkout)
         lock(home)
-        rights, given = without_rights(python)
+        rights, process = without_rights(python)
         told.append(rights)
-        process |= given
     if setting.bare:
         process |= {"umask": 0o077, "start_new_session": True}
         told.append("umask 077, no terminal")
-    package = next(Path(python).parents[1].glob("**/site-packages/rankwise"))
-    command = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        options.workers,
-        "-m",
-        "not browser",
-        "--collect-in-virtualenv",
-    ]
-    command += [
-        "--shuffle",
-        str(options.seed),
-        "--sample",
-        options.sample,
-        *["--touched"] * setting.touched,
-    ]
-    command += ["tests", "docs", str(package.relative_to(checkout))]
-    print(f"\n== {setting.name}: {', '.join(told)}; --shuffle {options.seed}", flush=True)
+    command = sampled(setting, python, options)
+    print(f"\n== {setting.name}: {', '.join(told)}", *command[1:], flush=True)
     start = time.monotonic()
     done = subprocess.run(
         command, cwd=checkout, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -226,17 +207,27 @@ def run(
     )  # fmt: skip
     unlock(checkout)
     unlock(home)
-    last = done.stdout.strip().splitlines()[-1:] or ["no output"]
-    n_passed = sum(map(int, re.findall(r"(\d+) passed", last[0])))
-    enough = n_passed >= LEAST_TESTS or options.sample != SAMPLE
-    is_green = done.returncode == 0 and enough
-    print(last[0] if is_green else done.stdout, flush=True)
-    few = "" if enough else f"; fewer than {LEAST_TESTS} passed"
     minutes = (time.monotonic() - start) / 60
-    return (
-        f"{'ok ' if is_green else 'RED'} {setting.name}: {last[0]}{few} ({minutes:.1f} minutes)",
-        is_green,
-    )
+    last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+    few = options.sample == SAMPLE and n_passed(last) < LEAST_TESTS
+    is_green = done.returncode == 0 and not few
+    print(last if is_green else done.stdout, flush=True)
+    said = f"{setting.name}: {last}" + f"; fewer than {LEAST_TESTS} passed" * few
+    return f"{'ok ' if is_green else 'RED'} {said} ({minutes:.1f} minutes)", is_green
+
+
+def sampled(setting: Setting, python: str, options: argparse.Namespace) -> list[str]:
+    """Return the command that runs the sample: tests, guides, and the package that is installed."""
+    package = next(Path(python).parents[1].glob("**/site-packages/rankwise"))
+    seed = options.seed + SETTINGS.index(setting)  # another order each time
+    command = [python, "-m", "pytest", "-q", "-n", options.workers, "-m", "not browser"]
+    command += ["--shuffle", str(seed), "--sample", options.sample, "--collect-in-virtualenv"]
+    return [*command, *["--touched"] * setting.touched, "tests", "docs", str(package)]
+
+
+def n_passed(last: str) -> int:
+    """Return how many tests passed, from the last line that pytest prints."""
+    return sum(map(int, re.findall(r"(\d+) passed", last)))
 
 
 def surroundings(
@@ -289,25 +280,18 @@ def without_rights(python: str) -> tuple[str, dict[str, object]]:
     """Return in words how root's rights are given up, and what subprocess is told to do so."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "as this user, who is not root", {}
-    nobody = {
-        "user": "nobody",
-        "group": "nogroup" if Path("/etc/debian_version").exists() else "nobody",
-        "extra_groups": [],
-    }
-    try:
-        probe = subprocess.run(
-            [python, "-c", "import numpy, pytest, rankwise"],
-            capture_output=True,
-            check=False,
-            **nobody,
-        )
-        if probe.returncode == 0:
+    with contextlib.suppress(OSError, KeyError):
+        import pwd
+
+        group = pwd.getpwnam("nobody").pw_gid
+        nobody: dict[str, object] = {"user": "nobody", "group": group, "extra_groups": []}
+        probe = [python, "-c", "import numpy, pytest, rankwise"]
+        if subprocess.run(probe, capture_output=True, check=False, **nobody).returncode == 0:
             return "as nobody", nobody
-    except (OSError, LookupError, ValueError):
-        pass
-    return "as root without capabilities, since nobody may not run this Python", {
-        "preexec_fn": drop_capabilities
-    }
+    if sys.platform != "linux":
+        return "as root: nobody may not run this Python", {}
+    told = "as root without capabilities: nobody may not run this Python"
+    return told, {"preexec_fn": drop_capabilities}
 
 
 def drop_capabilities() -> None:
