@@ -42,6 +42,7 @@ from rankwise.cli.fit_commands import (
     FitRLS,
     FitSVM,
 )
+from rankwise.cli.stopping import STOPPED, interrupts_raised
 from rankwise.core.errors import RankwiseError
 
 COMMANDS: dict[type, str] = {
@@ -74,7 +75,6 @@ RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""
 
 REFUSED = 2  # as for options that cannot be understood
-STOPPED = 130  # 128 + SIGINT, as shells have it
 CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 
 
@@ -180,7 +180,9 @@ def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
     with failures_reported(type(command)):
         home, _, job = command.job.rpartition(".")
-        getattr(import_module(f"rankwise.cli.jobs.{home}"), job)(command)
+        run = getattr(import_module(f"rankwise.cli.jobs.{home}"), job)
+        with interrupts_raised():
+            run(command)
 
 
 app = typer.Typer(
