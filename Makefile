@@ -8,7 +8,6 @@ CASES ?= 1000000
 SEED ?= 0
 
 .NOTPARALLEL:
-.SECONDARY:
 .PHONY: help demo test test-portable test-browser test-oldest test-newest test-debug sanitize fuzz check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
