@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
@@ -21,6 +23,11 @@ from rankwise.transformers.numeric import WithinQueryImputer
 
 LARGEST_DENSE = 1 << 31
 """Bytes up to which sparse rows are made dense."""
+
+
+def arrays_between_steps() -> AbstractContextManager[None]:
+    """Have transformers return arrays, also where scikit-learn is set to return frames."""
+    return config_context(transform_output="default")
 
 
 def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -55,13 +62,14 @@ def fit_preparation(
     some.
     """
     steps: list[Any] = []
-    if X.dtype.kind in "OUS":
-        encoder = WithinQueryEncoder()
-        X = encoder.fit_transform(X, y, queries)
-        steps.append(encoder)
-    imputer = WithinQueryImputer(add_indicator=True)
-    steps.append(imputer)
-    return steps, imputer.fit_transform(X, y, queries)
+    with arrays_between_steps():
+        if X.dtype.kind in "OUS":
+            encoder = WithinQueryEncoder()
+            X = encoder.fit_transform(X, y, queries)
+            steps.append(encoder)
+        imputer = WithinQueryImputer(add_indicator=True)
+        steps.append(imputer)
+        return steps, imputer.fit_transform(X, y, queries)
 
 
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
@@ -110,14 +118,17 @@ class SumOfRankers(Ranker, ABC):
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
                 f"`predict` must be given `qid`, since {type(self).__name__} compares the rows of "
-                "a query: got none. For rows of a single query, give the same id for all."
+                "a query: got none. For rows of a single query, give the same id for all. "
+                "scikit-learn's cross_val_predict passes none on: predict fold by fold, with "
+                "QueryKFold."
             )
         rows = check_table(self, X, reset=False)
         return self._added(rows, Queries.of(qid, len(rows)))
 
     def _added(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
-        ready = prepared(self.preparation_, rows, queries)
-        return added_scores(self.members_, self.member_weights_, ready, queries)
+        with arrays_between_steps():
+            ready = prepared(self.preparation_, rows, queries)
+            return added_scores(self.members_, self.member_weights_, ready, queries)
 
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of rows of a single query."""
