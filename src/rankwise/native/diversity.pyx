@@ -111,8 +111,8 @@ cdef void keep_needed(Sourced *problem, i64 *lowest) noexcept nogil:
     """Keep those items out of the head that it never needs.
 
     These are the items with no lower gain than a better item of the same source, which can always
-    take their place. ``lowest`` holds the number of grades for each source, and then its lowest grade
-    so far.
+    take their place. ``lowest`` holds the number of grades for each source, and then its lowest
+    grade so far.
     """
     cdef i64 rank, source
     for rank in range(problem.query.n_items):
@@ -216,8 +216,8 @@ cdef i64 take_best(Nodes *nodes) noexcept nogil:
     nodes.n_open -= 1
     node = nodes.heap[nodes.n_open]  # the last one sinks from the top
     while below < nodes.n_open:
-        if below + 1 < nodes.n_open and comes_before(nodes, nodes.heap[below + 1], nodes.heap[below]):
-            below += 1
+        if below + 1 < nodes.n_open:
+            below += comes_before(nodes, nodes.heap[below + 1], nodes.heap[below])
         if comes_before(nodes, node, nodes.heap[below]):
             break
         nodes.heap[at] = nodes.heap[below]

@@ -1,8 +1,8 @@
 """Exact oracles: the ranking of a query with the greatest score plus loss.
 
 With scores g, gains b, decay c and discounts a, [LS08] eq. (24) looks for the positions pi that
-maximise ``sum_i C[i, pi_i]`` with ``C[i, j] = c[j] g[i] - a[j] b[i]``. The paper takes any solver of
-assignment problems; here C has rank two, and one sort of the scores leaves little to do:
+maximise ``sum_i C[i, pi_i]`` with ``C[i, j] = c[j] g[i] - a[j] b[i]``. The paper takes any solver
+of assignment problems; here C has rank two, and one sort of the scores leaves little to do:
 
 * `find_thresholds` finds for each k which k items would be best in front if that were all. Where
   these sets are nested they are the ranking.
@@ -68,7 +68,7 @@ cdef void descending(const double *scores, i64 n_items, u64 *fall, u64 *codes, u
 
 cdef void sort_last_bits(u64 n, u64 width, u64 *fall, u64 *codes, u64 *spare,
                          i64 *order) noexcept nogil:
-    """Sort those whose scores have the same leading bits by the bits that the first sort left out."""
+    """Sort those with the same leading bits by the bits that the first sort left out."""
     cdef u64 position = (<u64>1 << width) - 1, first, end = 0, p
     cdef bint in_order
     cdef u64 *found
@@ -99,11 +99,11 @@ cdef void sort_last_bits(u64 n, u64 width, u64 *fall, u64 *codes, u64 *spare,
 cdef bint find_thresholds(const Query *query, Lists *room) noexcept nogil:
     """Find for each k the k items with the largest keys; return whether these sets are nested.
 
-    By summation by parts, the sum in [LS08] eq. (24) is one over k of the keys ``(c_k - c_{k+1}) g -
-    (a_k - a_{k+1}) b`` of the items at the first k positions. The set of a k differs little from the
-    one before: one item enters, and pairs change places as long as that helps. Of each grade only
-    the best item outside and the worst inside are candidates. Costs O(grades) for each position and
-    each item that leaves a set again. The discounts need not be monotone.
+    By summation by parts, the sum in [LS08] eq. (24) is one over k of the keys ``(c_k - c_{k+1}) g
+    - (a_k - a_{k+1}) b`` of the items at the first k positions. The set of a k differs little from
+    the one before: one item enters, and pairs change places as long as that helps. Of each grade
+    only the best item outside and the worst inside are candidates. Costs O(grades) for each
+    position and each item that leaves a set again. The discounts need not be monotone.
 
     The price ``v`` of a position is the sum of the thresholds, between the k-th and the next key,
     from it on.
@@ -197,11 +197,11 @@ cdef void list_by_grade(const Query *query, Lists *room) noexcept nogil:
 cdef void complete(const Query *query, Lists *room) noexcept nogil:
     """Fill the positions of all ranks from the prices of the thresholds, which are changed.
 
-    With prices v of positions, ``u_i = max_j C_ij - v_j`` is feasible in the dual [LS08] eq. (26). A
-    ranking that uses only tight pairs, those with ``u_i + v_j = C_ij``, is optimal. An item that
-    entered one set alone is tight at its entry, so most items are placed at once. Each one left over
-    is placed along a shortest path in the reduced costs ``u_i + v_j - C_ij``, by a search of the kind
-    of Jonker and Volgenant, O(n_items) for each item it meets; C is never stored.
+    With prices v of positions, ``u_i = max_j C_ij - v_j`` is feasible in the dual [LS08] eq. (26).
+    A ranking that uses only tight pairs, those with ``u_i + v_j = C_ij``, is optimal. An item that
+    entered one set alone is tight at its entry, so most items are placed at once. Each one left
+    over is placed along a shortest path in the reduced costs ``u_i + v_j - C_ij``, by a search of
+    the kind of Jonker and Volgenant, O(n_items) for each item it meets; C is never stored.
     """
     cdef i64 i
     place_tight(query, room)
@@ -301,11 +301,11 @@ cdef void augment(const Query *query, Lists *room, i64 start) noexcept nogil:
 cdef int best_chain(const Query *query, OracleRoom room) except -1 nogil:
     """Fill the positions of all ranks of a query with two grades.
 
-    A ranking is a chain x_0 = 0, x_1, ...: how many of the first k items are of the higher grade; it
-    rises by 0 or 1. The value is an L-natural-concave function of the chain, so a chain that is best
-    among those at most one away from it everywhere is best of all. A dynamic programme searches a
-    band around a first guess, the counts of the thresholds. The band moves to the path found in it
-    and doubles until the path keeps clear of its edges. Costs O(n_items * width).
+    A ranking is a chain x_0 = 0, x_1, ...: how many of the first k items are of the higher grade;
+    it rises by 0 or 1. The value is an L-natural-concave function of the chain, so a chain that is
+    best among those at most one away from it everywhere is best of all. A dynamic programme
+    searches a band around a first guess, the counts of the thresholds. The band moves to the path
+    found in it and doubles until the path keeps clear of its edges. Costs O(n_items * width).
     """
     cdef i64 *chain = room.at.counts
     cdef i64 *ranks = room.at.ranks
@@ -391,8 +391,8 @@ cdef double best_head(const Query *query, const double *g, const i64 *grades, do
                       States *states, i64 *positions) noexcept nogil:
     """Fill the positions of all ranks: the best head, then the rest in the order of the scores.
 
-    Maximises [LS08] eq. (24): the head's ``sum_j c_j g - a_j b``, a less its last value, plus what the
-    tail gains or loses by it. States are visited as an odometer turns that has a wheel for each
+    Maximises [LS08] eq. (24): the head's ``sum_j c_j g - a_j b``, a less its last value, plus what
+    the tail gains or loses by it. States are visited as an odometer turns that has a wheel for each
     grade, the lowest gain outermost, so that what a state is built from has been visited before it.
     Costs O(depth) for each rank up to the last candidate, and O(grades) for each state.
 
@@ -442,7 +442,8 @@ cdef double best_head(const Query *query, const double *g, const i64 *grades, do
             if last[r] > lowest:  # not before an item of a higher gain and a lower score
                 lowest = last[r]
                 lowest_grade = r
-                value = states.head[state - strides[r]] + c * g[lowest] - fall * b[r]  # [LS08] eq. (24)
+                # [LS08] eq. (24)
+                value = states.head[state - strides[r]] + c * g[lowest] - fall * b[r]
                 if value > most:
                     most = value
                     states.last_grade[state] = <u8>r
@@ -459,7 +460,8 @@ cdef double best_head(const Query *query, const double *g, const i64 *grades, do
     return best
 
 
-cdef inline i64 find_candidates(const Query *query, const i64 *grades, States *states) noexcept nogil:
+cdef inline i64 find_candidates(const Query *query, const i64 *grades,
+                                States *states) noexcept nogil:
     """List the ranks of each grade's items that may enter a head; return how many ranks it needs.
 
     An item may enter if it and all items of no higher gain and no lower score find room, so the
@@ -485,12 +487,12 @@ cdef inline void tabulate_shifts(const Query *query, const double *g, i64 n_rank
                                  double *shifts) noexcept nogil:
     """Tabulate what it changes in the tail that rank q enters the head with s more ranks below it.
 
-    The tail's value is a constant plus the sum of ``shifts[q_t, depth - t]`` over the ranks q_1 < q_2
-    < ... of the head: q_t itself leaves the tail, and the items before it need not make room for the
-    ranks below.
+    The tail's value is a constant plus the sum of ``shifts[q_t, depth - t]`` over the ranks q_1 <
+    q_2 < ... of the head: q_t itself leaves the tail, and the items before it need not make room
+    for the ranks below.
     """
     cdef i64 depth = query.depth, q, s
-    cdef double *sums = shifts + n_ranks * depth  # of the first q items, s positions below their rank
+    cdef double *sums = shifts + n_ranks * depth  # of the first q items, s positions further down
     cdef double c, moved
     for s in range(depth + 1):
         sums[s] = 0.0
@@ -518,7 +520,8 @@ cdef inline void start_wheels(const Query *query, States *states) noexcept nogil
             states.limits[r] = min(states.limits[r - 1], states.following[r - 1])
 
 
-cdef inline bint turn_wheels(const Query *query, States *states, i64 *state, i64 *count) noexcept nogil:
+cdef inline bint turn_wheels(const Query *query, States *states, i64 *state,
+                             i64 *count) noexcept nogil:
     """Go on to the next state; return whether there is one."""
     cdef i64 *taken = states.taken
     cdef i64 *following = states.following
@@ -601,7 +604,7 @@ cdef int find_plane(const Query *query, OracleRoom room, const double *scores, i
     cdef i64 rank, i, j
     cdef double slope = query.slope if query.method == SORT else 0.0
     for i in range(query.n_items):
-        at.scores[i] = scores[i] - slope * query.gains[i]  # [LS08] below eq. (24): a = c sorts g - b
+        at.scores[i] = scores[i] - slope * query.gains[i]  # [LS08] eq. (24): a = c sorts g - b
     descending(at.scores, query.n_items, at.fall, at.codes, at.spare, at.order)
     for rank in range(query.n_items):
         i = at.order[rank]

@@ -6,8 +6,9 @@ cdef extern from *:
     """
     #include <stdint.h>
     /* Eight sums side by side: wide registers change the speed and not the result. */
-    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && __GNUC__ >= 12 && !defined(__clang__)
-    #define ON_WIDE_REGISTERS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+    #if defined(__x86_64__) && defined(__GLIBC__) && __GNUC__ >= 12 && !defined(__clang__)
+    #define ON_WIDE_REGISTERS \\
+        __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
     #else
     #define ON_WIDE_REGISTERS
     #endif

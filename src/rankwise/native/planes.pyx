@@ -93,10 +93,10 @@ cdef void add_plane(WorkingSet *planes, const double *vector, const double *imag
 cdef void exchange_weights(WorkingSet *planes, double square) noexcept nogil:
     """Move weight from the lowest plane that has some to the highest, as long as that helps.
 
-    Each step is exact: [LS08] eq. (28) is quadratic along a pair of planes. Fills the change of each
-    weight. The square is that of C.
+    Each step is exact: [LS08] eq. (28) is quadratic along a pair of planes. Fills the change of
+    each weight. The square is that of C.
     """
-    cdef i64 count = planes.count[0], capacity = planes.capacity, slot, up, down, n_steps
+    cdef i64 count = planes.count[0], capacity = planes.capacity, slot, up, down, _
     cdef double *values = planes.values
     cdef double *weights = planes.weights
     cdef const double *with_up
@@ -104,7 +104,7 @@ cdef void exchange_weights(WorkingSet *planes, double square) noexcept nogil:
     cdef double highest, lowest, rise, curvature, step, left
     for slot in range(count):
         planes.change[slot] = -weights[slot]
-    for n_steps in range(capacity // 2):
+    for _ in range(capacity // 2):
         # the highest plane, and the lowest that has weight
         up = down = 0
         highest = -INFINITY
@@ -357,8 +357,8 @@ def visit_kernel(OracleTargets targets not None, OracleRoom room not None, Plane
                 find_plane(&query, room, g, room.plane.positions, room.plane.beta, &loss)
             if is_new:
                 fill_products(&K[first, first], n_all, query.n_items, beta, query.n_items, image)
-            gap += improve(&working, all_queries.slack_weights[q], g, beta if is_new else NULL, image,
-                           loss, direction)
+            gap += improve(&working, all_queries.slack_weights[q], g, beta if is_new else NULL,
+                           image, loss, direction)
             for i in range(query.n_items):
                 dual[first + i] += direction[i]
             add_rows(&K[first, 0], query.n_items, direction, n_all, &scores[0])

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.native import factorization as kernels
+from rankwise.native.factorization import fit_users, rated_scores, visit_users
 from rankwise.native.oracles import OracleRoom, OracleTargets
 from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
@@ -86,7 +86,7 @@ class ItemFactorPlanes(PlaneSpace):
     def scores(self) -> FloatArray:
         """Return the scores of all rated items."""
         scores = np.empty(len(self._items))
-        kernels.rated_scores(self._starts, self._items, self._U, self._V, scores)
+        rated_scores(self._starts, self._items, self._U, self._V, scores)
         return scores
 
     def query_scores(self, q: int) -> FloatArray:
@@ -110,7 +110,7 @@ class ItemFactorPlanes(PlaneSpace):
         loss: float = 0.0,
     ) -> float:
         state = targets, room, self.planes, self._items, self._U
-        return kernels.visit_users(*state, queries, with_oracle, given, loss, self._V)
+        return visit_users(*state, queries, with_oracle, given, loss, self._V)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""
@@ -193,7 +193,7 @@ class Ratings:
         """Return the scores of all rated items, user by user."""
         scores = np.empty(len(self.items))
         users, items = factors.with_constant, factors.with_bias
-        kernels.rated_scores(self.plan.starts, self.items, users, items, scores)
+        rated_scores(self.plan.starts, self.items, users, items, scores)
         return scores
 
     def loss_near(self, factors: Factors) -> RankingLoss:
@@ -380,8 +380,6 @@ class _Alternation:
     def improve_users(self, U: FloatArray) -> None:
         """Replace the factors of users by better ones, several users at a time."""
         targets, items = self.loss.targets(self.C), self.ratings.items
-        given = items, self.factors.bias, self.factors.V
-        size = np.array([U.shape[1]])
         fewest, most = self.ratings_per_part
         n_parts = max(8 * n_threads(), len(items) // most)
         n_parts = max(1, min(n_parts, len(items) // fewest))
@@ -390,10 +388,19 @@ class _Alternation:
         ).tolist()
 
         def task(part: int) -> None:
-            users = edges[part], edges[part + 1]
-            room = make_room(self.ratings.plan), make_planes(size, _MAX_PLANES)
-            rule = self.half_step_tol, _MAX_VISITS
-            kernels.fit_users(targets, *room, *given, *rule, *users, U)
+            fit_users(
+                targets,
+                make_room(self.ratings.plan),
+                make_planes(np.array([U.shape[1]]), _MAX_PLANES),
+                items,
+                self.factors.bias,
+                self.factors.V,
+                self.half_step_tol,
+                _MAX_VISITS,
+                edges[part],
+                edges[part + 1],
+                U,
+            )
 
         in_threads(task, n_parts)
 
