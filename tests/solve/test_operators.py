@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import reference
 from problems import problem
-from rankwise import PreferenceGraph
+from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.core.threads import even_parts
 from rankwise.solve.operators import (
     KnownMeans,
@@ -165,10 +165,21 @@ def test_large_queries_are_not_visited_twice_in_cache():
 
 @pytest.mark.parametrize("n_features", [3, 70_001])
 def test_sparse_arrays_are_used_as_they_are(n_features):
-    X = csr_array(([1.0], ([0], [n_features - 1])), shape=(3, n_features))
+    place = np.array([0], dtype=np.int32), np.array([n_features - 1], dtype=np.int32)
+    X = csr_array(([1.0], place), shape=(3, n_features))
     rows = SparseRows.of(X)
     assert rows.data is X.data
     assert rows.indices is X.indices
+    X.indices = X.indices.astype(np.int64)
+    shortened = SparseRows.of(X)
+    assert shortened.data is X.data
+    assert (shortened.indices.dtype, shortened.indices.tolist()) == (np.int32, [n_features - 1])
+
+
+def test_more_features_than_32_bits_number_are_refused():
+    X = csr_array(([1.0], ([0], [2**31])), shape=(1, 2**31 + 1))
+    with pytest.raises(InvalidInputError, match=r"at most 2\^31 - 1 features: got 2147483649"):
+        SparseRows.of(X)
 
 
 def test_columns_are_numbered_by_use_and_values_are_not_copied():
@@ -210,7 +221,7 @@ def test_single_precision_takes_half_the_memory():
     assert rows.indices.dtype == np.uint16
     wide = csr_array(([1.0], ([0], [70_000])), shape=(1, 70_001))
     stored = SparseRows.of(wide, np.float32)
-    assert stored.indices is wide.indices
+    assert stored.indices.dtype == np.int32
     assert stored.data.dtype == np.float32
 
 

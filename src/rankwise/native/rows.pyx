@@ -1,8 +1,8 @@
 """Sparse rows of features: products, sums over columns, and updates of conjugate gradients.
 
 Each kernel works on a part of the rows, so that threads run parts side by side. Rows are in
-compressed form: values in single or double precision, columns numbered in 16, 32 or 64 bits. Sums
-are in double precision. A product is added up in four sums, so that an addition need not wait for
+compressed form: values in single or double precision, columns numbered in 16 or 32 bits. Sums are
+in double precision. A product is added up in four sums, so that an addition need not wait for
 the one before.
 """
 
@@ -20,6 +20,9 @@ ctypedef fused Packed:
 
 ctypedef fused Index:
     u16
+    i32
+
+ctypedef fused Given:  # columns as SciPy numbers them
     i32
     i64
 
@@ -51,7 +54,7 @@ cdef inline void add(const Value *data, const Index *indices, Py_ssize_t begin, 
 # --- the order of columns -----------------------------------------------------------------------
 
 
-def count_columns(const Index[::1] indices, Py_ssize_t first, Py_ssize_t last, double[::1] out):
+def count_columns(const Given[::1] indices, Py_ssize_t first, Py_ssize_t last, double[::1] out):
     """Add to ``out`` how often each column comes among the entries first to last."""
     cdef Py_ssize_t k
     with nogil:
@@ -59,7 +62,7 @@ def count_columns(const Index[::1] indices, Py_ssize_t first, Py_ssize_t last, d
             out[indices[k]] += 1.0
 
 
-def renumber_columns(const Index[::1] indices, const u16[::1] number, Py_ssize_t first,
+def renumber_columns(const Given[::1] indices, const u16[::1] number, Py_ssize_t first,
                      Py_ssize_t last, u16[::1] out):
     """Put the new number of the column of each of the entries first to last into ``out``."""
     cdef Py_ssize_t k
@@ -68,7 +71,7 @@ def renumber_columns(const Index[::1] indices, const u16[::1] number, Py_ssize_t
             out[k] = number[indices[k]]
 
 
-def pack_rows(const Value[::1] data, const Index[::1] indices, const i64[::1] indptr,
+def pack_rows(const Value[::1] data, const Given[::1] indices, const i64[::1] indptr,
               const u16[::1] number, Py_ssize_t n_near, Py_ssize_t first, Py_ssize_t last,
               Packed[::1] out, u16[::1] out_indices):
     """Copy the rows first to last under new column numbers, in each row those below n_near first.

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import DeviceArray, KeptArrays
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import equal_parts, even_parts, run_parts, sum_parts
 from rankwise.native.rows import (
     add_group_rows,
@@ -354,7 +355,7 @@ BLOCK_BYTES = 1 << 18
 @final
 @dataclass(frozen=True, eq=False)
 class SparseRows(StoredRows):
-    """Rows in compressed form (CSR): float64 or float32 values, indices of 16, 32 or 64 bits.
+    """Rows in compressed form (CSR): float64 or float32 values, indices of 16 or 32 bits.
 
     The indices may number the columns in an order of their own.
     """
@@ -375,7 +376,13 @@ class SparseRows(StoredRows):
         wanted, n_features = np.dtype(dtype or X.data.dtype), X.shape[1]
         starts = X.indptr.astype(np.int64, copy=False)
         if not reordering_is_faster(n_features, n_cached, copied=X.data.dtype != wanted):
-            return cls(X.data.astype(wanted, copy=False), X.indices, starts, n_features)
+            if n_features > np.iinfo(np.int32).max:
+                raise InvalidInputError(
+                    f"Sparse rows must have at most 2^31 - 1 features: got {n_features}. Hash or "
+                    "leave out features."
+                )
+            indices = X.indices.astype(np.int32, copy=False)
+            return cls(X.data.astype(wanted, copy=False), indices, starts, n_features)
         columns, values, indices = most_used_first(X, wanted, n_cached)
         return cls(values, indices, starts, n_features, columns)
 
