@@ -240,7 +240,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
     >>> y = users @ films.T + 2.0 * rng.normal(size=(30, 20))
     >>> ranker = ConditionalRankRLSCV(new="both", random_state=0).fit(users, films, y)
     >>> ranker.alpha_, round(ranker.held_out_value_, 3)
-    (32.0, 0.738)
+    (64.0, 0.738)
 
     Most scores unknown:
 
