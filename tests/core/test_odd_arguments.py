@@ -437,3 +437,69 @@ def test_odd_arguments_are_named(call, message):
 def test_paths_are_text_or_paths(path):
     with pytest.raises(rankwise.DataFileError, match="Expected the path of a file, got"):
         rankwise.LinearRankRLS().fit_file(path)
+
+
+COMPLEX = {"Python": 1 + 0j, "double": np.complex128(1), "single": np.complex64(1)}
+REAL_NUMBERS = {
+    "RankRLS": lambda c: RankRLS(alpha=c).fit(P.X, P.y),
+    "RankRLSCV": lambda c: RankRLSCV([c, 2.0]).fit(P.X, P.y, P.qid),
+    "LinearRankRLS": lambda c: rankwise.LinearRankRLS(alpha=c).fit(P.X, P.y),
+    "RankSVM": lambda c: rankwise.RankSVM(c).fit(P.X, P.y),
+    "DORM": lambda c: rankwise.DORM(C=c).fit(P.X, P.y),
+    "KPCRank": lambda c: rankwise.KPCRank(2, alpha=c).fit(P.X, P.y),
+    "ConditionalRankRLS": lambda c: rankwise.ConditionalRankRLS(alpha=c).fit(P.X, P.X, P.X @ P.X.T),
+    "noise": lambda c: rankwise.PreferenceGP(noise=c).fit(P.X, P.y),
+    "flip_rate": lambda c: rankwise.PreferenceGP(flip_rate=c).fit(P.X, P.y),
+    "Gaussian": rankwise.Gaussian,
+    "Polynomial": lambda c: rankwise.Polynomial(2, 1.0, c),
+    "SquaredExponential": lambda c: rankwise.SquaredExponential(1.0, 1.0, c),
+    "AUC": lambda c: rankwise.AUC(relevant=c),
+    "y": lambda c: RankRLS().fit(P.X, c * P.y),
+    "sample_weight": lambda c: RankRLS().fit(P.X, P.y, sample_weight=np.full(len(P.y), c)),
+    "pair_margin": lambda c: RankRLS().fit(P.X, pairs=[[0, 1]], pair_margin=[c]),
+    "scores": lambda c: rankwise.evaluate(P.y, c * P.X[:, 0], P.qid, "Concordance"),
+}
+
+
+@pytest.mark.parametrize("number", COMPLEX.values(), ids=COMPLEX)
+@pytest.mark.parametrize("use", REAL_NUMBERS.values(), ids=REAL_NUMBERS)
+def test_complex_numbers_are_not_taken_for_real_ones(use, number):
+    """NumPy's convert to floats with a warning, and would lose their imaginary part."""
+    with pytest.raises(InvalidInputError, match="must"):
+        use(number)
+
+
+WEIGHTED = [
+    RankRLS(),
+    RankRLS(kernel="gaussian"),
+    RankRLSCV([0.1, 1.0]),
+    rankwise.LinearRankRLS(),
+    rankwise.RankSVM(),
+    rankwise.KPCRank(2),
+    rankwise.DORM(),
+    rankwise.PreferenceGP(),
+    rankwise.BoostedRanker(n_trees=2, early_stopping=False),
+    rankwise.SearchRanker(basis=5),
+]
+
+
+@pytest.mark.parametrize("ranker", WEIGHTED, ids=str)
+def test_weights_whose_products_overflow_are_refused(ranker):
+    """Weights of 1e300 once gave bare warnings of an overflow, or a model of NaN."""
+    with pytest.raises(InvalidInputError, match="`sample_weight` must hold weights up to 1e[+]70"):
+        ranker.fit(P.X, P.y, P.qid, sample_weight=np.full(len(P.y), 1e300))
+
+
+def test_weights_of_comparisons_and_measures_have_the_same_limit():
+    with pytest.raises(InvalidInputError, match="`pair_weight` must hold weights up to 1e[+]70"):
+        RankRLS().fit(P.X, pairs=[[0, 1]], pair_weight=[1e300])
+    with pytest.raises(InvalidInputError, match=r"got 1e[+]300. Divide all weights"):
+        rankwise.evaluate(P.y, P.X[:, 0], P.qid, "AUC", sample_weight=np.full(len(P.y), 1e300))
+    RankRLS().fit(P.X, P.y, P.qid, sample_weight=np.full(len(P.y), 1e70))
+
+
+@pytest.mark.parametrize("loss", ["rank_rls", "squared_hinge"])
+def test_trees_refuse_derivatives_beyond_single_precision(loss):
+    ranker = rankwise.BoostedRanker(loss, n_trees=2, early_stopping=False)
+    with pytest.raises(InvalidInputError, match="single precision can hold.*Divide scores"):
+        ranker.fit(P.X, P.y, P.qid, sample_weight=np.full(len(P.y), 1e60))

@@ -3,6 +3,7 @@
 A new ranker is one line in EXAMPLES, and one in each table below that it is an exception to.
 """
 
+import inspect
 import pickle
 from inspect import signature
 
@@ -12,6 +13,7 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -30,6 +32,8 @@ from rankwise import (
     DORMCV,
     AutoRanker,
     BoostedRanker,
+    ConditionalRankRLS,
+    ConditionalRankRLSCV,
     Gaussian,
     InvalidInputError,
     KPCRank,
@@ -38,6 +42,7 @@ from rankwise import (
     PreferenceGP,
     QueryKFold,
     RankerPipeline,
+    RankingFactorization,
     RankRLS,
     RankRLSCV,
     RankSVM,
@@ -46,6 +51,7 @@ from rankwise import (
     SquaredExponential,
     WithinQueryRanks,
     WithinQueryScaler,
+    as_regressor,
     make_ranking_scorer,
 )
 from rankwise.rankers.base import Ranker
@@ -147,6 +153,58 @@ def test_every_ranker_is_tried():
 @pytest.fixture(params=EXAMPLES, ids=repr)
 def ranker(request):
     return clone(request.param)
+
+
+FITTING = ("fit", "fit_file", "fit_path", "partial_fit", "get_params", "get_metadata_routing")
+"""Methods that are for rankers without a fit; those that begin with `set_` are too."""
+ROWS = np.arange(12.0).reshape(4, 3)
+ARGUMENTS = {
+    **dict.fromkeys(("X", "X1", "X2", "items", "conditions"), ROWS),
+    "y": np.arange(4),
+    "pairs": [[0, 1]],
+    "persons": {"ann": [1.0]},
+    "users": [0],
+    "factor": 2.0,
+    "measure": "NDCG",
+}
+"""What methods are called with; everything else has a default, or is a path."""
+
+
+def methods_of_fitted(kind):
+    return [
+        (name, inspect.signature(method).parameters)
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith(("_", "set_")) and name not in FITTING
+    ]
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        *EXAMPLES,
+        ConditionalRankRLS(),
+        ConditionalRankRLSCV(),
+        RankingFactorization(),
+        as_regressor(RankRLS()),
+    ],
+    ids=repr,
+)
+def test_nothing_is_predicted_before_a_fit(ranker, tmp_path):
+    """Every public method says that there is no fit, whatever it needs of one."""
+    methods = methods_of_fitted(type(ranker))
+    assert "predict" in dict(methods)
+    for name, parameters in methods:
+        options = {key: ARGUMENTS[key] for key in parameters if key in ARGUMENTS}
+        for key, parameter in parameters.items():
+            is_needed = parameter.default is parameter.empty and key != "self"
+            if is_needed and parameter.kind is not parameter.VAR_KEYWORD:
+                options.setdefault(key, tmp_path / "model.onnx")
+        given = {key: value for key, value in options.items() if key != "qid"}
+        with pytest.raises(NotFittedError, match="not fitted"):
+            getattr(clone(ranker), name)(**given)
+        few = {k: v for k, v in given.items() if parameters[k].default is parameters[k].empty}
+        with pytest.raises(NotFittedError, match="not fitted"):
+            getattr(clone(ranker), name)(**few)
 
 
 P = problem(seed=0, sizes=(6, 5, 1, 7, 4, 6))

@@ -65,8 +65,9 @@ def missing_cells(values: NDArray[Any]) -> NDArray[np.bool_]:
     return unequal | np.equal(values, np.array(None))
 
 
-LARGEST = 1e140
-"""Numbers above this have squares, or sums of squares, beyond the range of double precision."""
+LARGEST, LARGEST_WEIGHT = 1e140, 1e70
+"""Numbers above this have squares, or sums of squares, beyond the range of double precision; the
+weight of a pair is the product of two weights."""
 
 
 def refuse_masked(name: str, values: object) -> None:
@@ -196,6 +197,11 @@ def check_weight(name: str, weight: ArrayLike | None, length: int, of: str) -> F
         )
     if length and not values.any():
         raise InvalidInputError(f"`{name}` must not be zero everywhere: every weight is 0.")
+    if values.max(initial=0.0) > LARGEST_WEIGHT:
+        raise InvalidInputError(
+            f"`{name}` must hold weights up to {LARGEST_WEIGHT:.0e}, whose products can be added "
+            f"up: got {values.max():.3g}. Divide all weights by the largest."
+        )
     return values
 
 
@@ -323,10 +329,11 @@ def seeded(random_state: object) -> np.random.Generator:
 
 
 def real_number(value: object) -> float:
-    """Return a number as a float; NaN for anything that is not a number or too large."""
+    """Return a real number as a float; NaN for anything else, and for what is too large."""
     try:
-        return float(value) if isinstance(value, int | float | np.number) else float("nan")
-    except (OverflowError, TypeError):  # beyond all doubles, or complex
+        is_real = isinstance(value, int | float | np.integer | np.floating)
+        return float(value) if is_real else float("nan")  # type: ignore[arg-type]
+    except OverflowError:  # beyond all doubles
         return float("nan")
 
 

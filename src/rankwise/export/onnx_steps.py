@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.sum_of_rankers import SumOfRankers
 from rankwise.core.arrays import FloatArray, IntArray
@@ -50,11 +51,13 @@ def first_steps(ranker: Any) -> list[Any] | None:  # noqa: ARG001
 
 @first_steps.register
 def _first_of_sum(ranker: SumOfRankers) -> list[Any]:
+    check_is_fitted(ranker)
     return ranker.preparation_
 
 
 @first_steps.register
 def _first_of_steps(ranker: RankerPipeline) -> list[Any]:
+    check_is_fitted(ranker)
     return ranker.steps_[:-1]
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.checks import check_finite, check_weight, hint
+from rankwise.core.checks import as_floats, check_finite, check_weight, hint
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads, n_threads
@@ -304,10 +304,7 @@ def many_vectors(scores: ArrayLike, n_items: int) -> FloatArray:
 
 
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"`{name}` must hold numbers, one per item: {error}.") from error
+    return as_floats(name, values, "numbers, one per item")
 
 
 def _by_query(values: FloatArray, queries: Queries) -> FloatArray:

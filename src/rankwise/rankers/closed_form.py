@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.devices import Device
@@ -82,6 +83,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         ax : axes, optional
             Where to draw; by default new axes.
         """
+        check_is_fitted(self)
         return self.path_.plot(ax, self.path_.best(self.rule))
 
     def _keep_choice(self, path: SelectionPath, scores: FloatArray | None) -> Any:

@@ -340,7 +340,7 @@ class Leaderboard:
         variance = self.std[i] ** 2 + self.std[j] ** 2
         if self.covariance is not None:
             variance = np.maximum(variance - 2.0 * self.covariance[i, j], 0.0)
-        factor, width = self._habits(judge)
+        factor, width = self._habits(judge, len(lead))
         win, loss = (
             _win_probability(sign * factor * lead - width, factor**2 * variance, self.link)
             for sign in (1.0, -1.0)
@@ -349,7 +349,7 @@ class Leaderboard:
         decided = (1.0 - share) * win + share * loss, (1.0 - share) * loss + share * win
         return np.column_stack([decided[0], 1.0 - win - loss, decided[1]])
 
-    def _habits(self, judge: Sequence[Any] | None) -> tuple[Any, Any]:
+    def _habits(self, judge: Sequence[Any] | None, n_pairs: int) -> tuple[Any, Any]:
         """Return reliability and tie width of judges."""
         if judge is None:
             return 1.0, self.width
@@ -357,13 +357,12 @@ class Leaderboard:
             raise InvalidInputError(
                 "`judge` needs a leaderboard made with judges=True: this one has no judges."
             )
-        place = {name: position for position, name in enumerate(self.judges.names.tolist())}
-        strange = next((name for name in judge if name not in place), None)
-        if strange is not None:
+        known = self.judges.names.tolist()
+        at = positions_of(judge, known, f"the leaderboard's {len(known)} judges")
+        if len(at) not in (1, n_pairs):
             raise InvalidInputError(
-                f"`judge` must name some of the {len(place)} judges: got {strange!r}."
+                f"`judge` must be one judge, or one for each of the {n_pairs} pairs: got {len(at)}."
             )
-        at = np.array([place[name] for name in judge], dtype=np.intp)
         return self.judges.reliability[at], self.judges.width[at]
 
     def _places(self, names: Sequence[Any]) -> IntArray:

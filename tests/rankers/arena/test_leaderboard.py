@@ -445,6 +445,10 @@ def test_a_judge_is_predicted_by_its_habits():
     assert careful[0] / careful[2] > careless[0] / careless[2]
     with pytest.raises(InvalidInputError, match="20 judges: got 99"):
         board.predict_pair(top, bottom, judge=[99])
+    with pytest.raises(InvalidInputError, match="20 judges: got None"):
+        board.predict_pair(top, bottom, judge=[None])
+    with pytest.raises(InvalidInputError, match="one for each of the 1 pairs: got 2"):
+        board.predict_pair(top, bottom, judge=board.judges.names[:2])
     with pytest.raises(InvalidInputError, match="has no judges"):
         leaderboard(table, random_state=0).predict_pair(top, bottom, judge=[0])
 

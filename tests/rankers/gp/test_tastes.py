@@ -600,3 +600,13 @@ def test_features_of_persons_need_tastes():
     gp = fixed().fit(X, pairs=answers(18), persons=AGES)
     with pytest.raises(InvalidInputError, match="must have the 2 features"):
         gp.with_persons({"eve": [1.0]})
+
+
+def test_a_person_is_a_name():
+    votes = {"a": ["tea"] * 4, "b": ["milk"] * 4, "winner": ["tea", "milk"] * 2}
+    gp = PreferenceGP(tastes=True, optimize=False).fit(pairs=votes | {"judge": ["x", "y"] * 2})
+    with pytest.raises(InvalidInputError, match="`judge` must be the name of a person: unhashable"):
+        gp.predict(judge={"x"})
+    for name in (None, "nobody", float("nan")):  # persons of whom nothing is known
+        expected = gp.predict_pair(["tea"], ["milk"], judge=["somebody"])
+        np.testing.assert_array_equal(gp.predict_pair(["tea"], ["milk"], judge=[name]), expected)

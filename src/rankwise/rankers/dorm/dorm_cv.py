@@ -11,6 +11,7 @@ from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
@@ -343,6 +344,7 @@ class DORMCV(DirectRanker):
 
         Needs matplotlib, the extra "plot".
         """
+        check_is_fitted(self)
         return self.path_.plot(ax, self.path_.best(self.rule))
 
     def _judge(

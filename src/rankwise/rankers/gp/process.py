@@ -264,6 +264,7 @@ class ProcessRanker(Ranker, ABC):
         >>> PreferenceGP(tastes=True).fit(pairs=votes).rank(judge="bob")
         array(['milk', 'tea'], dtype='<U4')
         """
+        check_is_fitted(self)
         names = self._names_of(X)
         if judge is None and X is not None and names is None:
             return super().rank(X, qid, k, as_frame=as_frame, items=items)
@@ -391,7 +392,11 @@ class ProcessRanker(Ranker, ABC):
             )
         known = [] if self.judge_names_ is None else self.judge_names_.tolist()
         place = {name: number for number, name in enumerate(known, 1)}
-        return np.broadcast_to([place.get(name, NEW_PERSON) for name in names], (n_pairs,))
+        try:
+            numbers = [place.get(name, NEW_PERSON) for name in names]
+        except TypeError as error:
+            raise InvalidInputError(f"`judge` must be the name of a person: {error}.") from error
+        return np.broadcast_to(numbers, (n_pairs,))
 
     @property
     def _n_traits(self) -> int:

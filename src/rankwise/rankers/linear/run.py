@@ -171,8 +171,8 @@ def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
 
 def _check_tolerance(value: object) -> float:
     """Return a share; 0 means as far as rounding errors allow."""
-    if isinstance(value, int | float | np.number) and 0 <= value < 1:
-        return float(value)
+    if 0 <= real_number(value) < 1:
+        return real_number(value)
     raise InvalidInputError(f"`tol` must be a number from 0 to below 1: got {value!r}.")
 
 

@@ -48,7 +48,18 @@ class GivenDerivatives(TreeObjective, ABC):
 
     def add_tree(self, booster: Any) -> None:
         """Grow the next tree for the derivatives at the scores so far."""
-        booster.update(fobj=lambda scores, _: self.derivatives(np.asarray(scores, dtype=float)))
+        booster.update(fobj=lambda scores, _: self._in_single(np.asarray(scores, dtype=float)))
+
+    def _in_single(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives if LightGBM, which takes single precision, can hold them."""
+        slope, curvature = self.derivatives(scores)
+        largest = max(np.abs(slope).max(), curvature.max())
+        if not largest < np.finfo(np.float32).max:
+            raise InvalidInputError(
+                "Trees must have scores `y` and weights whose products single precision can hold: "
+                f"the largest derivative is {largest:.3g}. Divide scores or weights by the largest."
+            )
+        return slope, curvature
 
 
 @final
