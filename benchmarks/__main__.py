@@ -40,7 +40,6 @@ TABLES = {
     "whole_calls": "Whole calls, in CPU seconds",
     "transformers": "Features inside queries, in CPU seconds",
     "io": "Files",
-    "first_fits": "First fits after an install, in CPU seconds",
     "ask": "Asking in a browser",
     "serve": "Serving",
     "growth": "Growth with size",
@@ -49,7 +48,7 @@ TABLES = {
     "kernel_iterations": "Kernel problems without their matrix",
 }
 SECTIONS = {"growth", "serve", "distributed", "gpu", "kernel_iterations"}
-PACKAGES = ["numpy", "scipy", "scikit-learn", "numba"]
+PACKAGES = ["numpy", "scipy", "scikit-learn"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run
 

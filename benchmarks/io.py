@@ -18,15 +18,6 @@ N_ITEMS, N_FEATURES = 50_000, 46  # about the size of MQ2007
 PEERS = ["pandas"]
 SKLEARN = "scikit-learn load_svmlight_file"
 
-FIRST_CALL = """
-import sys
-from time import perf_counter
-from rankwise.io import read_svmlight
-start = perf_counter()
-read_svmlight(sys.argv[1])
-print(perf_counter() - start)
-"""
-
 
 def letor_file(path: Path, digits: int) -> Path:
     """Write a file like those of LETOR; 17 digits make it one of doubles written in full."""
@@ -122,12 +113,12 @@ def new_process_row(folder: Path, job: str, n_items: int) -> Row:
     ratio = seconds["without"] / seconds["with"]
     return Row(
         job,
-        "the compiled parser alone",
+        "Python alone",
         "none",
         seconds["with"],
         seconds["without"],
         ratio,
-        "CPU seconds; the parser's code is loaded in each process",
+        "CPU seconds; pyarrow is loaded in each process",
     )
 
 
@@ -135,24 +126,6 @@ def real_rows() -> list[Row]:
     """Read MQ2007 where the RANKWISE_DATA folder holds it."""
     path = Path(os.environ.get("RANKWISE_DATA", ""), "MQ2007", "S1.txt.gz")
     return [read_row("MQ2007 S1, .gz", path)] if path.is_file() else []
-
-
-def first_call_row(folder: Path) -> Row:
-    """Time the first call in a new process, before and after the compiler's cache is filled."""
-    small = folder / "small.txt"
-    small.write_text("2 qid:1 1:0.5 # a\n")
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-c", FIRST_CALL, str(small)]
-    empty, filled = (float(subprocess.check_output(command, env=environment)) for _ in range(2))
-    return Row(
-        "first read_svmlight, empty compiler cache",
-        "first call in a further process",
-        "none",
-        empty,
-        filled,
-        empty / filled,
-        "compilation is paid once per machine",
-    )
 
 
 def table() -> list[Row]:
@@ -164,7 +137,6 @@ def table() -> list[Row]:
             new_process_row(folder, f"first read_table in a process, {N_ITEMS:,} rows", N_ITEMS),
             new_process_row(folder, "first read_table in a process, 2,000 rows", 2000),
             *real_rows(),
-            first_call_row(folder),
         ]
 
 

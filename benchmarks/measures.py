@@ -1,9 +1,5 @@
 """Measuring a million rows in ten thousand queries, against scikit-learn query by query."""
 
-import os
-import subprocess
-import sys
-import tempfile
 from statistics import median
 
 import numpy as np
@@ -16,14 +12,6 @@ N_QUERIES, N_ITEMS, N_VECTORS = 10_000, 100, 8
 MEASURES = (NDCG @ 10, AP, Disagreement)
 TOGETHER = " + ".join(map(repr, MEASURES))
 PEER = "scikit-learn ndcg_score(k=10) per query"
-
-FIRST_CALL = """
-from time import perf_counter
-from rankwise import evaluate
-start = perf_counter()
-evaluate([1, 0, 2], [3, 2, 1], measures=["NDCG @ 10", "AP", "Disagreement"])
-print(perf_counter() - start)
-"""
 
 
 def ranking_problem():
@@ -38,7 +26,7 @@ def per_query(y: np.ndarray, scores: np.ndarray) -> float:
     return float(np.mean([ndcg_score(grades, given, k=10) for grades, given in queries]))
 
 
-def speed_rows() -> list[Row]:
+def table() -> list[Row]:
     y, scores, qid = ranking_problem()
     rng = np.random.default_rng(1)
     shuffle = rng.permutation(len(qid))
@@ -60,29 +48,6 @@ def speed_rows() -> list[Row]:
         row_of([times, theirs], median, job, PEER, bar, note)
         for job, times, bar, note in zip(jobs, ours, bars, notes, strict=True)
     ]
-
-
-def first_call_row() -> Row:
-    """Time the first call in a new process, before and after the compiler's cache is filled."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-        empty, filled = (
-            float(subprocess.check_output([sys.executable, "-c", FIRST_CALL], env=environment))
-            for _ in range(2)
-        )
-    return Row(
-        f"first call of {TOGETHER}, empty compiler cache",
-        "first call in a further process",
-        "none",
-        empty,
-        filled,
-        empty / filled,
-        "compilation is paid once per machine",
-    )
-
-
-def table() -> list[Row]:
-    return [*speed_rows(), first_call_row()]
 
 
 if __name__ == "__main__":

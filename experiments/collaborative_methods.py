@@ -87,11 +87,13 @@ def rankrls_by_user(train: csr_array, alpha: float) -> Scorer:
     return scores
 
 
-def ranking_factors(measure: Any, graded: Callable[[csr_array], csr_array]) -> Callable:
-    """Return the method that learns factors for a measure of grades."""
+def ranking_factors(
+    measure: Any, graded: Callable[[csr_array], csr_array], seed: int = 0
+) -> Callable:
+    """Return the method that learns factors for a measure of grades, from a random start."""
 
     def method(train: csr_array, C: float) -> Scorer:
-        model = RankingFactorization(10, objective=measure, C=C, tol=1e-3, random_state=0)
+        model = RankingFactorization(10, objective=measure, C=C, tol=1e-3, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # where C is too small
             model.fit(graded(train))

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 
 DATA = Path(os.environ.get("RANKWISE_DATA", "../shared/data"))
 HERE = Path(__file__).parent
+TOL = 1e-5
+"""Relative gap to which DORM is trained where that is quick. At its default of 1e-3 the seed alone
+moves NDCG @ 10 by 0.1 points (standard deviation, one fold of MQ2008), at 1e-5 by 0.03."""
 
 
 class DataMissingError(Exception):

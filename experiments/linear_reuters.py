@@ -22,7 +22,6 @@ from rankwise import Disagreement, LinearRankRLS, Queries
 from rankwise.core.errors import ConvergenceWarning
 from rankwise.io import read_svmlight
 
-PEERS = ["numba"]
 TOPICS = ("earn", "acq", "money-fx", "grain", "crude")
 TIMED = "acq"
 N_DRAWS = 5

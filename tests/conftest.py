@@ -18,7 +18,6 @@ os.environ.setdefault(
 
 import hypothesis
 import pytest
-import sklearn
 
 import rankwise
 
@@ -41,13 +40,6 @@ def torch_on_one_thread():
     torch.set_num_threads(1)
     yield torch
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def lean_scikit_learn():
-    """scikit-learn that can be loaded without pandas and SciPy's optimisers."""
-    if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
-        pytest.skip("scikit-learn before 1.9 uses pandas and scipy.optimize while it loads")
 
 
 def pytest_addoption(parser):
@@ -162,5 +154,4 @@ class Touched:
             if str(path) not in self.files
             and "def " in path.read_text(encoding="utf-8")
             and path.name != "__main__.py"
-            and not path.stem.endswith("_kernels")
         ]

@@ -169,7 +169,9 @@ def install(checkout: Path) -> str:
         *alone,
         ".",
     ]
-    subprocess.run(pip, cwd=checkout, check=True)
+    scripts = sysconfig.get_path("scripts")  # of the tools that build
+    path = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+    subprocess.run(pip, cwd=checkout, check=True, env=os.environ | {"PATH": path})
     shutil.rmtree(checkout / "build", ignore_errors=True)
     return python
 
@@ -240,11 +242,7 @@ def surroundings(
     environment |= {
         name: str(setting.threads) for name in ("OMP_NUM_THREADS", "RANKWISE_NUM_THREADS")
     }
-    environment |= {
-        "TMPDIR": str(temporary),
-        "LANG": "C.UTF-8",
-        "NUMBA_CACHE_DIR": str(temporary / "numba"),
-    }
+    environment |= {"TMPDIR": str(temporary), "LANG": "C.UTF-8"}
     if setting.core and platform.machine().lower() in ("x86_64", "amd64"):
         if setting.core == "SkylakeX" and not (
             features().get("AVX512F") or features().get("X86_V4")

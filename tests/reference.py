@@ -1,7 +1,8 @@
 """Dense, naive, obviously right versions of everything rankwise computes fast; NumPy only."""
 
+import re
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -196,7 +197,13 @@ def pair_sums(y, scores, weight):
 
 def disagreement(measure, y, scores, weight):
     total, swapped, tied, _ = pair_sums(y, scores, weight)
-    return (swapped + {"half": 0.5, "one": 1.0}[measure.ties] * tied) / total if total else np.nan
+    wrong = swapped + {"half": 0.5, "one": 1.0}[measure.ties] * tied
+    if measure.tied_grades == "half":
+        for i, j in combinations(range(len(y)), 2):
+            if y[i] == y[j]:
+                total += weight[i] * weight[j]
+                wrong += 0.5 * weight[i] * weight[j] * (scores[i] != scores[j])
+    return wrong / total if total else np.nan
 
 
 def concordance(measure, y, scores, weight):
@@ -347,6 +354,34 @@ def svmlight_items(text):
             features = {int(feature): float(value) for feature, value in pairs}
             items.append((float(tokens[0]), qid, features, comment.strip(" \t\r")))
     return items
+
+
+_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_SVMLIGHT_LINE = re.compile(
+    rb"[ \t\r]*(?:(?P<target>%b)(?:[ \t\r]+qid:(?P<qid>[^ \t\r\n#]+))?"
+    rb"(?P<features>(?:[ \t\r]+\d{1,9}:%b)*)[ \t\r]*)?(?:#(?P<comment>[^\n]*))?\n"
+    % (_NUMBER, _NUMBER)
+)
+
+
+def svmlight_rows(text):
+    """Return (line, target, qid, features, values, comment) of each row by a pattern for lines.
+
+    None where a line does not match it.
+    """
+    rows, pos, line = [], 0, 0
+    while pos < len(text):
+        found = _SVMLIGHT_LINE.match(text, pos)
+        if found is None:
+            return None
+        pos, line = found.end(), line + 1
+        if found["target"] is not None:
+            words = found["features"].replace(b":", b" ").split()
+            features, values = [int(w) for w in words[::2]], [float(w) for w in words[1::2]]
+            comment = (found["comment"] or b"").strip(b" \t\r")
+            qid = found["qid"] or b""
+            rows.append((line, float(found["target"]), qid, features, values, comment))
+    return rows
 
 
 # --- loss-augmented rankings -------------------------------------------------------------------
@@ -774,3 +809,73 @@ def weights_without_each(grams, rhs, alphas):
     solved = [[np.linalg.solve(G + alpha * np.eye(n), b.T) for alpha in alphas]
               for G, b in zip(rest, rest_rhs, strict=True)]  # fmt: skip
     return np.transpose(solved, (0, 3, 2, 1))
+
+
+# --- loops over groups, pairs and sparse rows ---------------------------------------------------
+
+
+def active_pairs(grade, starts, band_start, band_stop):
+    """Return which positions r are active partners of p: in its window, and of lower grade."""
+    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    r = np.arange(len(grade))
+    in_window = (band_start[:, None] <= r) & (r < band_stop[:, None])
+    return in_window & (grade < grade[:, None]) & (query == query[:, None])
+
+
+def band_laplacian(active, item, weight, share, degree):
+    """Return the Laplacian of active pairs over the items, item by item."""
+    n_items = len(item)
+    joined = share[:, None] * weight * (active | active.T)
+    L = np.empty((n_items, n_items))
+    L[np.ix_(item, item)] = np.diag(degree) - joined
+    return L
+
+
+def group_means(V, group, weight, n_groups):
+    """Return the weighted mean of the rows of each group, 0 for a group without rows."""
+    return np.stack([
+        weight[group == g] @ V[group == g] / weight[group == g].sum()
+        if np.any(group == g) else np.zeros(V.shape[1])
+        for g in range(n_groups)
+    ]) if n_groups else np.zeros((0, V.shape[1]))  # fmt: skip
+
+
+def householder_rows(rows, axis, scale):
+    """Reflect a group of rows by a matrix that takes ``axis`` to minus e_1; drop the first one."""
+    e = axis / np.linalg.norm(axis)
+    u = e + np.eye(len(e))[0]
+    reflection = np.eye(len(e)) - 2.0 * np.outer(u, u) / (u @ u)
+    return (reflection @ (scale[:, None] * rows))[1:]
+
+
+def pair_leads_left_out(B, A, Y, i, j):
+    """Return the lead of i over j for every output if both are left out: y_U less B_UU^-1 a_U."""
+    U = [i, j]
+    scores = Y[U] - np.linalg.solve(B[np.ix_(U, U)], A[U])
+    return scores[0] - scores[1]
+
+
+def nested_elimination(panel, floor):
+    """Factorise columns one by one, those without a pivot above their floor left out."""
+    panel, n_columns = panel.copy(), panel.shape[1]
+    pivots = np.zeros(n_columns)
+    for c in range(n_columns):
+        if not panel[c, c] > floor[c]:
+            panel[c, c], panel[c + 1 :, c] = 1.0, 0.0
+            continue
+        pivots[c] = panel[c, c]
+        panel[c:, c] /= np.sqrt(pivots[c])
+        panel[c + 1 :, c + 1 :] -= np.outer(panel[c + 1 :, c], panel[c + 1 : n_columns, c])
+    return panel, pivots
+
+
+# --- items sorted query by query ----------------------------------------------------------------
+
+
+def sorted_items(keys, base, starts):
+    """Return the items of each query by falling key, ties as in ``base``, and who is tied."""
+    order, tied = np.empty(len(base), dtype=np.int64), np.zeros(len(base), dtype=bool)
+    for a, b in pairwise(starts):
+        order[a:b] = base[a:b][np.argsort(-keys[base[a:b]], kind="stable")]
+        tied[a + 1 : b] = keys[order[a + 1 : b]] == keys[order[a : b - 1]]
+    return order, tied

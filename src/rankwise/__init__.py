@@ -4,9 +4,8 @@ The public names are loaded on first use, so that ``import rankwise`` and the co
 quick; ``__init__.pyi`` lists them for type checkers.
 """
 
+from importlib import import_module
 from typing import Any
-
-from rankwise.core.loading import load_module
 
 __version__ = "0.1.0"
 
@@ -24,6 +23,7 @@ _HOMES = {
         "DataFileError",
         "FeatureScaleWarning",
         "InvalidInputError",
+        "LeftOutWarning",
         "MissingExtraError",
         "ModelFileError",
         "NothingToLearnError",
@@ -70,7 +70,6 @@ _HOMES = {
         "as_regressor",
         "make_ranking_scorer",
     ],
-    "rankwise.rankers.warm_up": ["warm_up"],
     "rankwise.rankers.rls.any_model": ["PairDifference", "PairEstimate", "leave_pair_out"],
     "rankwise.rankers.rls.small_samples": [
         "AUCEstimate",
@@ -126,7 +125,7 @@ __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - all of them are 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
-    return getattr(load_module(_HOME_OF[name]), name)
+    return getattr(import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

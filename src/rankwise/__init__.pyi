@@ -10,6 +10,7 @@ from rankwise.core.errors import ConvergenceWarning as ConvergenceWarning
 from rankwise.core.errors import DataFileError as DataFileError
 from rankwise.core.errors import FeatureScaleWarning as FeatureScaleWarning
 from rankwise.core.errors import InvalidInputError as InvalidInputError
+from rankwise.core.errors import LeftOutWarning as LeftOutWarning
 from rankwise.core.errors import MissingExtraError as MissingExtraError
 from rankwise.core.errors import ModelFileError as ModelFileError
 from rankwise.core.errors import NothingToLearnError as NothingToLearnError
@@ -103,7 +104,6 @@ from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
-from rankwise.rankers.warm_up import warm_up as warm_up
 from rankwise.report.report import Report as Report
 from rankwise.report.report import leaderboard_report as leaderboard_report
 from rankwise.report.report import make_report as make_report

@@ -1,6 +1,15 @@
-"""Run the command line: ``python -m rankwise``."""
+"""Run the command line: ``rankwise``, or ``python -m rankwise``."""
 
-from rankwise.cli.app import main
+from importlib import import_module
+
+from rankwise.cli.stopping import stop_at_once
+
+
+def run_command() -> None:
+    """Load the command line and run it; Ctrl-C ends it at any time without a traceback."""
+    stop_at_once()
+    import_module("rankwise.cli.app").main()
+
 
 if __name__ == "__main__":
-    main()
+    run_command()

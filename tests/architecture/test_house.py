@@ -217,7 +217,7 @@ def test_no_hasattr():
         module.at(call, "hasattr(...)")
         for module in MODULES.values()
         for call in module.nodes(ast.Call)
-        if last_part(call.func) == "hasattr"
+        if last_part(call.func) == "hasattr" and ast.unparse(call.args[0]) != "os"  # of systems
     )
 
 

@@ -1,5 +1,7 @@
 """The file of answers is read by the other commands and by Python, while it is in use or after."""
 
+import csv
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +51,19 @@ def test_answers_that_count_are_comparisons(answers, store):
     assert table.names[table.pairs].tolist() == expected
 
 
+def test_an_answer_means_the_same_whatever_the_items_are_called(tmp_path):
+    """An item called "right" that was shown on the left wins if the left one was chosen."""
+    for names in (("right", "left"), ("tie", "b"), ("b", "a"), ("2", "1")):
+        store = AnswerStore.open(tmp_path / f"{names[0]}.db", ItemList(tuple(map(Item, names))))
+        rater = store.add_rater("ann", "ann").id
+        for answer in ("left", "right", "tie"):
+            store.record(rater, store.ask(rater, 0, 1).id, answer)
+        table = read_comparisons(store.path)
+        assert table.names[table.first].tolist() == [names[0]] * 3
+        assert table.outcome.tolist() == [1, -1, 0]
+        store.close()
+
+
 def test_a_process_learns_from_the_file(answers):
     gp = rankwise.PreferenceGP().fit(pairs=str(answers))
     scores = dict(zip(gp.item_names_, gp.predict(), strict=True))
@@ -80,6 +95,15 @@ def test_answers_are_exported(answers, tmp_path):
     assert there.date.tolist() == back.date.tolist()
 
 
+def test_names_of_strangers_are_no_formulas_in_what_is_exported(tmp_path, store):
+    """Anybody with the link may choose a name; the names of items stay, to be found again."""
+    rater = store.add_rater("=HYPERLINK(A1)", "key")
+    store.record(rater.id, store.ask(rater.id, 0, 1).id, "left")
+    run("ask", store.path, "--export", tmp_path / "a.csv")
+    (row,) = csv.DictReader((tmp_path / "a.csv").read_text().splitlines())
+    assert (row["a"], row["judge"]) == ("pear", "'=HYPERLINK(A1)")
+
+
 def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + b"x" * 200)
     with pytest.raises(rankwise.DataFileError, match="expected an answers file"):
@@ -92,6 +116,10 @@ def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     output = run("ask", tmp_path / "items.csv", "--export", tmp_path / "a.csv", status=2)
     assert "must be an answers file of rankwise ask" in output
     assert "--name and --features must name" in run("prefer", answers, "--name", "x", status=2)
-    assert "--tied, --judge and --date must name columns" in run(
-        "prefer", answers, "--tied", "x", status=2
+    for option in (("--tied", "x"), ("--codes", "left=b")):
+        assert "--date must be about columns of a table" in run(
+            "prefer", answers, *option, status=2
+        )
+    assert "--codes must explain the cells of a table" in run(
+        "leaderboard", answers, "--codes", "left=b", status=2
     )

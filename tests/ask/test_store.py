@@ -91,12 +91,14 @@ def test_new_items_may_be_added_at_the_end_only(tmp_path, items):
 
 def test_other_files_are_refused(tmp_path, items):
     (tmp_path / "text.db").write_text("no database at all, but long enough to have a header\n" * 9)
-    with pytest.raises(DataFileError, match="must be an SQLite answers file"):
+    with pytest.raises(
+        DataFileError, match="expected an answers file of rankwise ask.*not a database"
+    ):
         AnswerStore.open(tmp_path / "text.db", items)
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE t (x)")
     other.close()
-    with pytest.raises(DataFileError, match="another database"):
+    with pytest.raises(DataFileError, match="got another or a damaged database"):
         AnswerStore.open(tmp_path / "other.db", items)
     with pytest.raises(DataFileError, match="it does not exist"):
         AnswerStore.open(tmp_path / "nothing.db")

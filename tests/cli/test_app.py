@@ -15,8 +15,9 @@ from rankwise.cli.app import COMMANDS, FAMILIES
 from rankwise.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
 from rankwise.cli.jobs import models
 from rankwise.cli.output import print_table
+from systems import loaded_by_scikit_learn
 
-HEAVY = {"numpy", "scipy", "sklearn", "numba", "safetensors"}
+HEAVY = {"numpy", "scipy", "sklearn", "safetensors"}
 
 
 def start(*arguments, **options):
@@ -91,7 +92,6 @@ def test_a_fit_with_workers_has_a_job_for_clusters(command):
 
 
 @pytest.mark.parametrize("command", ["predict", "rank", "evaluate"])
-@pytest.mark.usefixtures("lean_scikit_learn")
 def test_scoring_does_not_load_what_fits_reports_and_exports_need(folder, tmp_path, command):
     rankwise.RankRLS().fit(folder.train.X, folder.train.y, qid=folder.train.qid).save(
         tmp_path / "model"
@@ -108,8 +108,8 @@ def test_scoring_does_not_load_what_fits_reports_and_exports_need(folder, tmp_pa
         [sys.executable, "-c", program], cwd=folder.path, capture_output=True, text=True, check=True
     )
     loaded = set(result.stderr.split())
-    assert not {"scipy.stats", "scipy.optimize", "pandas", "pyarrow"} & loaded
-    assert "numba" not in loaded or command == "evaluate"  # Kendall's tau is compiled
+    heavy = {"scipy.stats", "scipy.optimize", "pandas", "pyarrow"} - loaded_by_scikit_learn()
+    assert not heavy & loaded
     loaded = {name for name in loaded if name.startswith("rankwise.")}
     assert "rankwise.cli.jobs.models" in loaded
     above = ("automatic", "report", "export", "serve", "distributed", "rankers.gp", "rankers.dorm")
@@ -200,6 +200,42 @@ def test_interrupt_signal_stops_without_a_model(tmp_path):
     assert process.returncode == 130
     assert (printed, errors) == ("", "stopped\n")
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
+
+
+MOMENTS = ["typer", "rankwise.cli.options", "numpy", "scipy", "sklearn"]
+"""Modules after whose import a command is stopped, from its first one to those of its job."""
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("again", [False, True])
+def test_interruption_while_modules_load_says_stopped(folder, tmp_path, moment, again):
+    """Wherever it hits the import of other packages, no line of theirs is shown."""
+    arguments = ["fit", "rls", str(folder / "train.txt"), "-o", str(tmp_path / "model")]
+    command = [sys.executable, "-X", "importtime", "-m", "rankwise", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.rpartition("|")[2].strip() == moment:
+            break
+    for _ in range(1 + again):
+        process.send_signal(signal.SIGINT)
+    left = [line for line in process.stderr if not line.startswith("import time:")]
+    process.stderr.close()
+    assert process.wait() == 130
+    assert left == ["stopped\n"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_ignored_interruption_stays_ignored():
+    """A shell ignores Ctrl-C for what runs in the background: a command does not change that."""
+    program = (
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from rankwise.__main__ import run_command\n"
+        f"sys.argv[1:] = {['predict', '--help']!r}\n"
+        "try:\n    run_command()\nfinally:\n    signal.raise_signal(signal.SIGINT)"
+    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
 
 
 def test_a_closed_pipe_ends_quietly(folder, succeed, tmp_path):

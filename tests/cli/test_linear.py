@@ -263,6 +263,20 @@ def test_ties_of_named_comparisons_are_kept_or_left_out(fit, folder, family):
         np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-4)
 
 
+@pytest.mark.parametrize("family", ["rls", "linear", "svm"])
+def test_codes_say_who_won_in_named_comparisons(fit, refuse, folder, family, tmp_path):
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    items = ["name,u,v", *(f"{name},{u},{v}" for name, (u, v) in zip("pqrs", X, strict=True))]
+    (folder / "things.csv").write_text("\n".join(items))
+    (folder / "words.csv").write_text("a,b,winner\np,q,a\nq,r,b\nr,s,a\n")
+    (folder / "numbers.csv").write_text("a,b,winner\np,q,0\nq,r,1\nr,s,0\n")
+    line = refuse("fit", family, "things.csv", "-o", tmp_path / "m", "--pairs", "numbers.csv")
+    assert "--codes '0=b,1=a'" in line
+    _, coded = fit(family, "things.csv", "--pairs", "numbers.csv", "--codes", "0=a,1=b")
+    _, plain = fit(family, "things.csv", "--pairs", "words.csv")
+    np.testing.assert_array_equal(coded.coef_, plain.coef_)
+
+
 def test_query_ids_beside_comparisons_are_told_about(succeed, folder, tmp_path):
     rows = ["1 qid:1 1:0.5", "0 qid:1 1:0.2", "1 qid:2 1:0.9", "0 qid:2 1:0.1"]
     (folder / "asked.txt").write_text("\n".join(rows))
@@ -317,6 +331,8 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*FIT, "--pairs", "far.csv"), "--pairs must name rows 0 to 41"),
         ((*FIT, "--pairs", "named_pairs.csv"), "to be row numbers .*, got names such as 'fig'"),
         ((*FIT, "--pairs", "train.csv"), "must have the column 'winner'"),
+        ((*FIT, "--codes", "0=a"), "--codes must come with --pairs"),
+        ((*PAIRED, "--codes", "0=a"), "--codes must come with names of items"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(refuse, folder, arguments, message):

@@ -46,6 +46,19 @@ def fitted(tied=None, **options):
     return gp.fit(X, pairs=PAIRS[~tied], tied=PAIRS[tied]), X
 
 
+def test_codes_say_who_won(succeed, refuse, folder):
+    first, second = np.array(NAMES)[PAIRS].T
+    swapped = np.arange(10) % 2 == 1
+    columns = {"a": np.where(swapped, second, first), "b": np.where(swapped, first, second)}
+    write_table(folder / "coded.csv", {**columns, "winner": swapped.astype(int)})
+    line = refuse("prefer", "fruit.csv", "coded.csv")
+    assert "0 = b, 1 = a; or 0 = tie, 1 = a; or 0 = a, 1 = b" in line
+    assert "--codes '0=b,1=a'" in line
+    coded = succeed("prefer", "fruit.csv", "coded.csv", "--codes", "0=a,1=b", "--json")
+    plain = succeed("prefer", "fruit.csv", "answers.csv", "--json")
+    assert json.loads(coded)["ranking"] == json.loads(plain)["ranking"]
+
+
 def test_ranking_is_that_of_the_process_on_standardised_features(succeed):
     report = json.loads(succeed("prefer", "fruit.csv", "answers.csv", "--json", "--ask", 2))
     gp, X = fitted()

@@ -147,6 +147,31 @@ def test_columns_of_a_leaderboard_are_named_by_options(run, folder):
     assert result.exit_code != 0
 
 
+def test_numbers_that_can_mean_two_winners_need_codes(run, folder):
+    """Both orders cover 0 and 1: 1 may be the first or the second of two."""
+    rows = ["x,y,0", "y,z,0", "z,x,1", "x,y,2"]
+    (folder / "coded.csv").write_text("\n".join(["model_a,model_b,winner", *rows * 5]))
+    result = run("leaderboard", "coded.csv")
+    assert result.exit_code == 2
+    assert "0 = tie, 1 = a, 2 = b; or 0 = a, 1 = b, 2 = tie" in result.stderr
+    assert "Say which is meant: --codes '0=tie,1=a,2=b'." in result.stderr
+    found = run("leaderboard", "coded.csv", "--codes", "0=a,1=b,2=tie", "--format", "json")
+    assert [row["item"] for row in json.loads(found.stdout)["items"]] == ["x", "y", "z"]
+    found = run("leaderboard", "coded.csv", "--codes", "0=b,1=a,2=tie", "--format", "json")
+    assert [row["item"] for row in json.loads(found.stdout)["items"]] == ["z", "y", "x"]
+    result = run("leaderboard", "coded.csv", "--codes", "0=x")
+    assert "--codes must say once for each cell whether it means a, b, tie or skip" in result.stderr
+
+
+@pytest.mark.filterwarnings("always::rankwise.LeftOutWarning")
+def test_rows_that_do_not_say_who_won_are_counted_on_standard_error(run, folder):
+    rows = ["x,y,a", "y,z,", "x,z,a", "z,x,"]
+    (folder / "blank.csv").write_text("\n".join(["model_a,model_b,winner", *rows]))
+    result = run("leaderboard", "blank.csv", "--format", "json")
+    assert "warning: 2 of 4 rows do not say who won, and are left out." in result.stderr
+    assert sum(row["answers"] for row in json.loads(result.stdout)["items"]) == 2 * 2
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from rankwise import InvalidInputError, LinearRankRLS, NumericalError, RankRLS, RankSVM
-from rankwise.core.checks import as_floats, check_positive
+from rankwise.core.checks import are_plain_rows, as_floats, check_positive
 from rankwise.core.errors import BEGINNING, END
 
 X = np.random.default_rng(0).normal(size=(8, 3))
@@ -92,3 +92,40 @@ def test_scores_beyond_all_doubles_are_refused():
     ranker = RankRLS(1e-12).fit(X, Y)
     with pytest.raises(NumericalError, match="exceed the range of double precision"):
         ranker.predict(np.full((1, 3), 1e308) * np.sign(ranker.coef_))
+
+
+class _Fitted:
+    n_features_in_ = 0
+
+    def __init__(self, n_features=2, names=None):
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = names
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_plain"),
+    [
+        (np.ones((3, 2)), True),
+        (np.full((3, 2), 1e200), False),  # finite, but not seen at a glance
+        (np.ones((0, 2)), False),
+        (np.ones((3, 3)), False),
+        (np.ones(2), False),
+        (np.ones((3, 2), dtype=np.float32), False),
+        (np.ones((3, 2), dtype=int), False),
+        (np.ones((3, 2), dtype=">f8"), False),
+        (np.ones((2, 3)).T, False),
+        (np.ma.masked_array(np.ones((3, 2))), False),
+        (np.array([[1.0, np.inf]]), False),
+        (np.array([[1.0, np.nan]]), False),
+        ([[1.0, 2.0]], False),
+    ],
+)
+def test_rows_are_plain_only_if_nothing_is_left_to_read(rows, is_plain):
+    assert are_plain_rows(rows, _Fitted()) is is_plain
+    assert not are_plain_rows(rows, _Fitted(names=["a", "b"]))
+
+
+def test_blanks_are_plain_where_they_are_allowed_and_infinity_is_not():
+    assert are_plain_rows(np.array([[1.0, np.nan]]), _Fitted(), allow_nan=True)
+    assert not are_plain_rows(np.array([[np.inf, np.nan]]), _Fitted(), allow_nan=True)

@@ -23,4 +23,4 @@ def test_every_lower_bound_is_pinned_and_the_highest_counts():
 
 def test_every_dependency_has_a_lower_bound():
     names = [line.split("==")[0] for line in oldest_requirements(PROJECT.read_text())]
-    assert {"numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow"} <= set(names)
+    assert {"numpy", "scipy", "scikit-learn", "pandas", "pyarrow"} <= set(names)

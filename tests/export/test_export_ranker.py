@@ -107,6 +107,25 @@ def test_onnx_gives_the_variance_of_a_process(ranker, data, tmp_path):
     np.testing.assert_allclose(variance, expected, rtol=0, atol=1e-6 * expected.max())
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_item_effects_are_those_of_predict(shared, precision, data, tmp_path):
+    """Items are known again after rounding; a row that several items share is none of them."""
+    X = data[0].copy()
+    X[1:3] = X[0] if shared else X[1:3]
+    order = np.argsort(np.random.default_rng(0).random((2, 200)), axis=1)[:, :60] % len(X)
+    pairs = order.T[order[0] != order[1]]
+    ranker = PreferenceGP(SquaredExponential(1.0, 2.0, 0.5), optimize=False).fit(X, pairs=pairs)
+    path, limit = tmp_path / "m.onnx", 1e-9 if precision == "double" else 1e-4
+    check = export_ranker(ranker, path, precision=precision)
+    assert max(check.relative_error, check.variance_error) < limit
+    assert export_ranker(ranker, path, precision=precision, X=X).relative_error < limit
+    new = np.vstack([X.astype(np.float32), np.round(X, 6), X * (1 + 3e-6), X * 1.001, X + 1e-3])
+    expected = np.array([ranker.predict(row[None])[0] for row in new])
+    scores = run(path, new)[0]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=limit * np.std(expected))
+
+
 @pytest.mark.parametrize("scaler", SCALERS, ids=str)
 @pytest.mark.parametrize("format", ["onnx", *TEXT_FORMATS])
 def test_a_pipeline_with_a_scaler_is_one_model(scaler, format, data, tmp_path):
@@ -144,6 +163,45 @@ def test_single_precision_is_accurate_far_from_the_origin(data, tmp_path):
     ranker = RankRLS(kernel=Gaussian(0.3)).fit(X + 1000, y)
     check = export_ranker(ranker, tmp_path / "m.onnx", precision="single", X=X + 1000)
     assert check.relative_error < 1e-3
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("ranker", [*KERNELS[:2], *KERNELS[3:], *PROCESSES[:3]], ids=str)
+def test_far_rows_score_as_in_predict(ranker, precision, data, tmp_path):
+    """Squares of far features overflow, more so in single precision; kernels are 0 there."""
+    ranker = fitted(ranker, data)
+    export_ranker(ranker, tmp_path / "m.onnx", precision=precision, X=data[0])
+    sizes = [1e18, 1e25, 2e38] + ([1e200, 1e300] if precision == "double" else [])
+    rows = np.vstack([size * (np.eye(5) - np.ones(5) / 3) for size in sizes])
+    scores = run(tmp_path / "m.onnx", rows)[0]
+    np.testing.assert_array_equal(scores, 0.0 * rows[:, 0])
+    np.testing.assert_array_equal(scores, ranker.predict(rows))
+
+
+def test_the_check_looks_at_stored_rows_and_far_rows(data, tmp_path, monkeypatch):
+    """A file that scores stored rows or far ones in another way is refused."""
+    from rankwise.export import export_ranker as module
+    from rankwise.export.onnx_graph import run_onnx
+
+    def wrong_where(is_wrong):
+        def wrong_run(content, rows, **options):
+            outputs = run_onnx(content, rows, **options)
+            outputs["scores"] = outputs["scores"] + is_wrong(rows)
+            return outputs
+
+        return wrong_run
+
+    ranker = fitted(RankRLS(kernel=Gaussian(0.3)), data)
+    stored = {row.tobytes() for row in data[0]}
+    places = [
+        lambda rows: np.array([row.tobytes() in stored for row in rows], dtype=float),
+        lambda rows: (np.abs(rows).max(axis=1) > 1e20) * np.arange(len(rows)),
+        lambda rows: 1.0 * (rows == 0.0).all(axis=1),
+    ]
+    for is_wrong in places:
+        monkeypatch.setattr(module, "run_onnx", wrong_where(is_wrong))
+        with pytest.raises(NumericalError, match="must give the scores of `predict`"):
+            export_ranker(ranker, tmp_path / "m.onnx")
 
 
 def test_several_outputs_are_columns(data, tmp_path):
@@ -357,8 +415,10 @@ def test_large_errors_of_single_precision_are_refused(data, tmp_path):
     X, y, _ = data
     ranker = RankRLS().fit(X, y)
     path = tmp_path / "m.txt"
-    with pytest.raises(NumericalError, match="must give the scores of `predict`"):
+    with pytest.raises(NumericalError, match=r"in \d+ of 40 rows.*single precision.*or export to"):
         export_ranker(ranker, path, "ranklib", X=X + 1e9)
+    with pytest.raises(NumericalError, match="single precision.*or use precision='double'"):
+        export_ranker(ranker, tmp_path / "m.onnx", X=X + 1e9, precision="single")
     assert not path.exists()
 
 

@@ -58,6 +58,16 @@ def registered():
     register_skl2onnx()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_blanks_go_where_the_trees_send_them(dtype):
+    rows = np.where(RNG.random(X.shape) < 0.3, np.nan, X).astype(dtype)
+    ranker = BoostedRanker(n_trees=10, early_stopping=False, min_samples_leaf=2)
+    ranker.fit(rows, Y, qid=QID)
+    content = skl2onnx.to_onnx(ranker, rows[:1]).SerializeToString()
+    (scores,) = onnxruntime.InferenceSession(content).run(["variable"], {"X": rows})
+    np.testing.assert_allclose(scores[:, 0], ranker.predict(rows), atol=1e-6)
+
+
 def converted(model, rows, **options):
     """Convert a model and score the rows with onnxruntime."""
     content = skl2onnx.to_onnx(model, rows, **options).SerializeToString()

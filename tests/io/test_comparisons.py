@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankwise import DataFileError, InvalidInputError
+from rankwise import DataFileError, InvalidInputError, LeftOutWarning
 from rankwise.io import ComparisonColumns, read_comparisons
 from rankwise.io.comparisons import read_items
 
@@ -57,10 +57,9 @@ def test_who_won_may_be_said_in_a_column(tmp_path):
         (["ann", "cid", "draw"], [1, -1, 0]),
         ([1, 0, 0.5], [1, -1, 0]),
         ([1, -1, 0], [1, -1, 0]),
-        ([1, 2, 0], [1, -1, 0]),
-        (["1", "2", "0"], [1, -1, 0]),
+        (["1", "-1", "0"], [1, -1, 0]),
         ([True, False, True], [1, -1, 1]),
-        (["left", "right", None], [1, -1, 0]),
+        (["left", "right", "neither"], [1, -1, 0]),
         (["a", "b", "tie (bothbad)"], [1, -1, 0]),
         (["a", "b", "Both are bad"], [1, -1, 0]),
     ],
@@ -122,7 +121,7 @@ def test_items_of_a_frame_have_one_column_of_names():
         ({**WINS, "count": ["a", "b", "c"]}, {}, DataFileError, "`count` must hold numbers"),
         ({**WINS, "tied": ["x", "", ""]}, {}, DataFileError, "row 0 says 'x'"),
         ({"a": ["p"], "b": ["q"], "result": ["r"]}, {}, DataFileError, "must say a, b or tie"),
-        ({"a": ["p"], "b": ["q"], "result": [7]}, {}, DataFileError, "must hold 1, 0.5 and 0"),
+        ({"a": ["p"], "b": ["q"], "result": [7]}, {}, DataFileError, "codes='7=tie'"),
         (3.0, {}, InvalidInputError, "got float"),
         ([("a",), ("b", "c")], {}, InvalidInputError, r"got lengths \[1, 2\]"),
     ],
@@ -152,7 +151,7 @@ def test_points_of_teams_at_home_and_away_say_who_won():
     assert read_comparisons(everywhere).covariates[:, 0].tolist() == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("words", [["H", "D", "A"], ["home", "draw", "away"], ["x", "", "x"]])
+@pytest.mark.parametrize("words", [["H", "D", "A"], ["home", "draw", "away"], ["x", "tie", "x"]])
 def test_results_of_teams_at_home(words):
     named = {"HomeTeam": SEASON["Home_Team"], "AwayTeam": SEASON["AWAY_TEAM"], "result": words}
     assert read_comparisons(named).outcome.tolist() == [1, 0, -1]
@@ -277,8 +276,9 @@ def test_cells_without_anything_are_of_any_kind(nothing):
     assert table.unread == ("judge", "date")
     with pytest.raises(InvalidInputError, match="must name two items: row 1 lacks one"):
         read_comparisons(frame.assign(a=["x", nothing]))
-    tied = read_comparisons(frame.assign(winner=["a", nothing]))
-    assert tied.tied.tolist() == [False, True]
+    with pytest.warns(LeftOutWarning, match="1 of 2 rows do not say who won"):
+        decided = read_comparisons(frame.assign(winner=["a", nothing]))
+    assert decided.names.tolist() == ["x", "y"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from rankwise.core.errors import DataFileError
+from rankwise.io import files
 from rankwise.io.files import (
     format_suffix,
     is_stream,
@@ -267,3 +268,46 @@ def test_pipes_are_refused_where_a_file_is_read_twice(tmp_path):
     refuse_stream(tmp_path / "none", "be read twice")
     (tmp_path / "file").touch()
     refuse_stream(tmp_path / "file", "be read twice")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this pretends to be there")
+@pytest.mark.parametrize(
+    ("handle", "waited", "error", "expected"),
+    [(7, 0x102, 0, True), (7, 0, 0, False), (None, 0, 87, False), (None, 0, 5, True)],
+    ids=["runs", "has ended", "unknown", "of another user"],
+)
+def test_windows_is_asked_about_a_process_without_a_signal(
+    monkeypatch, handle, waited, error, expected
+):
+    """There ``os.kill(process, 0)`` sends Ctrl-C to a whole console, or ends the process."""
+    closed = []
+
+    class Kernel:
+        OpenProcess = staticmethod(FakeCall(lambda *_: handle))
+        WaitForSingleObject = staticmethod(lambda *_: waited)
+        CloseHandle = staticmethod(lambda handle: closed.append(handle.value))
+
+    monkeypatch.setattr(files.sys, "platform", "win32")
+    monkeypatch.setattr(files.os, "kill", lambda *_: pytest.fail("a signal was sent"))
+    monkeypatch.setattr(files.ctypes, "WinDLL", lambda *_, **__: Kernel, raising=False)
+    monkeypatch.setattr(files.ctypes, "get_last_error", lambda: error, raising=False)
+    assert files._is_running(1234) is expected
+    assert not files._is_running(1 << 40)
+    assert closed == ([] if handle is None else [handle])
+
+
+class FakeCall:
+    """A function of a library, whose type of result can be set."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, *arguments):
+        return self.call(*arguments)
+
+
+def test_processes_are_known_by_their_numbers():
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert files._is_running(os.getpid())
+    assert not files._is_running(ended.pid)

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,11 +8,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from problems import problem
 from rankwise.core.errors import InvalidInputError
-from rankwise.io import svmlight
 from rankwise.io.svmlight import iter_svmlight, read_svmlight, write_svmlight
 from reference import svmlight_items
-
-pytestmark = pytest.mark.usefixtures("parser")
 
 SUFFIXES = ["", ".gz", ".xz", ".bz2"]
 FAST = settings(
@@ -266,65 +260,3 @@ def test_what_cannot_be_written_is_refused(tmp_path, arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         write_svmlight(tmp_path / "a.txt", *arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-WELL_FORMED = [
-    b"2 qid:7 1:0.5 3:-1e-3 # a  b \r\n",
-    b" +.5\t12:1. 13:.25\r 14:1E+5#\n",
-    b"-0 1:-0.0\n",
-    b"# nothing else\n",
-    b" \t\n",
-    b"1#2\n",
-    b"0.1234567890123456789012345 qid:x:y\t2:1234567890123456789012345 1:1e-400 #q#\n",
-]
-PIECES = st.sampled_from(
-    [*b"012.e-+:#", b"1:2", b" ", b"\t", b"\r", b"\n", b"qid:", b"1e5", b"\xff", b"nan", b"1_0"]
-).map(lambda piece: piece if isinstance(piece, bytes) else bytes([piece]))
-
-
-def lines_of(text, dtype, parse):
-    """Return what a parser makes of a text, bit for bit, and the words at the spans."""
-    rows = parse(text, np.dtype(dtype))
-    if rows is None:
-        return None
-    svmlight._fill_in_long_numbers("", text, rows, np.dtype(dtype))
-    spans = [[text[a:b] for a, b in where.tolist()] for where in (rows.qid, rows.comment)]
-    arrays = rows.y, rows.values, rows.indptr, rows.indices, rows.line
-    return [array.tobytes() for array in arrays], [array.dtype for array in arrays], spans
-
-
-def uncompiled(text, dtype):
-    return svmlight.parse_uncompiled(text, 3, dtype)
-
-
-def compiled(text, dtype):
-    return svmlight._parse_lines("", text, 3, dtype)
-
-
-def test_small_files_need_no_compiled_code():
-    text = b"".join(WELL_FORMED)
-    found = lines_of(text, float, uncompiled)
-    assert found is not None
-    assert found == lines_of(text, float, compiled)
-
-
-@FAST
-@given(st.lists(PIECES | st.sampled_from(WELL_FORMED)), st.sampled_from([np.float32, np.float64]))
-def test_both_parsers_agree_or_leave_it_to_the_compiled_one(pieces, dtype):
-    text = b"".join([*pieces, b"\n"])
-    found = lines_of(text, dtype, uncompiled)
-    if found is not None:
-        assert found == lines_of(text, dtype, compiled)
-
-
-def test_reading_a_small_file_does_not_load_numba(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("2 qid:7 1:0.5 3:1 # best\n0 qid:7 1:0.25\n")
-    program = (
-        "import sys\nfrom rankwise.io.svmlight import read_svmlight\n"
-        f"print(read_svmlight({str(path)!r}).X.sum(), 'numba' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1.75", "False"]

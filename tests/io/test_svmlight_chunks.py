@@ -35,7 +35,6 @@ def random_file(path, seed, dense, ids):
     write_svmlight(path, table, rng.normal(size=n_items), qid, comments)
 
 
-@pytest.mark.usefixtures("parser")
 @FAST
 @given(
     seed=st.integers(0, 10**6),

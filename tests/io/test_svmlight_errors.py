@@ -8,8 +8,6 @@ import pytest
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.svmlight import iter_svmlight, read_svmlight, scan_svmlight
 
-pytestmark = pytest.mark.usefixtures("parser")
-
 LONG_INFINITE = "1" * 400
 
 

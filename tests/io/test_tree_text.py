@@ -75,6 +75,8 @@ def test_the_sizes_of_the_text_that_is_changed_below_are_right():
         (LEFT, ending_in("left_child", " -9")),
         (VALUES, ending_in("leaf_value", "")),
         (VALUES, ending_in("leaf_value", " inf")),
+        (line("threshold"), ending_in("threshold", " nan")),
+        ("shrinkage=", "shrinkage=inf"),
         (VALUES, VALUES + "\n" + VALUES),
         (LEAVES, "num_leaves=400000"),
         (LEAVES, "num_leaves=-4"),
@@ -97,10 +99,21 @@ def test_other_text_is_refused(old, new):
     assert not are_trees(with_sizes(TEXT.replace(old, new, 1)).encode(), 3)
 
 
-@pytest.mark.parametrize("sizes", ["", "1", "1 2 3", "-1 5 9", "1e9 0 0", "nan", "x"])
+@pytest.mark.parametrize("sizes", ["", "1", "1 2 3", "-1 5 9", "1e9 0 0", "nan", "inf", "x"])
 def test_sizes_that_are_not_those_of_the_text_are_refused(sizes):
     changed = TEXT.replace(line("tree_sizes"), f"tree_sizes={sizes}")
     assert not are_trees(changed.encode(), 3)
+
+
+def test_trees_that_part_blanks_from_all_other_values_are_loaded(tmp_path):
+    """Their threshold is infinite, which a check of the numbers once took for damage."""
+    X = np.where(np.arange(len(P.y))[:, None] % 2 == [0, 1, 1], np.nan, P.X)
+    y = np.isnan(X[:, 0]) + 0.01 * P.X[:, 1]
+    ranker = BoostedRanker(n_trees=3, early_stopping=False, min_samples_leaf=2).fit(X, y, P.qid)
+    assert b" inf" in ranker.model_.tobytes() or b"=inf" in ranker.model_.tobytes()
+    ranker.save(tmp_path / "m")
+    loaded = rankwise.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(X), ranker.predict(X))
 
 
 def test_a_file_with_such_trees_is_refused(tmp_path):

@@ -10,6 +10,7 @@ from laws.implementations import implementations
 from rankwise import Gaussian, Laplacian, Linear, Polynomial
 from rankwise.features.components import find_components
 from rankwise.features.function_space import BLOCK_ROWS, Basis, Expansion, FeatureMap, Identity
+from rankwise.features.kernels import as_kernel
 
 RNG = np.random.default_rng(0)
 TRAINING = RNG.normal(size=(14, 3)) + np.array([5.0, 0.0, -3.0])
@@ -121,3 +122,18 @@ def test_rows_and_weights_are_left_alone(fmap):
     np.testing.assert_array_equal(X, NEW)
     np.testing.assert_array_equal(W, weights_of(fmap, (2,)))
     np.testing.assert_array_equal(folded, before)
+
+
+@pytest.mark.parametrize("n_rows", [8, 13, 24, 25, 47, 48, 2041, 4101])
+def test_the_last_rows_of_a_product_are_computed_as_the_others_are(n_rows):
+    """BLAS rounds rows that its blocks leave over in another order: equal rows would differ."""
+    block = 24 if n_rows >= 24 else 8
+
+    def rounded(A, B):
+        K = np.ones((len(A), len(B)))
+        K[len(A) - len(A) % block :] += 1e-9
+        return K
+
+    rows = np.zeros((3, 2))
+    scores = Expansion(as_kernel(rounded), rows).product(np.zeros((n_rows, 2)), np.ones(3))
+    assert scores.tolist() == [3.0] * n_rows

@@ -4,6 +4,7 @@ A new ranker is one line in EXAMPLES, and one in each table below that it is an 
 """
 
 import pickle
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -11,13 +12,19 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    cross_val_predict,
+    cross_val_score,
+    learning_curve,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rankwise
-from problems import problem
+from problems import close, problem
 from rankwise import (
     DORM,
     DORMCV,
@@ -29,6 +36,7 @@ from rankwise import (
     KPCRankCV,
     LinearRankRLS,
     PreferenceGP,
+    QueryKFold,
     RankerPipeline,
     RankRLS,
     RankRLSCV,
@@ -165,6 +173,45 @@ def test_grid_search_routes_queries(ranker):
         again = clone(search.best_estimator_).fit(P.X[test[0]], P.y[test[0]], qid=P.qid[test[0]])
         value = again.score(P.X[test[1]], P.y[test[1]], qid=P.qid[test[1]])
         assert search.cv_results_["split0_test_score"][search.best_index_] == value
+
+
+def test_every_method_that_takes_queries_requests_them(ranker):
+    """Else scikit-learn refuses to route them, also where it only might call the method."""
+    with config_context(enable_metadata_routing=True):
+        request = ranker.get_metadata_routing()
+        for method in ("fit", "partial_fit", "predict", "score"):
+            takes = "qid" in signature(getattr(ranker, method, lambda: None)).parameters
+            assert request.consumes(method, ["qid"]) == ({"qid"} if takes else set())
+
+
+def test_learning_curves_route_queries(ranker):
+    with config_context(enable_metadata_routing=True):
+        folds = GroupKFold(2).set_split_request(groups="qid")
+        curve = learning_curve(ranker, P.X, P.y, cv=folds, params={"qid": P.qid}, train_sizes=[1.0])
+    assert np.isfinite(curve[2]).all()
+
+
+def test_predictions_of_cross_validation_say_that_they_get_no_queries(ranker):
+    """scikit-learn's cross_val_predict passes nothing to `predict`: a limit of its own."""
+    with config_context(enable_metadata_routing=True):
+        given = {"cv": QueryKFold(2), "params": {"qid": P.qid}}
+        if getattr(ranker.fit(P.X, P.y, qid=P.qid), "needs_qid_", False):
+            with pytest.raises(InvalidInputError, match="cross_val_predict passes none on"):
+                cross_val_predict(ranker, P.X, P.y, **given)
+        else:
+            assert np.isfinite(cross_val_predict(ranker, P.X, P.y, **given)).all()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_from_transformers_change_nothing(ranker, kind):
+    """Whether scikit-learn is set to return frames, while learning or only afterwards."""
+    pytest.importorskip(kind)
+    expected = ranker.fit(P.X, P.y, qid=P.qid).predict(P.X, qid=P.qid)
+    with config_context(transform_output=kind):
+        found = clone(ranker).fit(P.X, P.y, qid=P.qid)
+        close(found.predict(P.X, qid=P.qid), expected, 1e-10)  # the memory of a frame is by column
+        if not isinstance(ranker, RankerPipeline):  # its steps are the caller's: frames have names
+            assert np.array_equal(ranker.predict(P.X, qid=P.qid), expected)
 
 
 def test_pipelines_and_scorers_route_queries(ranker):

@@ -66,6 +66,29 @@ def test_disagreement_counts_ties_as_the_papers_do():
     assert Disagreement(ties="half").per_query(y, scores, queries) == 0.75  # [APS10] eq. (1)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tied_grades_count_one_half_as_in_two_papers(seed):
+    """[PTAB07] eq. (3) and [TH10] eq. (4) as printed, pairs of equal grade and score among them."""
+    rng = np.random.default_rng(seed)
+    y, scores = rng.integers(0, 3, size=12), rng.integers(0, 9, size=12)
+    by_grade, by_score = np.subtract.outer(y, y), np.subtract.outer(scores, scores)
+    signs = np.sign(by_grade), np.sign(by_score)
+    at_least = (np.where(by_grade > 0, 1, -1), np.where(by_score > 0, 1, -1))
+    printed = 0.5 * np.abs(signs[0] - signs[1])[np.triu_indices(12, 1)].sum()  # [PTAB07] eq. (3)
+    twice = 0.5 * np.abs(at_least[0] - at_least[1]).sum()  # [TH10] eq. (4), every pair twice
+    measure = Disagreement(tied_grades="half", average="pooled")
+    found = 66 * measure.per_query(y, scores, Queries.single(12))[0]
+    assert found == pytest.approx(printed)
+    assert found == pytest.approx(twice / 2)
+    assert found != 66 * Disagreement.per_query(y, scores, Queries.single(12))[0]
+
+
+def test_equal_grades_alone_have_a_value_where_they_count():
+    queries, measure = Queries.from_qid([0, 0, 1, 1, 2]), Disagreement(tied_grades="half")
+    values = measure.per_query([1, 1, 2, 2, 0], [1, 2, 3, 3, 0], queries)
+    np.testing.assert_array_equal(values, [0.5, 0.0, np.nan])
+
+
 def test_pooled_disagreement_weighs_queries_by_their_pairs():
     y, scores, qid = [1, 0, 2, 1, 0], [0, 1, 3, 2, 1], [0, 0, 1, 1, 1]
     queries = Queries.from_qid(qid)

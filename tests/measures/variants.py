@@ -49,6 +49,8 @@ CHANGED = (
     Disagreement(ties="one"),
     Disagreement(average="pooled"),
     Disagreement(ties="one", average="pooled"),
+    Disagreement(tied_grades="half"),
+    Disagreement(ties="one", tied_grades="half", average="pooled"),
 )
 TIED = tuple(
     measure(ties=ties)

@@ -1,18 +1,19 @@
 """Conjugate gradients reach the exact solution, and stop where they are told to."""
 
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from interruptions import interrupted_runs
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.solve.conjugate_gradients import (
     Hooks,
     ShiftedSystems,
     Validator,
+    _CGRun,
     jacobi_scale,
     multishift_cg,
     raised_diagonal,
@@ -268,27 +269,34 @@ def test_ctrl_c_ends_the_run_after_the_current_iteration():
 
 
 def test_a_second_ctrl_c_ends_at_once():
-    def press(step):
-        signal.raise_signal(signal.SIGINT)
+    def press(_):
         signal.raise_signal(signal.SIGINT)
 
+    hooks = Hooks(on_step=press, save=press)  # the last save is made while the run ends
     with pytest.raises(KeyboardInterrupt):
-        multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=press))
+        multishift_cg(ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, hooks)
 
 
-def test_a_run_in_another_thread_leaves_signals_alone():
-    before = signal.getsignal(signal.SIGINT)
-    seen = []
+def test_ctrl_c_at_any_line_leaves_weights_with_the_residuals_that_they_have():
+    systems, rhs = ShiftedSystems.of(OPERATOR, ALPHAS), OPERATOR.rhs()
+    saved = []
 
-    def look(step):
-        seen.append(signal.getsignal(signal.SIGINT) is before)
+    def run():
+        saved.clear()
+        return multishift_cg(systems, EXACT, Hooks(save=saved.append))
 
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(
-            multishift_cg, ShiftedSystems.of(OPERATOR, ALPHAS), EXACT, Hooks(on_step=look)
-        )
-    assert run.result().converged
-    assert all(seen)
+    n_interrupted = 0
+    for found in interrupted_runs(run, _CGRun.goes_on, n_calls=3):
+        n_interrupted += 1
+        assert found.ending.reason == "interrupted"
+        for alpha, w, residual in zip(ALPHAS, found.coefs, found.last_residuals, strict=True):
+            if found.n_iter:
+                left = rhs - OPERATOR.apply(w) - alpha * w
+                true = np.linalg.norm(left) / np.linalg.norm(rhs)
+                np.testing.assert_allclose(residual, true, rtol=1e-6, atol=1e-12)
+        for arrays in saved:  # what is saved goes on to the same result
+            assert multishift_cg(systems, EXACT, saved=arrays).converged
+    assert n_interrupted > 20
 
 
 def test_too_few_iterations_do_not_count_as_converged():

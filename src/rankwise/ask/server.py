@@ -3,10 +3,16 @@
 import csv
 import hmac
 import io
+import ipaddress
 import json
 import secrets
 import socket
+import sqlite3
+import threading
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, cast, final
 from urllib.parse import urlsplit
@@ -22,8 +28,9 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from rankwise.ask.report import render_report
-from rankwise.ask.session import AskSession
+from rankwise.ask.session import LOG, AskSession
 from rankwise.ask.store import ANSWERS, Answer, Question, Rater
+from rankwise.core.display import spreadsheet_text
 from rankwise.core.errors import InvalidInputError
 
 PAGE = Path(__file__).parent / "page"
@@ -31,6 +38,10 @@ MAX_BODY = 4096
 LOCAL_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 RATER_COOKIE = "rankwise_rater"
 TOKEN_COOKIE = "rankwise_token"
+LARGEST_ID = 2**63 - 1
+
+MOST_JOINED, MOST_JOINED_AT_ONCE, AT_ONCE = 500, 100, 600.0
+"""People who may join from one address in all, and within ten minutes (in seconds)."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -57,7 +68,10 @@ class Gate(BaseHTTPMiddleware):
 
     async def dispatch(self, request: Request, call_next: Handler) -> Response:
         """Refuse, or pass on and add the headers."""
-        refusal = self._refusal(request)
+        try:
+            refusal = self._refusal(request)
+        except InvalidInputError as error:
+            return _with_headers(await _refused(request, error))
         if refusal is not None:
             return _with_headers(JSONResponse({"error": refusal}, status_code=403))
         if self.token is not None and "token" in request.query_params:
@@ -71,7 +85,7 @@ class Gate(BaseHTTPMiddleware):
         if self.token is None and host.rsplit(":", 1)[0] not in LOCAL_HOSTS:
             return "This page answers to localhost only."
         origin = request.headers.get("origin")
-        if request.method != "GET" and (origin is None or urlsplit(origin).netloc != host):
+        if request.method != "GET" and (origin is None or _host_of(origin) != host):
             return "Answers are taken from this page only."
         if self.token is None:
             return None
@@ -96,7 +110,7 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
         Route("/page.js", _page("page.js", "text/javascript")),
         Route("/page.css", _page("page.css", "text/css")),
         Route("/icon.svg", _page("icon.svg", "image/svg+xml")),
-        Route("/image/{item:int}", requests.image),
+        Route("/image/{item}", requests.image),
         Route("/api/join", requests.join, methods=["POST"]),
         Route("/api/state", requests.state),
         Route("/api/answer", requests.answer, methods=["POST"]),
@@ -107,7 +121,12 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
     return Starlette(
         routes=routes,
         middleware=[Middleware(Gate, token=token)],
-        exception_handlers={InvalidInputError: _refused, HTTPException: _failed},
+        exception_handlers={
+            InvalidInputError: _refused,
+            HTTPException: _failed,
+            sqlite3.Error: _unwritten,
+            Exception: _unexpected,
+        },
     )
 
 
@@ -117,41 +136,55 @@ class _Requests:
 
     def __init__(self, session: AskSession) -> None:
         self.session = session
+        self.joined = JoinedFrom()
 
     async def join(self, request: Request) -> Response:
         body = await _body(request)
         name = body.get("name", "")
         if not isinstance(name, str):
             raise InvalidInputError("`name` must be text.")
-        rater = await run_in_threadpool(self.session.join, name)
+        rater = await self._rater(request)  # who has joined before stays the same person
+        if rater is None:
+            rater = await run_in_threadpool(self._join, name, request)
         response = await self._where(rater)
         _set_cookie(response, RATER_COOKIE, rater.key)
         return response
 
+    def _join(self, name: str, request: Request) -> Rater:
+        address = "" if request.client is None else request.client.host
+        if not self.joined.admit(address, time.monotonic()):
+            raise HTTPException(
+                429,
+                f"At most {MOST_JOINED_AT_ONCE} people may join from one address in ten minutes, "
+                f"and {MOST_JOINED} in all: try again later, or from another network.",
+            )
+        return self.session.join(name)
+
     async def state(self, request: Request) -> Response:
-        return await self._where(self._rater(request))
+        return await self._where(await self._rater(request))
 
     async def answer(self, request: Request) -> Response:
-        rater = self._known_rater(request)
+        rater = await self._known_rater(request)
         body = await _body(request)
         question, answer = body.get("question"), body.get("answer")
-        if not isinstance(question, int) or isinstance(question, bool) or answer not in ANSWERS:
+        is_number = isinstance(question, int) and not isinstance(question, bool)
+        number = cast(int, question) if is_number else 0
+        if not 0 < number <= LARGEST_ID or answer not in ANSWERS:
             raise InvalidInputError(
                 f"An answer must name its `question` by number and be one of {', '.join(ANSWERS)}."
             )
-        await run_in_threadpool(self.session.answer, rater, question, cast(Answer, answer))
+        await run_in_threadpool(self.session.answer, rater, number, cast(Answer, answer))
         return await self._where(rater)
 
     async def undo(self, request: Request) -> Response:
-        rater = self._known_rater(request)
+        rater = await self._known_rater(request)
         await _body(request)
         await run_in_threadpool(self.session.undo, rater)
         return await self._where(rater)
 
     async def image(self, request: Request) -> Response:
-        number = request.path_params["item"]
-        items = self.session.items.items
-        path = items[number].image if 0 <= number < len(items) else None
+        images = {str(i): item.image for i, item in enumerate(self.session.items.items)}
+        path = images.get(request.path_params["item"])
         if path is None or not path.is_file():
             raise HTTPException(404, "There is no such image.")
         return FileResponse(
@@ -194,6 +227,7 @@ class _Requests:
             "confidence": self.session.goal.confidence,
             "settled": standing.is_settled,
             "message": str(standing),
+            "trouble": self.session.trouble,
             "answers": len(self.session.records),
             "ranking": ranking,
             "raters": [
@@ -220,15 +254,55 @@ class _Requests:
         image = None if item.image is None else f"/image/{number}"
         return {"name": item.name, "text": item.text, "image": image}
 
-    def _rater(self, request: Request) -> Rater | None:
+    async def _rater(self, request: Request) -> Rater | None:
         key = request.cookies.get(RATER_COOKIE)
-        return None if key is None else self.session.store.rater(key)
+        return None if key is None else await run_in_threadpool(self.session.store.rater, key)
 
-    def _known_rater(self, request: Request) -> Rater:
-        rater = self._rater(request)
+    async def _known_rater(self, request: Request) -> Rater:
+        rater = await self._rater(request)
         if rater is None:
             raise HTTPException(401, "Say who you are first.")
         return rater
+
+
+@final
+class JoinedFrom:
+    """Count who joined from where, so that one person cannot take all places.
+
+    A class behind one router shares an address; the network of an address of version 6 counts as
+    one.
+    """
+
+    def __init__(self) -> None:
+        self._recent: dict[str, deque[float]] = {}
+        self._all: dict[str, int] = {}
+        self._guard = threading.Lock()
+
+    def admit(self, address: str, now: float) -> bool:
+        """Return whether somebody may join from an address at a time in seconds, and count them."""
+        place = _network(address)
+        with self._guard:
+            recent = self._recent.setdefault(place, deque())
+            while recent and recent[0] <= now - AT_ONCE:
+                recent.popleft()
+            n_joined = self._all.get(place, 0)
+            if len(recent) >= MOST_JOINED_AT_ONCE or n_joined >= MOST_JOINED:
+                return False
+            recent.append(now)
+            self._all[place] = n_joined + 1
+            return True
+
+
+def _network(address: str) -> str:
+    """Return an address, or the network of one of version 6, which has more than can be counted."""
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if known.version == 4:
+        return address
+    mapped = known.ipv4_mapped
+    return str(ipaddress.ip_network((known, 64), strict=False) if mapped is None else mapped)
 
 
 def ranking_csv(session: AskSession) -> str:
@@ -239,7 +313,7 @@ def ranking_csv(session: AskSession) -> str:
     writer.writerow(["rank", "name", "rank_low", "rank_high", "probability_best"])
     for rank, i in enumerate(standing.order.tolist(), 1):
         low, high = standing.interval[i].tolist()
-        name = session.items.items[i].name
+        name = spreadsheet_text(session.items.items[i].name)
         writer.writerow([rank, name, low, high, round(float(standing.best[i]), 4)])
     return out.getvalue()
 
@@ -247,6 +321,14 @@ def ranking_csv(session: AskSession) -> str:
 def new_token() -> str:
     """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(24)
+
+
+def _host_of(origin: str) -> str:
+    """Return host and port of an origin."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError as error:
+        raise InvalidInputError(f"An origin must be an address: {error}.") from error
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -260,7 +342,7 @@ async def _body(request: Request) -> dict[str, Any]:
             raise HTTPException(413, f"A request must not be larger than {MAX_BODY} bytes.")
     try:
         body = json.loads(data or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError("A request must be valid JSON.") from error
     if not isinstance(body, dict):
         raise InvalidInputError("A request must be a JSON object.")
@@ -293,7 +375,20 @@ async def _failed(request: Request, error: Exception) -> Response:  # noqa: ARG0
     return JSONResponse({"error": failure.detail}, status_code=failure.status_code)
 
 
-def run_server(session: AskSession, host: str, port: int, announce: Callable[[str], None]) -> None:
+async def _unwritten(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    LOG.warning("The answers file cannot be used: %s", error)
+    said = f"The answers file cannot be used at the moment ({error})."
+    return JSONResponse({"error": said}, status_code=503)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    said = "The server failed; what it printed says why."
+    return _with_headers(JSONResponse({"error": said}, status_code=500))
+
+
+def run_server(
+    session: AskSession, host: str, port: int, announce: Callable[[list[str]], None]
+) -> None:
     """Serve the page until Ctrl-C or SIGTERM; all answers given until then are kept.
 
     Parameters
@@ -303,19 +398,21 @@ def run_server(session: AskSession, host: str, port: int, announce: Callable[[st
     host, port
         Where to listen; port 0 picks a free one. Any host but localhost needs a token in the link.
     announce : callable
-        Called with the link once the server listens.
+        Called with the links once the server listens: one for each address that others can reach.
     """
     token = None if host in ("127.0.0.1", "localhost", "::1") else new_token()
     listener = socket.create_server((host, port), family=_family(host))
-    number = listener.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    link = f"http://{shown}:{number}/" + ("" if token is None else f"?token={token}")
+    links = [
+        f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
+        + ("" if token is None else f"?token={token}")
+        for shown in reachable(host)
+    ]
     config = uvicorn.Config(
         build_app(session, token), log_level="warning", access_log=False, timeout_keep_alive=30
     )
     session.start()
     try:
-        announce(link)
+        announce(links)
         uvicorn.Server(config).run(sockets=[listener])
     finally:
         session.stop()
@@ -324,3 +421,29 @@ def run_server(session: AskSession, host: str, port: int, announce: Callable[[st
 
 def _family(host: str) -> int:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def reachable(host: str) -> list[str]:
+    """Return the addresses at which a server that listens on ``host`` can be opened.
+
+    For a host that stands for all addresses of this machine these are its addresses in the networks
+    around; if none is found, only this machine's own. Nothing is sent.
+    """
+    if host not in ("0.0.0.0", "::"):
+        return [host]
+    family, outside = _family(host), {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}[host]
+    found: list[str] = []
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
+        way.connect((outside, 9))  # only looks up the route: a datagram socket sends nothing yet
+        found.append(str(way.getsockname()[0]))
+    with suppress(OSError, UnicodeError):
+        known = socket.getaddrinfo(socket.gethostname(), None, family)
+        found += [str(entry[4][0]) for entry in known]
+    usable = [a for a in dict.fromkeys(found) if not _is_own(a)]
+    return usable or [{"0.0.0.0": "127.0.0.1", "::": "::1"}[host]]
+
+
+def _is_own(address: str) -> bool:
+    """Return whether other machines cannot use an address."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    return known.is_loopback or known.is_unspecified or known.is_link_local

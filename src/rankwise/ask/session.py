@@ -1,5 +1,6 @@
 """A running session: answers update beliefs at once; parameters are refitted in the background."""
 
+import logging
 import secrets
 import threading
 from collections import Counter
@@ -18,6 +19,11 @@ from rankwise.core.errors import InvalidInputError
 
 MAX_RATERS = 1000
 MAX_NAME = 60
+
+LOG = logging.getLogger("rankwise.ask")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds before a refit that failed is tried again: doubled each time, up to the longest."""
 
 
 @final
@@ -55,7 +61,8 @@ class AskSession:
 
     An answer is committed to the store, then the beliefs are updated in O(n_items^2) and the next
     question is chosen. A background thread refits the process and its parameters, and then adds the
-    answers that arrived in the meantime.
+    answers that arrived in the meantime. A refit that fails, because the file is locked or the disk
+    is full, is tried again until it succeeds; `trouble` says so until then.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class AskSession:
         self._standing = Standing.of(self._beliefs, goal, self._rng)
         self._agreement: dict[int, RaterSummary] = {}
         self._pending: dict[int, Question] = {}
+        self._trouble: str | None = None
         self._guard = threading.RLock()
         self._changed = threading.Event()
         self._stopping = threading.Event()
@@ -102,6 +110,10 @@ class AskSession:
     def join(self, name: str) -> Rater:
         """Add a rater with a name, or an anonymous one."""
         cleaned = " ".join(name.split())[:MAX_NAME] or "anonymous"
+        try:
+            cleaned.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(f"A name must be text that can be stored: {error}.") from error
         if len(self.store.raters()) >= MAX_RATERS:
             raise InvalidInputError(f"There are at most {MAX_RATERS} raters: no more can join.")
         return self.store.add_rater(cleaned, secrets.token_urlsafe(16))
@@ -172,6 +184,11 @@ class AskSession:
             for number, name in names.items()
         ]
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the ranking is behind the answers, while it is; None otherwise."""
+        return self._trouble
+
     def wait_until_settled(self, timeout: float = 60.0) -> bool:
         """Wait until the thread has caught up with all answers."""
         limit = threading.Event()
@@ -197,17 +214,30 @@ class AskSession:
             self._tally.add(record)
 
     def _refit_behind(self) -> None:
-        rng = np.random.default_rng(1)
+        rng, pause = np.random.default_rng(1), FIRST_PAUSE
         while True:
             self._changed.wait()
             if self._stopping.is_set():
                 return
-            with self._guard:
-                records = list(self._records)
-            weights = rater_weights(self._features, records)
-            beliefs = Beliefs.learned(self._features, records, weights)
-            standing = Standing.of(beliefs, self.goal, rng)
-            self._take_over(beliefs, standing, records, weights)
+            try:
+                self._refit(rng)
+            except Exception as error:  # of any kind: this thread must live
+                is_first = self._trouble is None
+                LOG.warning("The ranking could not be updated: %s", error, exc_info=is_first)
+                self._trouble = f"The ranking is behind the answers: {error}. Trying again."
+                self._changed.set()
+                self._stopping.wait(pause)
+                pause = min(2.0 * pause, LONGEST_PAUSE)
+            else:
+                self._trouble, pause = None, FIRST_PAUSE
+
+    def _refit(self, rng: np.random.Generator) -> None:
+        with self._guard:
+            records = list(self._records)
+        weights = rater_weights(self._features, records)
+        beliefs = Beliefs.learned(self._features, records, weights)
+        standing = Standing.of(beliefs, self.goal, rng)
+        self._take_over(beliefs, standing, records, weights)
 
     def _trusted(self, records: list[Record]) -> list[Record]:
         """Return the answers of raters who are not considered careless."""

@@ -1,6 +1,7 @@
 """Answers in an SQLite file: written before anything else happens, never lost or duplicated."""
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -12,29 +13,13 @@ from typing import Literal, Self, TypeAlias, cast, final
 
 from rankwise.ask.items import Item, ItemList
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.answer_file import FORMAT, SCHEMA, check_answers, item_features, refusing_damage
 
 Answer: TypeAlias = Literal["left", "right", "tie", "skip"]
 ANSWERS: tuple[Answer, ...] = ("left", "right", "tie", "skip")
 
-FORMAT = 1
-SCHEMA = """
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE items (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, image TEXT,
-    features TEXT NOT NULL);
-CREATE TABLE raters (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key TEXT NOT NULL UNIQUE,
-    joined REAL NOT NULL);
-CREATE TABLE questions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, rater INTEGER NOT NULL REFERENCES raters,
-    "left" INTEGER NOT NULL REFERENCES items, "right" INTEGER NOT NULL REFERENCES items,
-    asked REAL NOT NULL);
-CREATE TABLE answers (
-    question INTEGER PRIMARY KEY REFERENCES questions,
-    answer TEXT NOT NULL CHECK (answer IN ('left', 'right', 'tie', 'skip')),
-    answered REAL NOT NULL, undone REAL);
-CREATE TABLE certainty (n_answers INTEGER PRIMARY KEY, value REAL NOT NULL, at REAL NOT NULL);
-"""
+PATIENCE = 10.0
+"""Seconds to wait for another program that has locked the file."""
 
 
 @final
@@ -101,20 +86,24 @@ class AnswerStore:
         """
         if items is None and not path.exists():
             raise DataFileError(f"{path} must be an answers file: it does not exist.")
-        with ExitStack() as opened:
-            lock = opened.enter_context(closing(_lock_process(path)))
-            connection = opened.enter_context(closing(_connect(path)))
+        file = _only_name(path)
+        with refusing_damage(path), ExitStack() as opened:
+            lock = opened.enter_context(closing(_lock_process(path, file)))
+            connection = opened.enter_context(closing(_connect(file)))
             store = cls(path, connection, lock)
             store._prepare(items)
             opened.pop_all()  # nothing was refused: they stay open
         return store
 
     def close(self) -> None:
-        """Close the file and let other processes have it."""
+        """Close the file and let other processes have it.
+
+        The empty file of the lock stays: another process may have opened it already, and would lock
+        a file that the next one does not find.
+        """
         with self._guard:
             self._db.close()
             self._process_lock.close()
-            _lock_file(self.path).unlink(missing_ok=True)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -122,27 +111,26 @@ class AnswerStore:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk may have ended it
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
 
     def _prepare(self, items: ItemList | None) -> None:
+        """Check the file before anything is written to it; make the tables of a new one."""
+        is_new = self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        if not is_new:
+            check_answers(self._db, self.path)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA foreign_keys = ON")
         with self._transaction() as db:
-            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-            if not tables:
-                for statement in SCHEMA.split(";"):
+            if is_new:
+                for statement in SCHEMA:
                     db.execute(statement)
                 db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
                 db.execute("INSERT INTO about VALUES ('begun', ?)", (repr(time.time()),))
-            elif not {"about", "items", "answers"} <= tables:
-                raise DataFileError(f"{self.path} must be an answers file: it is another database.")
-            version = self._about("format")
-            if version != str(FORMAT):
-                raise DataFileError(
-                    f"{self.path} must have format {FORMAT}: it has {version}. A later version of "
-                    "rankwise may have written it."
-                )
             if items is not None:
                 self._merge_items(items)
 
@@ -168,18 +156,17 @@ class AnswerStore:
                 ),
             )
 
-    def _about(self, key: str) -> str | None:
-        row = self._db.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
-
     def items(self) -> ItemList:
         """Return the items in their order."""
         with self._guard:
-            rows = self._db.execute("SELECT name, text, image, features FROM items ORDER BY id")
-            found = [
-                Item(name, text, None if image is None else Path(image), tuple(json.loads(numbers)))
-                for name, text, image, numbers in rows
-            ]
+            rows = self._db.execute(
+                "SELECT name, text, image, features FROM items ORDER BY id"
+            ).fetchall()
+        features = item_features(self.path, [row[3] for row in rows])
+        found = [
+            Item(name, text, None if image is None else Path(image), numbers)
+            for (name, text, image, _), numbers in zip(rows, features, strict=True)
+        ]
         return ItemList(tuple(found))
 
     def add_rater(self, name: str, key: str) -> Rater:
@@ -287,31 +274,25 @@ class AnswerStore:
             ).fetchall()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(
-            path, timeout=10.0, isolation_level=None, check_same_thread=False
+def _connect(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _only_name(path: Path) -> Path:
+    """Return the file behind symbolic links; refuse one that has other names of its own."""
+    file = Path(os.path.realpath(path))
+    if file.exists() and file.stat().st_nlink > 1:
+        raise DataFileError(
+            f"{path} must be a file with a single name: it has {file.stat().st_nlink} (hard "
+            "links). Answers that arrive under one name might be lost under another. Make a copy."
         )
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-        except BaseException:
-            connection.close()
-            raise
-    except sqlite3.DatabaseError as error:
-        raise DataFileError(f"{path} must be an SQLite answers file: {error}.") from error
-    return connection
+    return file
 
 
-def _lock_file(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
-
-
-def _lock_process(path: Path) -> sqlite3.Connection:
+def _lock_process(path: Path, file: Path) -> sqlite3.Connection:
     """Hold a lock that is released when this process ends, however it ends."""
     lock = sqlite3.connect(
-        _lock_file(path),
+        file.with_name(file.name + ".lock"),
         timeout=0.0,
         isolation_level=None,
         check_same_thread=False,
@@ -320,6 +301,8 @@ def _lock_process(path: Path) -> sqlite3.Connection:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         lock.close()
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
         raise DataFileError(
             f"{path} is in use by another `rankwise ask`. Stop that one, or give another file."
         ) from error

@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.families import FAMILIES, Family, SettingsPath, Trial
-from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
+from rankwise.automatic.sum_of_rankers import (
+    SumOfRankers,
+    arrays_between_steps,
+    check_table,
+    fit_preparation,
+)
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import (
@@ -289,7 +294,7 @@ class AutoRanker(SumOfRankers):
         y = data.single_output("Fit one AutoRanker per output.")
         self.preparation_, ready = fit_preparation(rows, y, data.queries)
         trial = self._trial(ready, data, deadline)
-        with warnings.catch_warnings():
+        with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
             board = self._search(trial)

@@ -22,6 +22,7 @@ from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.svm.rank_svm import RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.ties import equal_ties
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 N_BASIS = 200
@@ -157,7 +158,8 @@ class Trial:
 
     def values(self, scores: FloatArray) -> FloatArray:
         """Return the values of score vectors in every judged query; larger is better."""
-        values = self.measure.values_many(self.data.scores, scores, self.judged)
+        tied = equal_ties(scores[:, :, None], self.judged.index, np.zeros(len(scores)))[:, :, 0]
+        values = self.measure.values_many(self.data.scores, tied, self.judged)
         return values if self.measure.greater_is_better else -values
 
     def value(self, scores: FloatArray) -> float:
@@ -285,7 +287,8 @@ def _hinge(kind: FeatureSet) -> Search:
 
         def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
             qid = part.queries.index if part.has_qid else None
-            return svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+            fitted = svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+            return _uninterrupted(fitted)
 
         def fit(k: int) -> RankerPipeline:
             ranker = svm._at("C", HINGE_CS[k])
@@ -323,7 +326,16 @@ def _fit_dorm(
     ranker: DORM, Z: FloatArray, kept: IntArray | None, part: TrainingData
 ) -> Sequence[Any]:
     qid = part.queries.index if part.has_qid else None
-    return [ranker.fit(Z if kept is None else Z[kept], part.scores, qid, part.sample_weight)]
+    rows = Z if kept is None else Z[kept]
+    return _uninterrupted([ranker.fit(rows, part.scores, qid, part.sample_weight)])
+
+
+def _uninterrupted(rankers: Sequence[Any]) -> Sequence[Any]:
+    """Return rankers that ended by themselves: one that Ctrl-C ended ends the search too."""
+    for ranker in rankers:
+        if ranker.solution_.ending.reason == "interrupted":
+            raise KeyboardInterrupt
+    return rankers
 
 
 def _trees(loss: Any) -> Search:

@@ -7,7 +7,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.automatic.sum_of_rankers import SumOfRankers, check_table, fit_preparation
+from rankwise.automatic.sum_of_rankers import (
+    SumOfRankers,
+    arrays_between_steps,
+    check_table,
+    fit_preparation,
+)
 from rankwise.core.checks import check_count
 from rankwise.core.queries import TrainingData
 from rankwise.features.kernels import Gaussian
@@ -105,8 +110,9 @@ class SearchRanker(SumOfRankers):
         ]
         self.member_weights_ = np.ones(2)
         ids = data.queries.index if data.queries.n_queries > 1 else None
-        for member in self.members_:
-            member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
+        with arrays_between_steps():
+            for member in self.members_:
+                member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
         self.held_out_scores_ = np.sum(
             [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0
         )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.checks import are_plain_rows
+from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
@@ -22,8 +25,15 @@ LARGEST_DENSE = 1 << 31
 """Bytes up to which sparse rows are made dense."""
 
 
+def arrays_between_steps() -> AbstractContextManager[None]:
+    """Have transformers return arrays, also where scikit-learn is set to return frames."""
+    return config_context(transform_output="default")
+
+
 def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     """Return rows of numbers or text, dense; blanks are allowed."""
+    if not reset and are_plain_rows(X, ranker, allow_nan=True):
+        return X
     if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
         raise InvalidInputError(
             f"{type(ranker).__name__} makes features dense to rank them inside queries: "
@@ -52,19 +62,21 @@ def fit_preparation(
     some.
     """
     steps: list[Any] = []
-    if X.dtype.kind in "OUS":
-        encoder = WithinQueryEncoder()
-        X = encoder.fit_transform(X, y, queries)
-        steps.append(encoder)
-    imputer = WithinQueryImputer(add_indicator=True)
-    steps.append(imputer)
-    return steps, imputer.fit_transform(X, y, queries)
+    with arrays_between_steps():
+        if X.dtype.kind in "OUS":
+            encoder = WithinQueryEncoder()
+            X = encoder.fit_transform(X, y, queries)
+            steps.append(encoder)
+        imputer = WithinQueryImputer(add_indicator=True)
+        steps.append(imputer)
+        return steps, imputer.fit_transform(X, y, queries)
 
 
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
-    """Put rows through fitted transformers."""
+    """Put checked rows through fitted transformers; only text is looked at again."""
     for step in steps:
-        X = step.transform(X, queries)
+        is_read = X.dtype == np.float64
+        X = step._transformed(X, queries) if is_read else step.transform(X, queries)
     return X
 
 
@@ -101,18 +113,22 @@ class SumOfRankers(Ranker, ABC):
         -------
         scores : (n_items,)
         """
-        check_is_fitted(self)
+        if "members_" not in vars(self):
+            check_is_fitted(self)
         if qid is None and self.fitted_with_qid_:
             raise InvalidInputError(
                 f"`predict` must be given `qid`, since {type(self).__name__} compares the rows of "
-                "a query: got none. For rows of a single query, give the same id for all."
+                "a query: got none. For rows of a single query, give the same id for all. "
+                "scikit-learn's cross_val_predict passes none on: predict fold by fold, with "
+                "QueryKFold."
             )
         rows = check_table(self, X, reset=False)
         return self._added(rows, Queries.of(qid, len(rows)))
 
     def _added(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
-        ready = prepared(self.preparation_, rows, queries)
-        return added_scores(self.members_, self.member_weights_, ready, queries)
+        with arrays_between_steps():
+            ready = prepared(self.preparation_, rows, queries)
+            return added_scores(self.members_, self.member_weights_, ready, queries)
 
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of rows of a single query."""
@@ -122,6 +138,15 @@ class SumOfRankers(Ranker, ABC):
 def added_scores(
     members: list[RankerPipeline], weights: FloatArray, X: FloatArray, queries: Queries
 ) -> FloatArray:
-    """Return the weighted sum of the scores of fitted members."""
-    parts = [member.predict(X, qid=queries.index) for member in members]
-    return np.sum([w * part for w, part in zip(weights, parts, strict=True)], axis=0)
+    """Return the weighted sum of the scores of fitted members, whose steps are all our own."""
+    total = np.zeros(len(X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for weight, member in zip(weights, members, strict=True):
+            *transformers, ranker = member.steps_
+            total += weight * ranker._scores(prepared(transformers, X, queries))
+    if not np.isfinite(total).all():
+        raise NumericalError(
+            "The scores of these rows exceed the range of double precision. Scale the rows like "
+            "the training rows."
+        )
+    return total

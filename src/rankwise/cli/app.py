@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from importlib import import_module
 from typing import Annotated, Any, final, get_args, get_origin, get_type_hints
 
 import typer
@@ -29,7 +30,6 @@ from rankwise.cli.commands import (
     RankCommand,
     ReportCommand,
     ServeCommand,
-    WarmUpCommand,
 )
 from rankwise.cli.fit_commands import (
     Fit,
@@ -42,8 +42,8 @@ from rankwise.cli.fit_commands import (
     FitRLS,
     FitSVM,
 )
+from rankwise.cli.stopping import STOPPED, interrupts_raised
 from rankwise.core.errors import RankwiseError
-from rankwise.core.loading import load_module
 
 COMMANDS: dict[type, str] = {
     Predict: "predict",
@@ -58,7 +58,6 @@ COMMANDS: dict[type, str] = {
     ReportCommand: "report",
     ExportCommand: "export",
     ServeCommand: "serve",
-    WarmUpCommand: "warm-up",
     Demo: "demo",
 }
 FAMILIES: dict[type, str] = {
@@ -76,7 +75,6 @@ RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""
 
 REFUSED = 2  # as for options that cannot be understood
-STOPPED = 130  # 128 + SIGINT, as shells have it
 CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 
 
@@ -146,6 +144,7 @@ def as_options(message: str, command: type | None) -> str:
         name = options.get(found[1].lower())
         return found[0] if name is None else f"{name} {found[2]}"
 
+    message = re.sub(r"\bComparisonColumns\((.*?)\)", r"\1", message)
     message = re.sub(r"`(\w+)`", option, message)
     return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", option_with_value, message)
 
@@ -181,7 +180,9 @@ def perform(command: Any, **_: Any) -> None:
     """Load the job of a command and run it; this is where the heavy imports happen."""
     with failures_reported(type(command)):
         home, _, job = command.job.rpartition(".")
-        getattr(load_module(f"rankwise.cli.jobs.{home}"), job)(command)
+        run = getattr(import_module(f"rankwise.cli.jobs.{home}"), job)
+        with interrupts_raised():
+            run(command)
 
 
 app = typer.Typer(

@@ -10,6 +10,7 @@ import typer
 from rankwise.cli.options import (
     DIVERSE,
     GRID,
+    CodesOption,
     Coef0Option,
     DataArgument,
     DataLayout,
@@ -256,6 +257,7 @@ class Prefer:
             help="Column of ANSWERS that is 1 where neither was preferred, if not tied.",
         ),
     ] = None
+    codes: CodesOption = None
     judge: Annotated[
         str | None,
         typer.Option(
@@ -428,6 +430,7 @@ class LeaderboardCommand:
     a: ColumnOption = None
     b: ColumnOption = None
     result: ColumnOption = None
+    codes: CodesOption = None
     points: Annotated[
         str | None,
         typer.Option(
@@ -538,21 +541,9 @@ class ServeCommand:
     max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request in bytes.")] = (
         16_000_000
     )
-
-
-@final
-@dataclass(frozen=True)
-class WarmUpCommand:
-    """Compile everything once, so that later processes need not; takes a minute or two.
-
-    For example: rankwise warm-up --folder compiled (then set NUMBA_CACHE_DIR to that folder)
-    """
-
-    job: ClassVar = "first_steps.warm_up"
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the compiled code; by default the cache of numba."),
-    ] = None
+    timeout: Annotated[
+        float, typer.Option(help="Seconds within which header and body of a request must arrive.")
+    ] = 30.0
 
 
 @final

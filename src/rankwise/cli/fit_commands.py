@@ -17,6 +17,7 @@ from rankwise.cli.options import (
     AlphasOption,
     BasisOption,
     ClusterOption,
+    CodesOption,
     Coef0Option,
     CostOption,
     DegreeOption,
@@ -133,6 +134,7 @@ class FitRLS(KernelCommand, ClusterCommand):
     alphas: AlphasOption = None
     basis: BasisOption = None
     pairs: PairsOption = None
+    codes: CodesOption = None
     pairs_val: Annotated[
         Path | None,
         typer.Option(
@@ -180,6 +182,7 @@ class FitLinear(ClusterCommand):
         ),
     ] = None
     pairs: PairsOption = None
+    codes: CodesOption = None
     cost: CostOption = "magnitude"
     ties: TiesOption = "drop"
     query_weight: QueryWeightOption = "items"
@@ -268,6 +271,7 @@ class FitSVM(KernelCommand):
     ] = "squared_hinge"
     basis: BasisOption = None
     pairs: PairsOption = None
+    codes: CodesOption = None
     cost: Annotated[
         Literal["unit", "magnitude"],
         typer.Option(
@@ -313,6 +317,7 @@ class FitKPCRank(KernelCommand):
     ] = None
     alpha: Annotated[float, typer.Option(help="Regularisation strength, 0 or more.")] = 0.0
     pairs: PairsOption = None
+    codes: CodesOption = None
     cost: CostOption = "magnitude"
     ties: TiesOption = "drop"
     query_weight: QueryWeightOption = "items"

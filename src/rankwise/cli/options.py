@@ -135,6 +135,15 @@ PairsOption = Annotated[
         rich_help_panel=PREFERENCES,
     ),
 ]
+CodesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODES",
+        help="What the cells of a column that says who won mean, such as 0=a,1=b,2=tie; skip "
+        "leaves rows out.",
+        rich_help_panel=PREFERENCES,
+    ),
+]
 CostOption = Annotated[
     CostName, typer.Option(help="Target and weight of a pair.", rich_help_panel=PREFERENCES)
 ]

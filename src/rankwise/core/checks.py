@@ -1,5 +1,6 @@
 """Checks of arguments, with errors that say what to do."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -115,6 +116,31 @@ def refuse_unusable_rows(X: object, name: str = "X") -> None:
             f"`{name}` must be a table of numbers, one row per item: got {type(X).__name__}. "
             f"{remedy}."
         )
+
+
+def are_plain_rows(X: object, owner: object, *, allow_nan: bool = False) -> bool:
+    """Return whether rows to score need no reading: floats in C order, as many as in training.
+
+    This takes a microsecond, scikit-learn's own look at an array fifty. Whatever is not plain,
+    numbers that are not finite included, is left to that.
+
+    Parameters
+    ----------
+    X
+        The rows.
+    owner
+        The estimator that was fitted, which knows the number and the names of its features.
+    allow_nan : bool
+        Whether blanks are allowed.
+    """
+    fitted = vars(owner)
+    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or len(X) == 0:
+        return False
+    if X.shape[1] != fitted.get("n_features_in_") or "feature_names_in_" in fitted:
+        return False
+    if not X.flags.c_contiguous:
+        return False
+    return math.isfinite(np.vdot(X, X)) or (allow_nan and not np.isinf(X).any())
 
 
 @contextmanager

@@ -85,3 +85,18 @@ def new_axes() -> Any:
     except ImportError as error:
         raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return a text that a spreadsheet shows as it is, though it begins like a formula.
+
+    Such a text gets a single quote in front; numbers stay as they are. This is for tables that
+    people open. `write_table` writes what it is given, for programs to read it back.
+    """
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text

@@ -169,6 +169,23 @@ class FeatureScaleWarning(UserWarning):
     """
 
 
+class LeftOutWarning(UserWarning):
+    """Warn that rows of a table of comparisons were left out: they do not say who won.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from rankwise import LeftOutWarning
+    >>> from rankwise.io import read_comparisons
+    >>> votes = {"a": ["x", "x"], "b": ["y", "z"], "winner": ["a", ""]}
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", LeftOutWarning)
+    ...     table = read_comparisons(votes)
+    >>> table, str(caught[0].message)
+    (ComparisonTable(1 comparisons of 2 items, 0 tied), '1 of 2 rows do not say who won, ...
+    """
+
+
 def warn_caller(message: str | Warning, category: type[Warning] | None = None) -> None:
     """Warn in the name of the line outside rankwise that led here, however deep that is."""
     level = 2

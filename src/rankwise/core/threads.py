@@ -41,8 +41,7 @@ def _n_cores() -> int:
 def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
     """Call ``task(k)`` for every k below ``n_tasks``, several at a time; the first error is raised.
 
-    These are plain threads around kernels that release the lock, and not numba's own, which must
-    not be mixed with forked processes or entered by two threads at once. The calling thread works
+    These are plain threads around kernels that release the lock. The calling thread works
     too: it is on a core already, where a thread that only waits would leave two new ones to be
     placed, for some milliseconds on the same core.
     """

@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,13 +30,19 @@ from rankwise.export.onnx_graph import (
     write_onnx,
     write_pairs_onnx,
 )
-from rankwise.export.onnx_steps import example_queries, first_steps, write_steps_onnx
+from rankwise.export.onnx_steps import (
+    example_queries,
+    first_steps,
+    text_columns,
+    write_steps_onnx,
+)
 from rankwise.export.pmml import score_pmml, write_pmml
 from rankwise.io.files import open_write
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.process import ProcessRanker
 from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 
 SOLR_MODEL = "org.apache.solr.ltr.model.LinearModel"
 SOLR_NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
@@ -222,8 +228,14 @@ NAMED = ("solr", "elasticsearch", "opensearch", "vespa")
 """Engines that compute the features themselves, by name."""
 
 SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
-N_CHECKED, N_QUERIES = 200, 20
-"""Rows that are made up for the check when none are given, and their queries."""
+IN_SINGLE = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa")
+"""Engines that compute in single precision, or take features in it."""
+N_CHECKED, N_OBJECTS = 200, 20
+"""Rows that are made up for the check when none are given; for pairs of objects, of each kind."""
+FAR = 1e25
+"""Features of the rows that are far from all others: their squares overflow in single precision."""
+LARGEST_SINGLE = 1e37
+"""Scores up to here are expected of single precision."""
 TOLERANCE = 1e-3
 """The largest error that is not refused, in standard deviations of the scores."""
 
@@ -333,7 +345,9 @@ def export_ranker(
     precision : {"double", "single"}
         The precision of an ONNX file; the other formats have a fixed one.
     X : (n_rows, n_features), optional
-        Rows to check on; by default 200 random rows, similar to those the ranker has stored.
+        Rows to check on; by default 200 rows of what `predict` accepts: rows like those the ranker
+        has stored, zeros, far rows; for rankers of several steps also blanks where they are
+        allowed, new categories, and queries of one item.
     qid : (n_rows,), optional
         The queries of these rows, for rankers that compare the items of a query.
 
@@ -366,20 +380,26 @@ def export_ranker(
     function = scoring_function(ranker)
     _refuse_inexpressible(function, chosen)
     names = _feature_names(function, chosen, feature_names)
-    rows = _rows_to_check(function, X)
-    outputs: dict[str, FloatArray]
+    run: Callable[[FloatArray], dict[str, FloatArray]]
     if chosen == "onnx":
         posterior = _posterior(ranker)
         content = write_onnx(function, posterior, name=name, names=names, precision=precision)
-        outputs = run_onnx(content, rows)
-        checked_by = f"onnxruntime {import_onnxruntime().__version__}"
+        run, checked_by = partial(run_onnx, content), _onnxruntime()
     else:
         write, read = TEXTS[chosen]
         text = write(function, name, names)
-        content, outputs = text.encode(), {"scores": read(text, names, rows)}
+        content, run = text.encode(), lambda rows: {"scores": read(text, names, rows)}
         checked_by = "the rules of the format (no server was run)"
-    check = _compare(ranker, rows, outputs, fspath(path), chosen, checked_by)
-    return _written(check, content)
+    target = _Target(fspath(path), chosen, chosen in IN_SINGLE or precision == "single", checked_by)
+    if X is not None:
+        return _written(_compare(ranker, function, _given_rows(function, X), run, target), content)
+    far = _compare(ranker, function, _far_rows(function), run, target)
+    check = _compare(ranker, function, _rows_to_check(function), run, target)
+    return _written(replace(check, n_rows=check.n_rows + far.n_rows), content)
+
+
+def _onnxruntime() -> str:
+    return f"onnxruntime {import_onnxruntime().__version__}"
 
 
 def _export_steps(
@@ -397,24 +417,46 @@ def _export_steps(
     if format != "onnx":
         raise InvalidInputError(
             f"A model for {format} must be one formula of the features: a "
-            f"{type(ranker).__name__} compares the items of a query, or adds up several rankers. "
-            "Export it to ONNX, or fit a linear RankRLS on features scaled by StandardScaler."
+            f"{type(ranker).__name__} {_what_it_is(ranker)}. Export it to ONNX, or fit a linear "
+            "RankRLS on features scaled by StandardScaler, in a Pipeline of scikit-learn."
         )
     known = getattr(ranker, "feature_names_in_", None)
     n_features = ranker.n_features_in_
     names = _checked_names(known if feature_names is None else feature_names, n_features)
     content = write_steps_onnx(ranker, name=name, names=names, precision=precision)
-    rows, ids = example_queries(ranker, N_QUERIES, N_CHECKED // N_QUERIES)
+    rows, ids = example_queries(ranker, N_CHECKED)
+    text, is_single = text_columns(ranker), precision == "single"
     if X is not None:
-        rows, ids = raw_rows(X), np.zeros(len(X)) if qid is None else np.asarray(qid)
+        rows, ids = raw_rows(X), np.zeros(len(X), int) if qid is None else np.asarray(qid)
+    elif is_single:
+        rows = _in_single(rows, text)
     queries = Queries.of(ids, len(rows))
     order = np.argsort(queries.index, kind="stable")
-    outputs = run_onnx(content, *(rows[members] for members in queries))
-    checked_by = f"onnxruntime {import_onnxruntime().__version__}, query by query"
-    index = queries.index[order]
-    expected = predicted(ranker, rows[order], index)
-    check = _checked(expected, outputs, None, fspath(path), format, checked_by)
-    return _written(check, content)
+    outputs = run_onnx(content, *(rows[members] for members in queries), text=text)
+    expected = predicted(ranker, rows[order], queries.index[order])
+    target = _Target(fspath(path), format, is_single, f"{_onnxruntime()}, query by query")
+    return _written(_checked(expected, outputs, None, target), content)
+
+
+@singledispatch
+def _what_it_is(ranker: Any) -> str:
+    """Say why a ranker of several steps is not one formula of the features."""
+    return "compares the items of a query" if ranker.needs_qid_ else "has several steps"
+
+
+@_what_it_is.register
+def _trees(ranker: BoostedRanker) -> str:  # noqa: ARG001
+    return "is a sum of trees"
+
+
+def _in_single(rows: NDArray[Any], text: Sequence[int]) -> NDArray[Any]:
+    """Round the features that are numbers to single precision, the largest ones to its largest."""
+    numbers = np.setdiff1d(np.arange(rows.shape[1]), text)
+    largest = float(np.finfo(np.float32).max)
+    rounded = rows.copy()
+    kept = np.clip(rows[:, numbers].astype(float), -largest, largest)
+    rounded[:, numbers] = kept.astype(np.float32).astype(float)
+    return rounded
 
 
 @singledispatch
@@ -446,15 +488,18 @@ def _export_pairs(
     first, second = ranker.condition_predictor_, ranker.item_predictor_
     content = write_pairs_onnx(first, second, ranker.dual_coef_, name=name, precision=precision)
     rng = np.random.default_rng(0)
-    drawn = []
+    objects = []
     for rows in (dense_rows(first.rows), dense_rows(second.rows)):
-        near = rows[rng.integers(len(rows), size=N_QUERIES)]
-        drawn.append(near + rng.normal(size=near.shape) * rows.std(axis=0))
-    scores = run_pairs_onnx(content, *drawn).ravel()
-    expected = ranker.predict(*drawn).ravel()
-    checked_by = f"onnxruntime {import_onnxruntime().__version__}"
-    check = _checked(expected, {"scores": scores}, None, fspath(path), format, checked_by)
-    return _written(check, content)
+        near = rows[rng.integers(len(rows), size=N_OBJECTS)]
+        drawn = near + rng.normal(size=near.shape) * rows.std(axis=0)
+        objects.append(np.concatenate([drawn, near[:5], 0.0 * near[:1]]))
+    target = _Target(fspath(path), format, precision == "single", _onnxruntime())
+    alone = [rows[:1] for rows in objects]
+    scores, expected = (
+        np.concatenate([one(*given).ravel() for given in (objects, alone)])
+        for one in (partial(run_pairs_onnx, content), ranker.predict)
+    )
+    return _written(_checked(expected, {"scores": scores}, None, target), content)
 
 
 def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
@@ -510,15 +555,30 @@ def _checked_names(names: Any, n_features: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def _rows_to_check(function: ScoringFunction, X: ArrayLike | None) -> FloatArray:
-    if X is None:
-        rng = np.random.default_rng(0)
-        Z = rng.normal(size=(N_CHECKED, function.n_features))
-        if function.rows is not None:
-            chosen = rng.integers(len(function.rows), size=N_CHECKED)
-            Z[: N_CHECKED // 2] *= 0.1
-            Z = function.rows[chosen] + Z * np.std(function.rows, axis=0)
-        return Z * function.scale + function.shift
+def _rows_to_check(function: ScoringFunction) -> FloatArray:
+    """Generate rows like those a ranker has stored; some are stored rows, or have zeros."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N_CHECKED * 9 // 10, function.n_features))
+    if function.rows is not None:
+        chosen = function.rows[rng.integers(len(function.rows), size=len(Z))]
+        Z[: len(Z) // 2] *= 0.1
+        Z = chosen + Z * np.std(function.rows, axis=0)
+        Z[::10] = chosen[::10]
+    X = function.unscaled(Z)
+    X[1::10] *= rng.random(X[1::10].shape) < 0.5
+    X[1] = 0.0
+    return X
+
+
+def _far_rows(function: ScoringFunction) -> FloatArray:
+    """Generate rows far from all others; not so far that a polynomial kernel overflows."""
+    rng = np.random.default_rng(1)
+    far = FAR ** (1.0 / getattr(function.kernel, "degree", 1))
+    Z = far * rng.normal(size=(N_CHECKED // 10, function.n_features))
+    return np.clip(function.unscaled(Z), -far, far)
+
+
+def _given_rows(function: ScoringFunction, X: ArrayLike) -> FloatArray:
     rows = np.asarray(X, dtype=float)
     if rows.ndim != 2 or rows.shape[1] != function.n_features or len(rows) == 0:
         raise InvalidInputError(
@@ -529,21 +589,37 @@ def _rows_to_check(function: ScoringFunction, X: ArrayLike | None) -> FloatArray
     return rows
 
 
+@final
+@dataclass(frozen=True)
+class _Target:
+    """Hold where a file goes, and what computes its scores."""
+
+    path: str
+    format: ExportFormat
+    is_single: bool
+    checked_by: str
+
+
 def _compare(
     ranker: Any,
+    function: ScoringFunction,
     rows: FloatArray,
-    outputs: dict[str, FloatArray],
-    path: str,
-    format: ExportFormat,
-    checked_by: str,
+    run: Callable[[FloatArray], dict[str, FloatArray]],
+    target: _Target,
 ) -> ExportCheck:
     """Return how far the outputs are from what the ranker predicts; refuse large errors."""
-    expected, variance_error = predicted(ranker, rows), None
-    if "variance" in outputs:
-        expected, deviation = predicted(ranker, rows, return_std=True)
+    outputs, variance_error = run(rows), None
+    # among rows of all items that share their features, `predict` tells these apart
+    has_shared = function.known is not None and bool(function.known.is_shared.any())
+    batches = rows[:, None] if has_shared else [rows]
+    if "variance" not in outputs:
+        expected = np.concatenate([predicted(ranker, batch) for batch in batches])
+    else:
+        parts = [predicted(ranker, batch, return_std=True) for batch in batches]
+        expected, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
         wrong = np.max(np.abs(outputs["variance"] - deviation**2))
         variance_error = float(wrong / np.max(deviation**2))
-    return _checked(expected, outputs, variance_error, path, format, checked_by)
+    return _checked(expected, outputs, variance_error, target)
 
 
 def _written(check: ExportCheck, content: bytes) -> ExportCheck:
@@ -557,26 +633,41 @@ def _checked(
     expected: FloatArray,
     outputs: dict[str, FloatArray],
     variance_error: float | None,
-    path: str,
-    format: ExportFormat,
-    checked_by: str,
+    target: _Target,
 ) -> ExportCheck:
     """Return how far the scores are from the expected ones; refuse large errors."""
-    difference = outputs["scores"] - expected
-    constant = float(np.median(difference))
-    max_error = float(np.max(np.abs(difference - constant)))
-    spread = float(np.std(expected, axis=0).max())
+    n_rows, scores = len(expected), outputs["scores"]
+    if target.is_single:  # larger scores are infinite in single precision
+        fits = (np.abs(expected) < LARGEST_SINGLE).reshape(n_rows, -1).all(axis=1)
+        expected, scores = expected[fits], scores[fits]
+    difference = scores - expected
+    constant = float(np.median(difference)) if len(expected) else 0.0
+    errors = np.abs(difference - constant)
+    max_error = float(np.max(errors, initial=0.0))
+    spread = float(np.std(expected, axis=0).max()) if len(expected) else 0.0
     relative = max_error / spread if spread > 0.0 else max_error
     worst = max(relative, variance_error or 0.0)
     if not worst <= TOLERANCE:
+        n_wrong = int(np.sum(~(errors <= TOLERANCE * (spread or 1.0))))
         raise NumericalError(
-            f"The file must give the scores of `predict`: as {format} they are off by up to "
-            f"{worst:.2g} of their spread, since the format rounds to single precision or the "
-            "kernel is nearly singular. Scale the features in a pipeline, use precision='double' "
-            "for ONNX, or regularise more."
+            f"The file must give the scores of `predict`: as {target.format} they are off by up to "
+            f"{worst:.2g} of their spread, in {n_wrong} of {n_rows} rows. {_remedy(target)}"
         )
-    return ExportCheck(
-        path, format, checked_by, len(expected), max_error, relative, variance_error, constant
+    details = (n_rows, max_error, relative, variance_error, constant)
+    return ExportCheck(target.path, target.format, target.checked_by, *details)
+
+
+def _remedy(target: _Target) -> str:
+    """Say what can make a file differ from `predict`, and what to do."""
+    if not target.is_single:
+        return (
+            "Only a nearly singular kernel has such errors in double precision: regularise more. "
+            "If that does not help, please report it as a defect."
+        )
+    other = ", or use precision='double'" if target.format == "onnx" else ", or export to ONNX"
+    return (
+        "It takes features in single precision, which cannot tell apart values that `predict` "
+        f"can. Scale the features in a pipeline{other}."
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any, Literal, Self, TypeAlias, final
@@ -12,10 +13,12 @@ from scipy.linalg import solve_triangular
 
 from rankwise import __version__
 from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.checks import is_missing
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
 from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from rankwise.features.known_rows import ROUNDING, KnownRows
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.scoring_function import ScoringFunction
 
@@ -72,7 +75,7 @@ def write_onnx(
         Of the input, the arrays and the outputs.
     """
     graph = GraphWriter.of(precision)
-    rows = graph.scaled("X", function.shift, function.scale) if function.is_scaled else "X"
+    rows = graph.prepared(function, "X")
     if function.kernel is None or function.rows is None:
         graph.node("MatMul", [rows, graph.array(function.weights)], "scores")
     else:
@@ -186,10 +189,12 @@ def input_columns(content: bytes) -> dict[str, tuple[str, ...]]:
     return {name: tuple(json.loads(known[key])) for name, key in keys.items()}
 
 
-def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
+def run_onnx(
+    content: bytes, *batches: NDArray[Any], text: Sequence[int] = ()
+) -> dict[str, FloatArray]:
     """Return the outputs of an ONNX file by onnxruntime, for rows passed in batches.
 
-    Rows of objects hold text: they are split into the numbers and the categories of the file.
+    The features ``text`` are given as categories, the others as numbers.
     """
     session = _session(content)
     given = {entry.name: entry.type for entry in session.get_inputs()}
@@ -197,12 +202,10 @@ def run_onnx(content: bytes, *batches: NDArray[Any]) -> dict[str, FloatArray]:
     names = [output.name for output in session.get_outputs()]
     found = []
     for X in batches:
-        feed = {"X": X}
-        if "categories" in given:
-            is_text = np.any([_holds_text(batch) for batch in batches], axis=0)
-            words = [[v or "" for v in row] for row in X[:, is_text].tolist()]
-            feed = {"X": X[:, ~is_text], "categories": np.array(words, dtype=object)}
-        feed["X"] = np.ascontiguousarray(feed["X"], dtype=dtype)
+        feed = {"X": np.ascontiguousarray(np.delete(X, list(text), axis=1), dtype=dtype)}
+        if len(text) > 0:
+            words = [["" if is_missing(v) else str(v) for v in row] for row in X[:, text].tolist()]
+            feed["categories"] = np.array(words, dtype=object)
         found.append(session.run(names, feed))
     parts = zip(*found, strict=True)
     return {key: np.concatenate(part).astype(float) for key, part in zip(names, parts, strict=True)}
@@ -225,10 +228,6 @@ def _session(content: bytes) -> Any:
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def _holds_text(rows: NDArray[Any]) -> list[bool]:
-    return [any(isinstance(value, str) for value in column) for column in rows.T]
-
-
 @final
 class GraphWriter:
     """Collect the nodes and stored arrays of a graph; a method returns the name of its result."""
@@ -237,11 +236,19 @@ class GraphWriter:
         self.dtype = dtype
         self.nodes: list[tuple[str, list[str], list[str], str, dict[str, Any]]] = []
         self.arrays: dict[str, Any] = {}
+        self.given = ""
+        """The rows that the input ``categories`` belongs to, where there is one."""
 
     @classmethod
     def of(cls, precision: OnnxPrecision) -> Self:
         """Begin a graph of single or double precision."""
         return cls(_DTYPES[precision])
+
+    def in_double(self) -> "GraphWriter":
+        """Return a writer of the same graph for numbers of double precision."""
+        double = copy(self)
+        double.dtype = np.float64
+        return double
 
     def array(self, values: Any, dtype: Any = None) -> str:
         """Store an array."""
@@ -269,11 +276,36 @@ class GraphWriter:
 
     def scores(self, function: ScoringFunction, rows: str, factor: float) -> str:
         """Write the scores of a function, times a factor."""
-        if function.is_scaled:
-            rows = self.scaled(rows, function.shift, function.scale)
+        rows = self.prepared(function, rows)
         if function.kernel is not None and function.rows is not None:
             rows = self.kernel(function.kernel, rows, function.rows)
         return self.node("MatMul", [rows, self.array(factor * function.weights)])
+
+    def prepared(self, function: ScoringFunction, rows: str) -> str:
+        """Scale rows, and put known rows in place of those that equal them but for rounding."""
+        if function.is_scaled:
+            rows = self.scaled(rows, function.shift, function.scale)
+        return rows if function.known is None else self.recognised(function.known, rows)
+
+    def recognised(self, known: KnownRows, rows: str) -> str:
+        """Write `KnownRows.in_place_of`."""
+        spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
+        apart = self.node("Abs", [self.node("Sub", [spread, self.array(known.rows)])])
+        shares = self.node("Div", [apart, self.array(known.widths)])
+        distance = self.reduced("ReduceMax", shares, 2, keepdims=0)
+        least = self.array([min(2, len(known.rows))], np.int64)
+        near, place = self.outputs("TopK", [distance, least], 2, axis=1, largest=0, sorted=1)
+        first, last = (
+            self.node("Gather", [near, self.array([at], np.int64)], axis=1) for at in (0, -1)
+        )
+        is_near = self.node("LessOrEqual", [first, self.array(ROUNDING)])
+        if len(known.rows) > 1:
+            twice = self.node("Add", [first, first])
+            is_near = self.node("And", [is_near, self.node("LessOrEqual", [twice, last])])
+        chosen = self.node("Gather", [place, self.array([0], np.int64)], axis=1)
+        items = self.node("Gather", [self.array(known.stand_ins(self.dtype)), chosen], axis=0)
+        flat = self.node("Squeeze", [items, self.array([1], np.int64)])
+        return self.node("Where", [is_near, flat, rows])
 
     def codes(self, words: str, keys: Sequence[str], values: FloatArray) -> str:
         """Replace text by numbers, 0 where a key is unknown."""
@@ -291,20 +323,18 @@ class GraphWriter:
         return output
 
     def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
-        """Write a sum of trees; its result is in single precision, whatever the rows are."""
+        """Write a sum of trees for rows in double precision; its result is in single precision."""
         onnx = import_onnx()
         options = {**attributes, "n_targets": 1, "post_transform": "NONE"}
-        values = np.asarray(options.pop("nodes_values"), dtype=self.dtype)
-        options["target_weights"] = weights.tolist()
-        options["nodes_values"] = values.tolist()
-        if self.dtype is np.float64:
-            for name in ("nodes_values", "target_weights"):
-                array = np.asarray(options.pop(name), dtype=self.dtype)
-                options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
+        for name, values in (
+            ("nodes_values", options.pop("nodes_values")),
+            ("target_weights", weights),
+        ):
+            array = np.asarray(values, dtype=np.float64)
+            options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
         output = f"value_{len(self.nodes)}"
         self.nodes.append(("TreeEnsembleRegressor", [rows], [output], ML_DOMAIN, options))
-        flat = self.node("Reshape", [output, self.array([-1], np.int64)])
-        return self.floats(flat)
+        return self.node("Reshape", [output, self.array([-1], np.int64)])
 
     def scaled(self, rows: str, shift: FloatArray, scale: FloatArray) -> str:
         """Subtract and divide, feature by feature."""

@@ -1,6 +1,8 @@
 """Rankers of several steps as ONNX graphs: what happens inside a query, sums, and trees.
 
 A graph gets one query at a time: minima, ranks and medians inside a query are those of its input.
+Steps and the thresholds of trees are in double precision, as in `predict`, whatever the precision
+of the graph: in single precision, the mean of a feature that is constant in a query is another.
 """
 
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from rankwise.automatic.sum_of_rankers import SumOfRankers
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.export.onnx_graph import GraphWriter, OnnxInput, OnnxPrecision, onnx_file
 from rankwise.rankers.pipeline import RankerPipeline
@@ -30,12 +32,13 @@ def write_steps_onnx(
     text; ``X`` has only the others then, in their order. Blanks are NaN, and "" for text.
     """
     graph = GraphWriter.of(precision)
-    text = _text_columns(ranker)
+    text = text_columns(ranker)
     plain = [column for j, column in enumerate(names) if j not in text]
     inputs = [OnnxInput("X", tuple(plain))]
     if text:
         inputs.append(OnnxInput("categories", tuple(names[j] for j in text), is_text=True))
-    graph.node("Identity", [scores_node(ranker, graph, "X", 1.0)], "scores")
+    graph.given = graph.in_double().floats("X")
+    graph.node("Identity", [scores_node(ranker, graph, graph.given, 1.0)], "scores")
     return onnx_file(graph, inputs, ["scores"], ["n_items"], name=name)
 
 
@@ -60,7 +63,7 @@ def _first_of_trees(ranker: BoostedRanker) -> list[Any]:  # noqa: ARG001
     return []
 
 
-def _text_columns(ranker: Any) -> list[int]:
+def text_columns(ranker: Any) -> list[int]:
     """Return the features that are given as text: those that the first step encodes."""
     steps = first_steps(ranker) or []
     return steps[0].columns_ if steps and type(steps[0]) is WithinQueryEncoder else []
@@ -78,13 +81,12 @@ def scores_node(ranker: Any, graph: GraphWriter, rows: str, factor: float) -> st
             "A ranker of several steps must have one output to be written as ONNX: this one has "
             f"{function.weights.shape[1]}. Fit one for each."
         )
-    return graph.scores(function, rows, factor)
+    return graph.scores(function, graph.floats(rows), factor)
 
 
 @scores_node.register
 def _of_sum(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) -> str:
-    for step in ranker.preparation_:
-        rows = step_node(step, graph, rows)
+    rows = _steps(ranker.preparation_, graph, rows)
     parts = [
         scores_node(member, graph, rows, factor * float(weight))
         for member, weight in zip(ranker.members_, ranker.member_weights_, strict=True)
@@ -97,14 +99,19 @@ def _of_sum(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) 
 
 @scores_node.register
 def _of_steps(ranker: RankerPipeline, graph: GraphWriter, rows: str, factor: float) -> str:
-    for step in ranker.steps_[:-1]:
-        rows = step_node(step, graph, rows)
-    return scores_node(ranker.steps_[-1], graph, rows, factor)
+    return scores_node(ranker.steps_[-1], graph, _steps(ranker.steps_[:-1], graph, rows), factor)
+
+
+def _steps(steps: Sequence[Any], graph: GraphWriter, rows: str) -> str:
+    """Write transformers one after the other, in double precision."""
+    for step in steps:
+        rows = step_node(step, graph.in_double(), rows)
+    return rows
 
 
 @scores_node.register
 def _of_pipeline(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float) -> str:
-    return graph.scores(scoring_function(ranker), rows, factor)
+    return graph.scores(scoring_function(ranker), graph.floats(rows), factor)
 
 
 @scores_node.register
@@ -117,7 +124,22 @@ def _of_trees(ranker: BoostedRanker, graph: GraphWriter, rows: str, factor: floa
     nodes = TreeNodes()
     for number, tree in enumerate(ranker.tree_structures()):
         nodes.add_tree(number, tree)
-    return graph.trees(nodes.attributes(), np.array(nodes.weights) * factor, rows)
+    double = graph.in_double()
+    if nodes.blank_zeros:
+        rows = _without_zeros(double, rows, nodes.blank_zeros, ranker.n_features_in_)
+    return graph.floats(double.trees(nodes.attributes(), np.array(nodes.weights) * factor, rows))
+
+
+def _without_zeros(graph: GraphWriter, rows: str, features: set[int], n_features: int) -> str:
+    """Make zeros of some features blanks."""
+    is_chosen = np.isin(np.arange(n_features), list(features))[None]
+    near = graph.node("LessOrEqual", [graph.node("Abs", [rows]), graph.array([ZERO])])
+    is_zero = graph.node("And", [near, graph.array(is_chosen, np.bool_)])
+    return graph.node("Where", [is_zero, graph.array([np.nan]), rows])
+
+
+ZERO, INFINITE = float(np.float32(1e-35)), 1e300
+"""What LightGBM takes for zero: values up to here, of either sign; and for infinity, from here."""
 
 
 class _TreeNode(NamedTuple):
@@ -128,6 +150,7 @@ class _TreeNode(NamedTuple):
     true: int
     false: int
     mode: str
+    blank_is_true: int
 
 
 @final
@@ -138,6 +161,10 @@ class TreeNodes:
         self.nodes: list[_TreeNode] = []
         self.leaves: list[tuple[int, int]] = []
         self.weights: list[float] = []
+        self.blanks: set[int] = set()
+        """Features whose blanks have a side of their own."""
+        self.blank_zeros: set[int] = set()
+        """Features whose zeros are blanks."""
 
     def add_tree(self, number: int, tree: dict[str, Any]) -> None:
         """Add the nodes of one tree, parents before children."""
@@ -145,38 +172,55 @@ class TreeNodes:
         while waiting:
             node, place = waiting.pop()
             if "split_index" not in node:
-                self.nodes.append(_TreeNode(number, place, 0, 0.0, 0, 0, "LEAF"))
+                self.nodes.append(_TreeNode(number, place, 0, 0.0, 0, 0, "LEAF", 0))
                 self.leaves.append((number, place))
                 self.weights.append(float(node["leaf_value"]))
                 continue
-            if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
-                raise InvalidInputError(
-                    "ONNX can express trees that compare features with thresholds: this one has "
-                    f"the decision {node['decision_type']!r} with blanks as "
-                    f"{node['missing_type']!r}. Grow trees on numbers."
-                )
-            feature, threshold = int(node["split_feature"]), float(node["threshold"])
+            feature = int(node["split_feature"])
+            threshold = _threshold(float(node["threshold"]))
+            blank_is_true = self._side_of_blanks(node, feature, threshold)
             true, false = n_nodes, n_nodes + 1
-            split = _TreeNode(number, place, feature, threshold, true, false, "BRANCH_LEQ")
-            self.nodes.append(split)
+            split = (number, place, feature, threshold, true, false, "BRANCH_LEQ", blank_is_true)
+            self.nodes.append(_TreeNode(*split))
             waiting += [(node["left_child"], true), (node["right_child"], false)]
             n_nodes += 2
 
+    def _side_of_blanks(self, node: dict[str, Any], feature: int, threshold: float) -> int:
+        """Return whether NaN goes where small values go; as a zero does where nothing is said."""
+        missing = node["missing_type"]
+        if missing != "None":
+            (self.blank_zeros if missing == "Zero" else self.blanks).add(feature)
+        if node["decision_type"] != "<=" or feature in self.blank_zeros & self.blanks:
+            raise InvalidInputError(
+                "ONNX can express trees that compare features with thresholds, and that treat the "
+                f"zeros of a feature alike: this one has the decision {node['decision_type']!r} "
+                f"on feature {feature} with blanks as {missing!r}. Grow trees on numbers."
+            )
+        return int(threshold >= 0.0 if missing == "None" else node["default_left"])
+
     def attributes(self) -> dict[str, Any]:
         """Return the attributes of a TreeEnsembleRegressor, but for the weights."""
-        trees, places, features, thresholds, trues, falses, modes = zip(*self.nodes, strict=True)
+        names = ["treeids", "nodeids", "featureids", "values", "truenodeids", "falsenodeids"]
+        names += ["modes", "missing_value_tracks_true"]
+        columns = zip(*self.nodes, strict=True)
         return {
-            "nodes_treeids": trees,
-            "nodes_nodeids": places,
-            "nodes_featureids": features,
-            "nodes_values": thresholds,
-            "nodes_truenodeids": trues,
-            "nodes_falsenodeids": falses,
-            "nodes_modes": modes,
+            **{f"nodes_{name}": column for name, column in zip(names, columns, strict=True)},
             "target_treeids": [tree for tree, _ in self.leaves],
             "target_nodeids": [place for _, place in self.leaves],
             "target_ids": [0] * len(self.leaves),
         }
+
+
+def _threshold(value: float) -> float:
+    """Return a threshold with the same values below it if those near zero are not made zero.
+
+    LightGBM writes 1e300 for infinity, the threshold between all known values and blanks.
+    """
+    if abs(value) >= INFINITE:
+        return float(np.copysign(np.finfo(float).max, value))
+    if abs(value) > ZERO:
+        return value
+    return ZERO if value >= 0.0 else float(np.nextafter(-ZERO, -np.inf))
 
 
 # Steps
@@ -192,6 +236,7 @@ def step_node(step: Any, graph: GraphWriter, rows: str) -> str:
 
 @step_node.register
 def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
+    blank = graph.node("IsNaN", [rows])
     if step.scale == "robust":
         ordered, count = _sorted_rows(graph, rows)
         shares = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -203,31 +248,36 @@ def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
         scale = graph.node("Where", [_positive(graph, spread), spread, whole])
         is_known = _positive(graph, scale)
     elif step.scale == "standard":
-        shift = graph.reduced("ReduceMean", rows, 0)
+        count = graph.node("Max", [_count_known(graph, blank), graph.array([1.0])])
+        shift = _sum_of_known(graph, blank, rows, count)
         moved = graph.node("Sub", [rows, shift])
         squares = graph.node("Mul", [moved, moved])
-        scale = graph.node("Sqrt", [graph.reduced("ReduceMean", squares, 0)])
+        scale = graph.node("Sqrt", [_sum_of_known(graph, blank, squares, count)])
         least = graph.node("Mul", [graph.node("Abs", [shift]), graph.array([1e-12])])
         is_known = graph.node("Greater", [scale, least])
     elif step.scale == "max_abs":
         shift = graph.array([0.0])
-        scale = graph.reduced("ReduceMax", graph.node("Abs", [rows]), 0)
+        sizes = graph.node("Abs", [_blanks_as(graph, blank, rows, 0.0)])
+        scale = graph.reduced("ReduceMax", sizes, 0)
         is_known = _positive(graph, scale)
     else:
-        shift = graph.reduced("ReduceMin", rows, 0)
-        high = graph.reduced("ReduceMax", rows, 0)
+        shift = graph.reduced("ReduceMin", _blanks_as(graph, blank, rows, np.inf), 0)
+        high = graph.reduced("ReduceMax", _blanks_as(graph, blank, rows, -np.inf), 0)
         scale = graph.node("Sub", [high, shift])
         is_known = _positive(graph, scale)
     divisor = graph.node("Where", [is_known, scale, graph.array([1.0])])
     scaled = graph.node("Div", [graph.node("Sub", [rows, shift]), divisor])
-    return graph.node("Where", [is_known, scaled, graph.array([0.0])])
+    known = graph.node("Where", [is_known, scaled, graph.array([0.0])])
+    return graph.node("Where", [blank, rows, known])
 
 
 @step_node.register
 def _ranks(step: WithinQueryRanks, graph: GraphWriter, rows: str) -> str:
     """Write mean ranks of ties: sort, number the runs of equal values, average their places."""
+    blank = graph.node("IsNaN", [rows])
     n_items = _n_items(graph, rows)
-    ordered, origin = graph.outputs("TopK", [rows, n_items], 2, axis=0, largest=0, sorted=1)
+    keys = _blanks_as(graph, blank, rows, np.inf)
+    ordered, origin = graph.outputs("TopK", [keys, n_items], 2, axis=0, largest=0, sorted=1)
     zero, one = graph.array([0], np.int64), graph.array([1], np.int64)
     last = graph.node("Sub", [n_items, one])
     first_row = graph.node("Slice", [ordered, zero, one, zero])
@@ -243,10 +293,11 @@ def _ranks(step: WithinQueryRanks, graph: GraphWriter, rows: str) -> str:
     count = graph.node("ScatterElements", [nothing, run, ones], axis=0, reduction="add")
     mean = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
     place = graph.node("GatherElements", [mean, run], axis=0)
-    width = graph.floats(last)
+    width = graph.node("Sub", [_count_known(graph, blank), graph.array([1.0])])
     share = graph.node("Div", [place, graph.node("Max", [width, graph.array([1.0])])])
     known = graph.node("Where", [_positive(graph, width), share, graph.array([0.5])])
-    ranks = graph.node("ScatterElements", [nothing, origin, known], axis=0)
+    in_place = graph.node("ScatterElements", [nothing, origin, known], axis=0)
+    ranks = graph.node("Where", [blank, rows, in_place])
     return ranks if step.output == "ranks" else graph.node("Concat", [rows, ranks], axis=1)
 
 
@@ -255,9 +306,8 @@ def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
     blank = graph.node("IsNaN", [rows])
     if step.filling == "mean":
         count = _count_known(graph, blank)
-        known = graph.node("Where", [blank, graph.array([0.0]), rows])
-        total = graph.reduced("ReduceSum", known, 0)
-        of_query = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
+        at_least_one = graph.node("Max", [count, graph.array([1.0])])
+        of_query = _sum_of_known(graph, blank, rows, at_least_one)
     else:
         ordered, count = _sorted_rows(graph, rows)
         of_query = _quantile(graph, ordered, count, 0.5 if step.filling == "median" else 0.0)
@@ -275,13 +325,18 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
     """Write the codes of categories, and put them between the numbers where they belong."""
     if not step.columns_:
         return rows
-    if rows != "X":
+    if rows != graph.given:
         raise InvalidInputError(
-            "ONNX takes categories as an input: WithinQueryEncoder must be the first step. Put it "
-            "first, or encode the categories yourself."
+            "ONNX takes categories as an input: WithinQueryEncoder must be the first step, in a "
+            "file by `export_ranker`. Put it first, or encode the categories yourself."
         )
     encoded = []
     for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):
+        if "" in words:
+            raise InvalidInputError(
+                'Categories must not be empty for ONNX, where "" is a blank: feature '
+                f'{step.columns_[j]} has the category "". Give it another name, or None.'
+            )
         column = graph.node("Gather", ["categories", graph.array([j], np.int64)], axis=1)
         keys = ["" if word == BLANK else str(word) for word in words]
         encoded.append(graph.codes(column, keys, codes))
@@ -299,6 +354,15 @@ def _positive(graph: GraphWriter, values: str) -> str:
     return graph.node("Greater", [values, graph.array([0.0])])
 
 
+def _blanks_as(graph: GraphWriter, blank: str, rows: str, value: float) -> str:
+    return graph.node("Where", [blank, graph.array([value]), rows])
+
+
+def _sum_of_known(graph: GraphWriter, blank: str, rows: str, divisor: str) -> str:
+    total = graph.reduced("ReduceSum", _blanks_as(graph, blank, rows, 0.0), 0)
+    return graph.node("Div", [total, divisor])
+
+
 def _count_known(graph: GraphWriter, blank: str) -> str:
     known = graph.floats(graph.node("Not", [blank]))
     return graph.reduced("ReduceSum", known, 0)
@@ -307,7 +371,7 @@ def _count_known(graph: GraphWriter, blank: str) -> str:
 def _sorted_rows(graph: GraphWriter, rows: str) -> tuple[str, str]:
     """Sort each feature, blanks last; return it with the numbers of known values."""
     blank = graph.node("IsNaN", [rows])
-    keys = graph.node("Where", [blank, graph.array([np.inf]), rows])
+    keys = _blanks_as(graph, blank, rows, np.inf)
     n_items = _n_items(graph, rows)
     ordered, _ = graph.outputs("TopK", [keys, n_items], 2, axis=0, largest=0, sorted=1)
     return ordered, _count_known(graph, blank)
@@ -328,19 +392,59 @@ def _quantile(graph: GraphWriter, ordered: str, count: str, share: float) -> str
     return graph.node("Add", [below, step])
 
 
-def example_queries(ranker: Any, n_queries: int, n_items: int) -> tuple[Any, FloatArray]:
-    """Generate queries for a check, around the medians of an imputer, with some blank cells."""
+QUERY_SIZES = (1, 1, 2, 3, 5, 9, 15, 24)
+"""Numbers of items of the queries that are made up for a check, over and over."""
+
+
+def example_queries(ranker: Any, n_items: int) -> tuple[Any, IntArray]:
+    """Generate queries for a check, of everything that `predict` accepts.
+
+    Queries have one item and more. Values lie around the medians of an imputer, on the thresholds
+    of trees and beside them; some are zero, tiny or huge, some features are constant in a query,
+    and cells are blank where blanks are accepted: whole items and whole features of a query too.
+    Categories are those of training, blank, or new.
+    """
     rng = np.random.default_rng(0)
     steps = first_steps(ranker) or []
-    shape = (n_queries * n_items, ranker.n_features_in_)
+    n_queries = n_items  # at least one item each
+    ids = np.repeat(np.arange(n_queries), np.resize(QUERY_SIZES, n_queries))[:n_items]
+    shape = (n_items, ranker.n_features_in_)
     known = [step.fallback_ for step in steps if type(step) is WithinQueryImputer]
     centre = known[0] if known and len(known[0]) == shape[1] else np.zeros(shape[1])
     X: Any = centre * np.exp(rng.normal(size=shape)) + 0.1 * rng.normal(size=shape)
-    if known:
-        X[rng.random(shape) < 0.1] = np.nan
-    if _text_columns(ranker):
+    for j, thresholds in _thresholds(ranker).items():
+        thresholds = np.clip(thresholds, -INFINITE, INFINITE)
+        values = np.concatenate([thresholds, np.nextafter(thresholds, np.inf)])
+        X[:, j] = np.where(rng.random(n_items) < 0.7, rng.choice(values, n_items), X[:, j])
+    first = np.unique(ids, return_index=True)[1][ids]  # the first item of the query
+    X = np.where((rng.random((n_items, shape[1])) < 0.2)[first], X[first], X)
+    drawn = rng.random(shape)
+    X[drawn < 0.1] = 0.0
+    few = (drawn > 0.1) & (drawn < 0.15)
+    X[few] = rng.choice([-0.0, ZERO, -ZERO, 1e-37, -1e-37, 1e25, -1e25], size=int(few.sum()))
+    if known or ranker.__sklearn_tags__().input_tags.allow_nan:
+        blank = rng.random(shape) < 0.1
+        blank |= (rng.random(shape) < 0.1)[first] | (rng.random((n_items, 1)) < 0.05)
+        X[blank] = np.nan
+    if text_columns(ranker):
         X, encoder = X.astype(object), steps[0]
         for j, words in zip(encoder.columns_, encoder.categories_, strict=True):
-            drawn = rng.choice([*words, "unseen"], size=shape[0])
-            X[:, j] = [None if word == BLANK else str(word) for word in drawn]
-    return X, np.repeat(np.arange(n_queries), n_items)
+            words = rng.choice([*words, BLANK, "unseen"], size=n_items)
+            X[:, j] = [None if word == BLANK else str(word) for word in words]
+    return X, ids
+
+
+@singledispatch
+def _thresholds(ranker: Any) -> dict[int, FloatArray]:  # noqa: ARG001
+    """Return the thresholds of trees on each given feature; there are none of other rankers."""
+    return {}
+
+
+@_thresholds.register
+def _thresholds_of_trees(ranker: BoostedRanker) -> dict[int, FloatArray]:
+    nodes = TreeNodes()
+    for tree in ranker.tree_structures():
+        nodes.add_tree(0, tree)
+    splits = [node for node in nodes.nodes if node.mode != "LEAF"]
+    features = {node.feature for node in splits}
+    return {j: np.array([node.threshold for node in splits if node.feature == j]) for j in features}

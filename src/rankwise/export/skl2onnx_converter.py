@@ -88,7 +88,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         )
     is_double = "Double" in type(operator.outputs[0].type).__name__
     graph = GraphWriter.of("double" if is_double else "single")
-    parts = [graph.floats(given.full_name) for given in operator.inputs]
+    parts = [graph.in_double().floats(given.full_name) for given in operator.inputs]
     rows = parts[0] if len(parts) == 1 else graph.node("Concat", parts, axis=1)
     scores = _scores(operator.raw_operator, graph, rows)
     columns = graph.array([-1, _n_outputs(operator.raw_operator)], np.int64)
@@ -99,7 +99,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _scores(ranker: Any, graph: GraphWriter, rows: str) -> str:
     if first_steps(ranker) is not None:
         return scores_node(ranker, graph, rows, 1.0)
-    return graph.scores(scoring_function(ranker), rows, 1.0)
+    return graph.scores(scoring_function(ranker), graph.floats(rows), 1.0)
 
 
 def _n_outputs(ranker: Any) -> int:

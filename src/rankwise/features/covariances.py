@@ -158,7 +158,8 @@ class SquaredExponential(ParametricKernel):
     item_effect : float
         Standard deviation of the part of an item's score that its features do not explain, as a
         share of the amplitude: :math:`(s \cdot \text{item\_effect})^2` is added if a = b. It is
-        learned too, unless it is 0, which means no item effect.
+        learned too, unless it is 0, which means no item effect. `PreferenceGP` knows the items of
+        `fit` again in single precision and from files of six digits.
 
     Notes
     -----

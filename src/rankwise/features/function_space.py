@@ -40,6 +40,9 @@ BLOCK_ROWS = 2048
 BLOCK_ENTRIES = 1 << 24
 """Kernel values that are formed together when predicting, at most."""
 
+ROWS_ALIKE = (24, 8)
+"""BLAS computes so many rows alike, the second if there are few; those left over it may not."""
+
 DEVICE_ENTRIES = 1 << 27
 """The same on a device: 1 GB."""
 
@@ -100,6 +103,21 @@ class FeatureMap(ABC):
         """Return the same on a device."""
 
 
+def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatArray:
+    """Return a product with rows in which equal rows get equal results.
+
+    BLAS rounds the rows that its blocks leave over in another order. These are computed as the
+    end of a whole block, which overlaps the others. Too few rows for a block stay as they are.
+    """
+    n_rows = X.shape[0]
+    block = next((size for size in ROWS_ALIKE if size <= n_rows), 1)
+    rest = n_rows % block
+    if rest == 0 or sparse.issparse(X):
+        return product(X)
+    last = product(X[n_rows - block :])[block - rest :]
+    return np.concatenate([product(X[: n_rows - rest]), last])
+
+
 @storable
 @final
 @dataclass(frozen=True)
@@ -124,7 +142,7 @@ class Identity(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights``."""
-        return X @ weights  # [PTAB07] eq. (10), [PTA09] eq. (27)
+        return _rounded_alike(lambda rows: rows @ weights, X)  # [PTAB07] eq. (10), [PTA09] eq. (27)
 
     def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
         """Return ``X @ weights`` on a device."""
@@ -174,12 +192,17 @@ class Expansion(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
-        n_rows = max(1, min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0])))
-        parts = [  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
-            self.kernel(X[start : start + n_rows], self.rows) @ weights
-            for start in range(0, X.shape[0], n_rows)
-        ]
-        return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
+        n_rows = min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0]))
+        n_rows = max(1, n_rows - n_rows % ROWS_ALIKE[0])
+
+        def scores(some: Matrix) -> FloatArray:
+            parts = [  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
+                self.kernel(some[start : start + n_rows], self.rows) @ weights
+                for start in range(0, some.shape[0], n_rows)
+            ]
+            return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
+
+        return _rounded_alike(scores, X)
 
     def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
         """Return ``k(X, rows) @ weights`` on a device, a block of rows at a time."""

@@ -9,11 +9,11 @@ from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.storable import storable
-from rankwise.graph._kernels import laplacian_product, row_differences, signed_row_sums
-from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Picker, Root
+from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Picker, Root, float_rows
+from rankwise.native.laplacians import laplacian_product
 
 BLOCK_PAIRS = 2048
 """Pairs whose differences are formed together."""
@@ -26,7 +26,7 @@ class Incidence:
     r"""Hold pairs of items, whose Laplacian can be taken with one set of weights after another.
 
     With D the matrix that has a row :math:`e_i - e_j` for each pair (i, j), the Laplacian for
-    weights w is :math:`D^\top \mathrm{diag}(w) D`. D is not stored; every method is one loop over
+    weights w is :math:`D^\top \mathrm{diag}(w) D`. D is not stored; every method is one pass over
     the pairs.
 
     Parameters
@@ -63,14 +63,19 @@ class Incidence:
 
     def differences(self, V: FloatArray) -> FloatArray:
         """Return ``D @ V``, first less second, for V of shape (n_items,) or (n_items, k)."""
-        out = row_differences(_rows(V), self.first, self.second)
-        return out.reshape(self.n_pairs, *V.shape[1:])
+        leads = V.take(self.first, axis=0).astype(np.float64, copy=False)
+        leads -= V.take(self.second, axis=0)
+        return leads
 
     def adjoint(self, values: FloatArray) -> FloatArray:
         """Return ``D.T @ values`` for values of shape (n_pairs,) or (n_pairs, k)."""
         # [PTA09] eq. (12), (13): M N for values of weight times target; [APS10] eq. (9)
-        out = signed_row_sums(_rows(values), self.first, self.second, self.n_items)
-        return out.reshape(self.n_items, *values.shape[1:])
+        if values.ndim == 1:
+            lost = sum_by(self.second, values, self.n_items)
+            return sum_by(self.first, values, self.n_items) - lost
+        signs, ends = np.tile([1.0, -1.0], self.n_pairs), np.stack([self.first, self.second], 1)
+        entries = (signs, ends.ravel(), np.arange(0, 2 * self.n_pairs + 1, 2))
+        return sparse.csc_array(entries, shape=(self.n_items, self.n_pairs)) @ values
 
     def laplacian(self, weight: FloatArray) -> sparse.csr_array:
         """Return ``D.T @ diag(weight) @ D``, in which repeated pairs add up."""
@@ -95,25 +100,18 @@ class Incidence:
         is_lower_triangular : bool
             Whether row i of V is zero after column i, which halves the work for a square V.
         """
-        columns = _rows(V)
+        columns = float_rows(V)
         tail = 1 if is_lower_triangular else columns.shape[1]
         return laplacian_product(columns, self.first, self.second, weight, tail).reshape(V.shape)
 
     def gram(self, weight: FloatArray, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ D.T @ diag(weight) @ D @ Z``, some pairs at a time: O(n_pairs k^2)."""
-        rows, n_columns = _rows(Z), Z.shape[1]
-        G = np.zeros((n_columns, n_columns))
+        G = np.zeros((Z.shape[1], Z.shape[1]))
         for start in range(0, self.n_pairs, BLOCK_PAIRS):
-            block = slice(start, start + BLOCK_PAIRS)
-            leads = row_differences(rows, self.first[block], self.second[block])
+            block = np.arange(start, min(start + BLOCK_PAIRS, self.n_pairs))
+            leads = self.take(block).differences(Z)
             G += leads.T @ (weight[block, None] * leads)
         return G
-
-
-def _rows(V: FloatArray) -> FloatArray:
-    """Return V of shape (n,) or (n, k) as n contiguous rows."""
-    rows = V[:, None] if V.ndim == 1 else V
-    return np.ascontiguousarray(rows)
 
 
 @final

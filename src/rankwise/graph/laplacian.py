@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
-from rankwise.core.compile import UncompiledWork
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads
-from rankwise.graph._kernels import anchored_product, centred_rows, group_means, reflect_rows
+from rankwise.native.laplacians import anchored_product, centred_rows, group_means, reflect_rows
 
 BLOCK = 32
 """Columns that are brought into coordinates together."""
@@ -27,9 +26,6 @@ BLOCK_BYTES = 1 << 20
 
 SPARSE_BLOCK_BYTES = 1 << 26
 """Sparse rows are made dense in blocks of this size."""
-
-WORK = UncompiledWork(1_000_000)
-"""A million entries take a few hundredths of a second, and compiling takes a third of one."""
 
 
 Picker: TypeAlias = Callable[[IntArray, FloatArray, IntArray], None]
@@ -241,21 +237,15 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
     """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
     if sparse.issparse(Z):
         return Z.T @ R
-    if WORK.is_small(R.shape[1] * Z.size):
-        return anchored_product_uncompiled(Z, R, anchor)
     product = np.zeros((R.shape[1], Z.shape[1]))
-    anchored_product(Z, R, anchor, product)
+    anchored_product(float_rows(Z), R, anchor, product)
     return np.ascontiguousarray(product.T)
 
 
-def anchored_product_uncompiled(Z: FloatArray, R: FloatArray, anchor: IntArray) -> FloatArray:
-    """Return what ``anchored_product`` adds up, bit by bit, more slowly and at once; transposed."""
-    product = np.zeros((Z.shape[1], R.shape[1]))
-    if len(Z) > 0:
-        away = Z.astype(np.float64) - Z[anchor]
-        for k in range(R.shape[1]):  # one row after the other, as the kernel does
-            product[:, k] += np.add.accumulate(R[:, k, None] * away, axis=0)[-1]
-    return product
+def float_rows(V: Matrix) -> Matrix:
+    """Return V of shape (n,) or (n, k) as contiguous rows in single or double precision."""
+    dtype = np.float32 if V.dtype == np.float32 else np.float64
+    return np.ascontiguousarray(V[:, None] if V.ndim == 1 else V, dtype=dtype)
 
 
 @final
@@ -345,12 +335,7 @@ class CliqueLaplacian(GraphLaplacian):
         """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
         if sparse.issparse(V):
             return self._collect(self.share) @ V
-        if WORK.is_small(V.size):
-            return group_means_uncompiled(V, self.group, self.weight, self.mass)
-        n_groups = len(self.mass)
-        first, means = np.full(n_groups, -1), np.zeros((n_groups, V.shape[1]))
-        group_means(freeze(V), self.group, self.weight, self.mass, first, means)
-        return means
+        return group_means(float_rows(V), self.group, self.weight, self.mass)
 
     def totals(self, V: FloatArray) -> FloatArray:
         """Return the plain sum over each group, shape (n_groups, k)."""
@@ -372,7 +357,7 @@ class CliqueLaplacian(GraphLaplacian):
         means = self.means(columns)
         out = np.empty(columns.shape)
         # [PTAB07] eq. (12), [PTA09] eq. (25), [APS10] eq. (4)
-        _centre(columns, means, self.group, self.edge_weight, out)
+        centred_rows(float_rows(columns), means, self.group, self.edge_weight, out)
         return out.reshape(V.shape)
 
     def diagonal(self) -> FloatArray:
@@ -395,7 +380,7 @@ class CliqueLaplacian(GraphLaplacian):
         for start in range(0, self.n_items, rows):
             block = slice(start, start + rows)
             H = buffer[: min(rows, self.n_items - start)]
-            _centre(Z[block], means, self.group[block], scale[block], H)
+            centred_rows(float_rows(Z[block]), means, self.group[block], scale[block], H)
             G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
         return np.triu(G) + np.triu(G, 1).T
 
@@ -414,45 +399,13 @@ class CliqueLaplacian(GraphLaplacian):
                 block = order[start : min(start + rows, starts[last])]
                 dense = Z[block].toarray()
                 H = np.empty(dense.shape)
-                _centre(dense, means, self.group[block] - first, scale[block], H)
+                centred_rows(float_rows(dense), means, self.group[block] - first, scale[block], H)
                 G += H.T @ H
         return G
 
     def root(self) -> "CliqueRoot":
         """Return the root made of one Householder reflection per group."""
         return CliqueRoot.of(self)
-
-
-def group_means_uncompiled(
-    V: FloatArray, group: IntArray, weight: FloatArray, mass: FloatArray
-) -> FloatArray:
-    """Return what ``group_means`` adds to zeros, bit by bit, more slowly and at once."""
-    member = np.flatnonzero(group >= 0)
-    g, rows = group[member], V[member].astype(np.float64)
-    found, at = np.unique(g, return_index=True)
-    first, sums = np.zeros((2, len(mass), V.shape[1]))
-    first[found] = rows[at]
-    np.add.at(sums, g, weight[member, None] * (rows - first[g]))
-    sums[found] = first[found] + sums[found] / mass[found, None]
-    return sums
-
-
-def _centre(
-    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
-) -> None:
-    if WORK.is_small(V.size):
-        centred_rows_uncompiled(V, means, group, scale, out)
-    else:
-        centred_rows(freeze(V), means, group, scale, out)
-
-
-def centred_rows_uncompiled(
-    V: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray, out: FloatArray
-) -> None:
-    """Fill in what ``centred_rows`` does, bit by bit, more slowly and at once."""
-    member = np.flatnonzero(group >= 0)
-    out[:] = 0.0
-    out[member] = scale[member, None] * (V[member] - means[group[member]])
 
 
 @final
@@ -517,11 +470,12 @@ class CliqueRoot(Root):
         n_groups = len(groups)
         n_tasks = max(1, min(n_threads(), n_groups, out.size // WORK_PER_THREAD))
         cuts = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
-        arrays = V, self.rows, self.starts, self.axis, self.scale
+        rows = np.ascontiguousarray(V, dtype=np.float64)
+        arrays = rows, self.rows, self.starts, self.axis, self.scale
 
         def reflect(k: int) -> None:
             part = slice(cuts[k], cuts[k + 1])
-            reflect_rows(*arrays, groups[part], begins[part], np.empty(V.shape[1]), out)
+            reflect_rows(*arrays, groups[part], begins[part], out)
 
         in_threads(reflect, n_tasks)
 

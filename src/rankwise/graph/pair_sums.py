@@ -10,16 +10,16 @@ import numpy as np
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import even_parts, sum_parts
-from rankwise.graph._kernels import (
+from rankwise.graph.edges import Incidence
+from rankwise.graph.preference_graph import Grades, QueryWeight, pair_targets
+from rankwise.native.laplacians import (
     add_band,
     apply_band,
     find_band_start,
     find_joined,
-    sort_by_key,
     sum_partners,
 )
-from rankwise.graph.edges import Incidence
-from rankwise.graph.preference_graph import Grades, QueryWeight, pair_targets
+from rankwise.native.sorting import sort_by_key
 
 BLOCK_ROWS = 2048
 """Items of whole queries that are worked on together."""
@@ -358,7 +358,7 @@ class GradedBand(BandLaplacian):
         if begin == end:
             return
         item = self.items.item[begin:end]
-        rows = np.subtract(Z[item], Z[item[0]], dtype=float)  # an offset costs no digits
+        rows = np.subtract(Z[item], Z[item[0]], dtype=float, order="C")  # an offset costs no digits
         width = max(1, BLOCK_ENTRIES // len(rows))
         for column in range(0, rows.shape[1], width):
             columns, up_to_them = slice(column, column + width), slice(column + width)

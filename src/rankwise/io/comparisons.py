@@ -3,19 +3,25 @@
 import os
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import is_blank, is_missing, missing_cells
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.comparisons.dates import as_days
-from rankwise.core.errors import DataFileError, InvalidInputError, NothingToLearnError
-from rankwise.io.answer_file import AnswerFile, is_answer_file
+from rankwise.core.errors import (
+    DataFileError,
+    InvalidInputError,
+    LeftOutWarning,
+    NothingToLearnError,
+    warn_caller,
+)
+from rankwise.io.answer_file import ANSWERS, AnswerFile, is_answer_file
 from rankwise.io.data import plain_name
 from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
@@ -156,9 +162,11 @@ DATE += ("tstamp", "created_at", "time")
 SIDES = (
     ("a", "b"),
     ("1", "2"),
+    ("0", "1"),
     ("first", "second"),
     ("left", "right"),
     ("home", "away"),
+    ("home", "visitor"),
     ("white", "black"),
     ("red", "blue"),
 )
@@ -170,13 +178,39 @@ POINT_WORDS = frozenset(["score", "scores", "goal", "goals", "point", "points", 
 FIRST_WORDS = frozenset(["home", "a", "first", "left", "modela", "itema", "playera", "teama"])
 SECOND_WORDS = frozenset(["away", "b", "second", "right", "modelb", "itemb", "playerb", "teamb"])
 FIRST_WORDS, SECOND_WORDS = FIRST_WORDS | {"white", "red"}, SECOND_WORDS | {"black", "blue"}
+SIDE_WORDS = {
+    **dict.fromkeys(sorted(FIRST_WORDS), FIRST_WON),
+    **dict.fromkeys(sorted(SECOND_WORDS), SECOND_WON),
+}
 TIE_WORDS = frozenset(
-    ["tie", "tied", "draw", "equal", "same", "both", "bothbad", "neither", "none", "=", ""]
+    ["tie", "tied", "draw", "d", "equal", "same", "both", "bothbad", "neither", "none", "="]
 )
 """What a column that says who won may hold, spelt by `plain_name`, besides names of items and of
 their columns."""
 
+NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null"])
+"""What stands for no answer in such a column."""
+
+UNKNOWN, LEFT_OUT = 8, 9
+"""What a cell says that is not understood, or that says nothing."""
+
+MEANINGS = {"a": FIRST_WON, "b": SECOND_WON, "tie": TIED, "skip": LEFT_OUT}
+"""What the caller's codes can mean."""
+
+CODINGS = (
+    {"1": FIRST_WON, "0.5": TIED, "0": SECOND_WON},  # the points of the first
+    {"1": FIRST_WON, "0": TIED, "-1": SECOND_WON},  # the sign of its lead
+    {"1": FIRST_WON, "2": SECOND_WON, "0": TIED},  # the number of the winner, from 1
+    {"0": FIRST_WON, "1": SECOND_WON, "2": TIED},  # the number of the winner, from 0
+)
+"""What numbers mean in the files that people have."""
+
+TRUTH = {"true": FIRST_WON, "false": SECOND_WON}
+HOME_OR_AWAY = {"h": FIRST_WON, "d": TIED, "a": SECOND_WON}
+"""Letters in which A is not the first."""
+
 _FINAL_SCORE = re.compile(r"(\d+(?:\.5)?|1/2|½)\s*[-–:]\s*(\d+(?:\.5)?|1/2|½)")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
 _WORD_OF_NAME = re.compile(r"\d+|[^\W\d_]+")
 _INNER_CAPITAL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
 
@@ -199,10 +233,14 @@ class ComparisonColumns:
     winner, loser : str, optional
         Columns of the winner and of the loser.
     first, second, result : str, optional
-        Columns of the two items as they were shown, and of who won: "a", "b" or "tie" (and similar
-        words), the name of the winner, or numbers: 1, 0 and 0.5, or 1, -1 and 0, or 1, 2 and 0
-        for the first, the second and a tie. Teams at home and away are the first and the second;
-        without a result, the points of both decide.
+        Columns of the two items as they were shown, and of who won: the name of the winner; "a",
+        "b" or "tie", and similar words, among them those of the columns' names (H, A and D for home
+        and away); 1, 0.5 and 0, or 1, 0 and -1, for the first, a tie and the second. What can be
+        read in two ways is refused. Without a result, the points of both decide.
+    codes : dict or str, optional
+        What the cells of ``result`` mean: "a" (the first won), "b", "tie" or "skip" (left out), as
+        in ``{0: "a", 1: "b", 2: "tie"}`` or ``"0=a,1=b,2=tie"``. They come before names and words;
+        ``"=tie"`` reads blank cells, which are left out by default, as ties.
     points : (str, str), optional
         Columns of the points of the first and of the second, in place of who won.
     tied : str, optional
@@ -222,6 +260,9 @@ class ComparisonColumns:
     >>> columns = ComparisonColumns(first="us", second="them", result="goals won")
     >>> read_comparisons({"us": ["x"], "them": ["y"], "goals won": ["b"]}, columns).pairs
     array([[1, 0]])
+    >>> coded = {"a": ["x", "x"], "b": ["y", "z"], "winner": [0, 2]}
+    >>> read_comparisons(coded, ComparisonColumns(codes="0=a,1=b,2=tie")).outcome
+    array([1, 0])
     """
 
     winner: str | None = None
@@ -238,6 +279,7 @@ class ComparisonColumns:
     date: str | None = None
     home: str | None = None
     covariates: tuple[str, ...] = ()
+    codes: Mapping[Any, str] | str | None = None
 
 
 def read_comparisons(
@@ -256,6 +298,11 @@ def read_comparisons(
     names : (n_items,), optional
         All items, in this order; by default those that occur.
 
+    Warns
+    -----
+    LeftOutWarning
+        If rows are left out because they do not say who won.
+
     Examples
     --------
     >>> from rankwise.io import read_comparisons
@@ -268,15 +315,40 @@ def read_comparisons(
     if isinstance(source, ComparisonTable):
         return source if names is None else source.among(names)
     refuse_other_columns(columns)
-    found = _Columns(columns_of(source), columns or ComparisonColumns())
+    given = columns or ComparisonColumns()
+    if isinstance(source, str | os.PathLike) and is_answer_file(source):
+        given = _with_answers(source, given)
+    found = _Columns(columns_of(source), given)
     try:
-        return found.table(names)
+        table = found.table(names)
     except NothingToLearnError:
         raise
     except (DataFileError, InvalidInputError) as error:
+        message = str(error)
+        if found.n_left_out:
+            message += f" Rows are counted without the {found.n_left_out} that name no winner."
         if isinstance(source, str | os.PathLike):
-            raise DataFileError(f"{os.fspath(source)}: {error}") from None
+            raise DataFileError(f"{os.fspath(source)}: {message}") from None
+        if found.n_left_out:
+            raise type(error)(message) from error
         raise
+    if found.n_left_out:
+        warn_caller(
+            f"{found.n_left_out} of {found.n_left_out + table.n_rows} rows do not say who won, and "
+            "are left out.",
+            LeftOutWarning,
+        )
+    return table
+
+
+def _with_answers(path: str | os.PathLike[str], given: ComparisonColumns) -> ComparisonColumns:
+    """Return the columns with what the answers of a file mean."""
+    if given.codes is not None:
+        raise InvalidInputError(
+            f"`codes` must explain the cells of a table: {os.fspath(path)} is an answers file, "
+            "which says itself what its answers mean. Leave them out."
+        )
+    return replace(given, codes=ANSWERS)
 
 
 def refuse_other_columns(columns: object) -> None:
@@ -345,8 +417,14 @@ def columns_of(source: Any) -> dict[str, Any]:
 
 
 def _cells(column: nw.Series[Any]) -> Any:
-    """Return the cells of a column; those of mixed types as they are, without a look at them."""
-    return column.to_list() if column.dtype == nw.Object else column.to_numpy()
+    """Return the cells of a column; those of mixed types as they are, without a look at them.
+
+    Whole numbers beside blanks stay whole: as floats, large ids would be rounded.
+    """
+    as_they_are = column.dtype == nw.Object or (
+        column.dtype.is_integer() and column.is_null().any()
+    )
+    return column.to_list() if as_they_are else column.to_numpy()
 
 
 def names_of_columns(source: Any) -> list[str]:
@@ -428,10 +506,36 @@ class _Columns:
         self.given = given
         self.used: set[str] = set()
         self.by_plain = {plain_name(name): name for name in columns}
+        self.shown = ("", "")  # the columns of the first and of the second item
+        self.n_left_out = 0
 
     def table(self, names: Any) -> ComparisonTable:
         """Read the roles."""
         first, second, outcome = self._answers()
+        rows = np.flatnonzero(outcome != LEFT_OUT)
+        self.n_left_out = len(outcome) - len(rows)
+        if self.n_left_out:
+            first, second, outcome = first[rows], second[rows], outcome[rows]
+            self._keep(rows, len(rows) + self.n_left_out)
+        table = self._with_context(first, second, outcome, names)
+        return replace(table, row=freeze(rows[table.row]))
+
+    def _keep(self, rows: IntArray, n_rows: int) -> None:
+        """Go on as if the table had no other rows."""
+        if len(rows) == 0:
+            raise NothingToLearnError(
+                f"The table must hold at least one comparison: none of its {n_rows} rows says who "
+                "won."
+            )
+        self.columns = {
+            name: cells[rows] if len(cells) == n_rows else cells
+            for name, cells in self.columns.items()
+        }
+
+    def _with_context(
+        self, first: NDArray[Any], second: NDArray[Any], outcome: IntArray, names: Any
+    ) -> ComparisonTable:
+        """Add how much, by whom, when and where."""
         context = {
             "weight": self._weight(),
             "margin": self._maybe("margin", MARGIN),
@@ -453,6 +557,8 @@ class _Columns:
         if not shown:
             winner, loser = self._name("winner", WINNER), self._name("loser", LOSER)
             if winner is not None and loser is not None:
+                self.shown = winner, loser
+                self._refuse_codes()
                 return self._won(self._names(winner), self._names(loser))
         first, second = self._name("first", FIRST + HOME), self._name("second", SECOND + AWAY)
         if first is None and second is None:
@@ -461,6 +567,8 @@ class _Columns:
         if first is not None and second is not None and result is None:
             points = self._points()
             if points is not None:
+                self.shown = first, second
+                self._refuse_codes()
                 return self._names(first), self._names(second), points
         if first is None or second is None or result is None:
             raise DataFileError(
@@ -469,10 +577,31 @@ class _Columns:
                 f"{list(self.columns)}. Name the columns to read: `winner` and `loser`, or `a`, "
                 "`b` and `result` or `points`."
             )
+        self.shown = first, second
         one, other = self._names(first), self._names(second)
-        spoken = {plain_name(first): FIRST_WON, plain_name(second): SECOND_WON}
-        cells = _home_or_away(self._names(result))
-        return one, other, _outcomes(cells, one, other, result, spoken)
+        column = _ResultColumn(result, first, second, _read_codes(given.codes))
+        return one, other, self._outcomes(column, one, other)
+
+    def _outcomes(
+        self, column: "_ResultColumn", first: NDArray[Any], second: NDArray[Any]
+    ) -> IntArray:
+        """Return what every row of a column says about the two items."""
+        cells = self._names(column.name)
+        for name, values in zip(self.shown, (first, second), strict=True):
+            if len(values) != len(cells):
+                raise DataFileError(
+                    "Columns must have one entry per comparison: "
+                    f"{column.name!r} has {len(cells)}, {name!r} has {len(values)}."
+                )
+        return column.outcomes(cells, first, second)
+
+    def _refuse_codes(self) -> None:
+        """Refuse codes where no column of results is read."""
+        if self.given.codes is not None:
+            raise DataFileError(
+                "`codes` must come with a column of results, whose cells they explain: got the "
+                f"columns {list(self.columns)}, which say who won without one."
+            )
 
     def _sided_names(self) -> tuple[str, str] | tuple[None, None]:
         """Return the only two columns of names, or ids, that differ in the word of their side."""
@@ -559,9 +688,15 @@ class _Columns:
         for name in self.given.covariates:
             columns[name] = self._floats(name, self._take(self._required(name, "covariates")))
         if self.given.home is not None:
-            cells = self._take(self._required(self.given.home, "home"))
-            columns["home"] = _outcomes(cells, first, second, "home").astype(float)
-        elif any("home" in _words(name) and self.columns[name] is first for name in self.used):
+            column = self._required(self.given.home, "home")
+            at_home = _ResultColumn(
+                column,
+                *self.shown,
+                dict.fromkeys(NO_ANSWER, TIED),
+                "Write a, b, the name of the item at home, or nothing into it.",
+            )
+            columns["home"] = 1.0 * self._outcomes(at_home, first, second)
+        elif "home" in _words(_usual_spelling(self.shown[0])):
             neutral = self._maybe("neutral", NEUTRAL)
             columns["home"] = np.ones(len(first)) if neutral is None else ~_flags(neutral) * 1.0
         return columns
@@ -646,15 +781,6 @@ def _holds_words(cells: NDArray[Any]) -> bool:
     return False
 
 
-def _home_or_away(cells: NDArray[Any]) -> NDArray[Any]:
-    """Spell out results that say H, D or A, in which A is not the first."""
-    words = [str(cell).strip().lower() for cell in cells.tolist()]
-    meaning = {"h": "home", "d": "draw", "a": "away"}
-    if "h" not in words or not set(words) <= set(meaning):
-        return cells
-    return np.array([meaning[word] for word in words], dtype=object)
-
-
 def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
     words = [str(cell).strip().lower() for cell in cells.tolist()]
     strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
@@ -666,71 +792,218 @@ def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([word in YES for word in words])
 
 
-def _outcomes(
-    cells: NDArray[Any],
-    first: NDArray[Any],
-    second: NDArray[Any],
-    column: str,
-    spoken: Mapping[str, int] | None = None,
-) -> IntArray:
-    """Return 1, 0 or -1 for every row of a column that says which of two items won.
+def _read_codes(codes: Mapping[Any, str] | str | None) -> dict[str, int]:
+    """Return the outcome of every cell that the caller explains."""
+    if codes is None:
+        return {}
+    if isinstance(codes, str):
+        said = [part.rpartition("=")[::2] for part in codes.split(",")]
+    else:
+        said = list(codes.items()) if isinstance(codes, Mapping) else [("", "")]
+    meant = {_spelt(cell): MEANINGS.get(str(word).strip().lower()) for cell, word in said}
+    found = {cell: outcome for cell, outcome in meant.items() if outcome is not None}
+    if len(found) < len(said):
+        raise InvalidInputError(
+            "`codes` must say once for each cell whether it means a, b, tie or skip, such as "
+            f"'0=a,1=b,2=tie': got {codes!r}."
+        )
+    return found
 
-    Words in ``spoken`` have a meaning besides the usual ones.
+
+@final
+@dataclass(frozen=True)
+class _ResultColumn:
+    """Tell who won from the cells of a column.
+
+    The caller's codes come first. Names come next, if every cell names one of the two items or is a
+    word for a tie; then words and numbers, by what the columns are called. Cells that can be read
+    in two ways are refused.
     """
-    if cells.dtype.kind in "iufb":
-        return _numeric_outcomes(cells.astype(float), column)
-    outcome = np.full(len(cells), 9, dtype=np.intp)
-    outcome[_same(cells, second)] = SECOND_WON
-    outcome[_same(cells, first)] = FIRST_WON
-    open_rows = np.flatnonzero(outcome == 9)
-    said = {cell: _said(cell, spoken or {}) for cell in dict.fromkeys(cells[open_rows].tolist())}
-    known = {cell: value for cell, value in said.items() if value is not None}
-    if len(known) < len(said):
-        try:
-            return _numeric_outcomes(cells.astype(float), column)
-        except ValueError:
-            strange = next(cell for cell in said if cell not in known)
+
+    name: str
+    first: str
+    second: str
+    codes: Mapping[str, int]
+    remedy: str | None = None
+
+    def outcomes(self, cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> IntArray:
+        """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing."""
+        words, word = _numbered_words(cells)
+        # codes, and blank cells
+        outcome = _translated(words, {"": LEFT_OUT, **self.codes})[word]
+        is_open = outcome == UNKNOWN
+        # names of the two items, and words for ties
+        named = np.where(is_open, _named(cells, first, second), UNKNOWN)
+        by_word = is_open & (named == UNKNOWN)
+        rest = _occurring(words, word[by_word])
+        reading = {word: _said(word, {}) for word in rest}
+        if UNKNOWN in reading.values():
+            # words or numbers, in all rows or else beside names
+            readings = self._readings(_occurring(words, word[is_open]))
+            reading = self._only(readings or self._readings(rest), rest, int(np.argmax(by_word)))
+            if readings:
+                by_word = is_open
+            else:
+                self._refuse_doubt([words[k] for k in word], named, rest)
+        outcome[by_word] = _translated(words, reading)[word[by_word]]
+        return np.where(is_open & ~by_word, named, outcome)
+
+    def _readings(self, words: Sequence[str]) -> list[dict[str, int]]:
+        """Return the different ways to read all words, by what the columns are called."""
+        for usual in self._usual_readings(words):
+            found = [{word: _said(word, reading) for word in words} for reading in usual]
+            whole = [reading for reading in found if UNKNOWN not in reading.values()]
+            if whole:
+                return [one for place, one in enumerate(whole) if one not in whole[:place]]
+        return []
+
+    def _usual_readings(self, words: Sequence[str]) -> list[list[dict[str, int]]]:
+        """Return what words and numbers usually mean; later lists count where earlier ones fail."""
+        sides = _sides(self.first, self.second)
+        own = {plain_name(self.first): FIRST_WON, plain_name(self.second): SECOND_WON}
+        by_columns = {**SIDE_WORDS, **sides, **own}
+        if "h" in sides and "b" in words:  # then A is not away
+            by_columns |= {"a": FIRST_WON}
+        says_tie = TIED in (_said(word, {}) for word in words)
+        numbers = [
+            {code: outcome for code, outcome in coding.items() if outcome != TIED or not says_tie}
+            for coding in CODINGS
+            if all(coding.get(word, outcome) == outcome for word, outcome in sides.items())
+        ]
+        letters = [HOME_OR_AWAY] if set(words) <= set(HOME_OR_AWAY) else []
+        usual = [by_columns, TRUTH, *numbers]
+        return [usual, letters] if sides else [usual + letters]
+
+    def _only(
+        self, readings: Sequence[dict[str, int]], words: Sequence[str], row: int
+    ) -> dict[str, int]:
+        """Return the only reading; refuse words that have none, or several."""
+        if len(readings) == 1:
+            return readings[0]
+        if not readings:
+            usual = [reading for readings in self._usual_readings(words) for reading in readings]
+            strange = [w for w in words if all(_said(w, one) == UNKNOWN for one in usual)] or words
             raise DataFileError(
-                f"The column {column!r} must say a, b or tie, or name one of the two items: got "
-                f"{strange!r}."
-            ) from None
-    outcome[open_rows] = [known[cell] for cell in cells[open_rows].tolist()]
+                f"The column {self.name!r} must say a, b or tie, or name one of the two items: got "
+                f"{', '.join(map(repr, strange[:5]))}. "
+                + self._explained("Say what that means", dict.fromkeys(strange[:2], TIED))
+            )
+        ways = "; or ".join(_as_codes(reading, " = ", ", ") for reading in readings)
+        raise DataFileError(
+            f"The column {self.name!r} must say who won in one way: it can be read as {ways} (a is "
+            f"the item in {self.first!r}, b the one in {self.second!r}; row {row} names neither). "
+            + self._explained("Say which is meant", readings[0])
+        )
+
+    def _refuse_doubt(self, words: Sequence[str], named: IntArray, rest: Sequence[str]) -> None:
+        """Refuse names that are also words for another outcome, in a table that has such words."""
+        meant = dict(zip(words, named.tolist(), strict=True))
+        for word in sorted({word for word in meant if meant[word] != UNKNOWN} - set(rest)):
+            for reading in self._readings(sorted({word, *rest})):
+                doubtful = [k for k, said in enumerate(words) if said == word]
+                row = next((k for k in doubtful if named[k] != reading[word]), None)
+                if row is not None:
+                    raise DataFileError(
+                        f"The column {self.name!r} must say who won in one way: {word!r} names an "
+                        f"item of row {row}, and is a word for another outcome. "
+                        + self._explained("Say which is meant", {word: reading[word]})
+                    )
+
+    def _explained(self, what: str, reading: Mapping[str, int]) -> str:
+        """Return what to do, with codes as an example."""
+        codes = _as_codes({**self.codes, **reading}, "=", ",")
+        return self.remedy or f"{what}: ComparisonColumns(codes={codes!r})."
+
+
+def _as_codes(reading: Mapping[str, int], equals: str, comma: str) -> str:
+    """Write a reading as codes."""
+    words = {outcome: word for word, outcome in MEANINGS.items()}
+    return comma.join(f"{cell}{equals}{words[outcome]}" for cell, outcome in reading.items())
+
+
+def _numbered_words(cells: NDArray[Any]) -> tuple[list[str], IntArray]:
+    """Return what the different cells say, each in one spelling, and the number of every row's."""
+    listed = cells.tolist()
+    place = {cell: number for number, cell in enumerate(dict.fromkeys(listed))}
+    number = np.fromiter(map(place.__getitem__, listed), dtype=np.intp, count=len(listed))
+    return [_spelt(cell) for cell in place], number
+
+
+def _occurring(words: Sequence[str], numbers: IntArray) -> list[str]:
+    """Return the words of these numbers once each, sorted."""
+    return sorted({words[number] for number in np.flatnonzero(np.bincount(numbers)).tolist()})
+
+
+def _translated(words: Sequence[str], reading: Mapping[str, int]) -> IntArray:
+    """Return what a reading says about every word, `UNKNOWN` where it says nothing."""
+    return np.array([reading.get(word, UNKNOWN) for word in words], dtype=np.intp)
+
+
+def _said(word: str, reading: Mapping[str, int]) -> int:
+    """Return what a word says, by a reading or as a word for ties or for no answer."""
+    if word in reading:
+        return reading[word]
+    if word in NO_ANSWER:
+        return LEFT_OUT
+    return TIED if word in TIE_WORDS or word.startswith(("tie", "both")) else UNKNOWN
+
+
+def _spelt(cell: Any) -> str:
+    """Return a cell in one spelling: 1.0 and "1" are 1, "Model A" is modela, 2:1 is first."""
+    text = "" if is_missing(cell) else str(cell).strip()
+    score = _FINAL_SCORE.fullmatch(text)
+    if score is not None:
+        ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())
+        return "tie" if ahead == behind else "first" if ahead > behind else "second"
+    return _numeral(text) or plain_name(text) or text
+
+
+def _numeral(text: str) -> str | None:
+    """Return a number in its shortest form, without rounding; None for other text."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    whole, _, part = text.lstrip("+-").partition(".")
+    digits = f"{whole.lstrip('0') or '0'}.{part.rstrip('0')}".rstrip(".")
+    return f"-{digits}" if text.startswith("-") and digits != "0" else digits
+
+
+def _named(cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> IntArray:
+    """Return which of the two items every cell names: as it is written, or by its number."""
+    outcome = np.full(len(cells), UNKNOWN, dtype=np.intp)
+    ends = ((second, SECOND_WON), (first, FIRST_WON))
+    for names, won in ends:
+        outcome[_same(cells, names)] = won
+    rows = np.flatnonzero(outcome == UNKNOWN)
+    if not any(_numeral(str(cell).strip()) for cell in dict.fromkeys(cells[rows].tolist())):
+        return outcome
+    for names, won in ends:
+        outcome[rows[_same_numbers(cells[rows], names[rows])]] = won
     return outcome
+
+
+def _same_numbers(cells: NDArray[Any], names: NDArray[Any]) -> list[bool]:
+    numbers = [[_numeral(str(cell).strip()) for cell in one.tolist()] for one in (cells, names)]
+    return [one is not None and one == other for one, other in zip(*numbers, strict=True)]
 
 
 def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
-    if cells.dtype == object and names.dtype != object:
-        names = names.astype(str).astype(object)
+    if (cells.dtype.kind == "b") != (names.dtype.kind == "b"):  # True is no item 1
+        return np.zeros(len(cells), dtype=bool)
     return np.asarray(cells == names, dtype=bool)
 
 
-def _said(cell: Any, spoken: Mapping[str, int]) -> int | None:
-    """Return what a cell says: a word for one of the sides or a tie, or a final score; or None."""
-    word = "" if is_missing(cell) else plain_name(str(cell))
-    score = _FINAL_SCORE.fullmatch(str(cell).strip())
-    if score is not None:
-        ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())
-        return int(np.sign(ahead - behind))
-    if word in spoken:
-        return spoken[word]
-    if word in FIRST_WORDS:
-        return FIRST_WON
-    if word in SECOND_WORDS:
-        return SECOND_WON
-    return TIED if word in TIE_WORDS or word.startswith(("tie", "both")) else None
+def _sides(first: str, second: str) -> dict[str, int]:
+    """Return the words for the sides that two columns are called after, and their first letters."""
+    ends = [_words(_usual_spelling(name)) for name in (first, second)]
+    for one, other in SIDES:
+        for (shown, hidden), won in ((ends, FIRST_WON), (ends[::-1], SECOND_WON)):
+            if one in shown and other in hidden:
+                words = {one: won, one[0]: won, other: -won, other[0]: -won}
+                return words if one != "home" else {**words, "away": -won, "a": -won}
+    return {}
 
 
-def _numeric_outcomes(values: NDArray[Any], column: str) -> IntArray:
-    """Read 1, 0.5, 0; or 1, 0, -1; or 1, 0, 2 as first, tie, second."""
-    present = set(np.unique(values).tolist())
-    codes = ({1.0: 1, 0.5: 0, 0.0: -1}, {1.0: 1, 0.0: 0, -1.0: -1}, {1.0: 1, 0.0: 0, 2.0: -1})
-    meaning = next((code for code in codes if present <= set(code)), None)
-    if meaning is None:
-        raise DataFileError(
-            f"The column {column!r} must hold 1, 0.5 and 0, or 1, 0 and -1, or 1, 0 and 2 for the "
-            f"first, a tie and the second: got {sorted(present)[:5]}."
-        )
-    outcome = np.empty(len(values), dtype=np.intp)
-    for value, code in meaning.items():
-        outcome[values == value] = code
-    return outcome
+def _usual_spelling(name: str) -> str:
+    """Return how a column of a usual name is spelt, so that its words can be told apart."""
+    usual = (*FIRST, *SECOND, *HOME, *AWAY)
+    return next((word for word in usual if plain_name(word) == plain_name(name)), name)

@@ -1,6 +1,7 @@
 """Open files, compressed or not by their suffix; write them all or nothing."""
 
 import bz2
+import ctypes
 import errno
 import gzip
 import hashlib
@@ -10,6 +11,7 @@ import secrets
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -202,6 +204,20 @@ def _remove_leftovers(target: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
+    """Return whether a process exists, or may exist."""
+    if sys.platform == "win32":  # where os.kill would end it, or everything in its console
+        synchronize, invalid_parameter, timeout = 0x00100000, 87, 0x102
+        if process >= 1 << 32:
+            return False
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.OpenProcess.restype = ctypes.c_void_p
+        handle = kernel.OpenProcess(synchronize, False, process)
+        if not handle:  # there is none of this number, or it is somebody else's
+            return ctypes.get_last_error() != invalid_parameter
+        handle = ctypes.c_void_p(handle)
+        is_running = kernel.WaitForSingleObject(handle, 0) == timeout
+        kernel.CloseHandle(handle)
+        return bool(is_running)
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -5,7 +5,6 @@ and types (`SvmlightScan`); the chunks are then assembled into `RankingData`.
 """
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,11 @@ from scipy import sparse
 from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io._svmlight_kernels import (
+from rankwise.io.data import RankingData
+from rankwise.io.files import open_read, open_write, refuse_stream
+from rankwise.io.numbers import BYTE_ORDER_MARK, bad_line, decode, ids_at, join_ids, texts_at
+from rankwise.native.svmlight import (
     BAD_FEATURE,
     BAD_QID,
     BAD_TARGET,
@@ -27,18 +28,6 @@ from rankwise.io._svmlight_kernels import (
     OK,
     parse_lines,
     scatter_rows,
-)
-from rankwise.io.data import RankingData
-from rankwise.io.files import open_read, open_write, refuse_stream
-from rankwise.io.numbers import (
-    BYTE_ORDER_MARK,
-    PLAIN_NUMBER,
-    bad_line,
-    decode,
-    ids_at,
-    integers_or_texts,
-    join_ids,
-    texts_at,
 )
 
 CHUNK_BYTES = 1 << 24
@@ -415,12 +404,8 @@ def _dense(chunks: deque[SvmlightChunk], scan: SvmlightScan, n_rows: int) -> Flo
     while chunks:
         chunk = chunks.popleft()
         stop = start + len(chunk.y)
-        if WORK.is_small(len(chunk.values)):
-            rows = np.repeat(np.arange(start, stop), np.diff(chunk.indptr))
-            X[rows, chunk.indices - scan.first_feature] = chunk.values
-        else:
-            where = chunk.indptr, chunk.indices
-            scatter_rows(*where, chunk.values, scan.first_feature, X[start:stop])
+        entries = chunk.indptr, chunk.indices, chunk.values
+        scatter_rows(*entries, scan.first_feature, X[start:stop])
         start = stop
     return X
 
@@ -439,10 +424,6 @@ def _sparse(chunks: deque[SvmlightChunk], scan: SvmlightScan, n_rows: int) -> cs
         start = stop
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     return csr_array((values, indices, indptr), shape=(n_rows, scan.n_features))
-
-
-WORK = UncompiledWork(1_000_000)
-"""Bytes that are read without compiled code: compiling it takes longer."""
 
 
 class LineArrays(NamedTuple):
@@ -465,10 +446,7 @@ def _parse(
     dtype: np.dtype[Any],
     comments: Comments,
 ) -> SvmlightChunk:
-    is_small = WORK.is_small(len(text))
-    rows = parse_uncompiled(text, first_line, dtype) if is_small else None
-    if rows is None:
-        rows = _parse_lines(path, text, first_line, dtype)
+    rows = _parse_lines(path, text, first_line, dtype)
     _fill_in_long_numbers(path, text, rows, dtype)
     _sort_features(path, rows)
     has_qid = _all_or_none_have_qid(path, rows)
@@ -478,61 +456,10 @@ def _parse(
         indptr=rows.indptr,
         indices=rows.indices,
         values=rows.values.astype(dtype, copy=False),
-        qid=_ids(text, rows.qid, is_small) if has_qid else None,
+        qid=ids_at(text, rows.qid) if has_qid else None,
         comments=texts_at(text, rows.comment) if comments == "keep" and has_comments else None,
         line=rows.line,
     )
-
-
-def _ids(text: bytes, spans: NDArray[np.int64], is_small: bool) -> NDArray[Any]:
-    return integers_or_texts(texts_at(text, spans)) if is_small else ids_at(text, spans)
-
-
-_LINE = re.compile(
-    rb"[ \t\r]*(?:(?P<target>%b)(?:[ \t\r]+qid:(?P<qid>[^ \t\r\n#]+))?"
-    rb"(?P<features>(?:[ \t\r]+\d{1,9}:%b)*)[ \t\r]*)?(?:#(?P<comment>[^\n]*))?\n"
-    % (PLAIN_NUMBER, PLAIN_NUMBER)
-)
-"""A line without anything that `parse_lines` would refuse."""
-
-
-def parse_uncompiled(text: bytes, first_line: int, dtype: np.dtype[Any]) -> LineArrays | None:
-    """Return what the kernel finds, much slower; None where a line needs a closer look."""
-    lines: list[tuple[int, re.Match[bytes]]] = []
-    pos, number = 0, first_line
-    while pos < len(text):
-        found = _LINE.match(text, pos)
-        if found is None:
-            return None
-        if found["target"] is not None:
-            lines.append((number, found))
-        pos, number = found.end(), number + 1
-    pieces = [found["features"].replace(b":", b" ").split() for _, found in lines]
-    y = np.array([float(found["target"]) for _, found in lines])
-    values = np.array([float(word) for words in pieces for word in words[1::2]])
-    if not np.isfinite(y).all() or np.any(np.abs(values) > np.finfo(dtype).max):
-        return None
-    return LineArrays(
-        y=y,
-        indptr=np.cumsum([0, *(len(words) // 2 for words in pieces)], dtype=np.int64),
-        indices=np.array([int(word) for words in pieces for word in words[::2]], dtype=np.int32),
-        values=values,
-        qid=_spans([max(found.span("qid"), (0, 0)) for _, found in lines]),
-        comment=_spans([_comment_span(found) for _, found in lines]),
-        line=np.array([number for number, _ in lines], dtype=np.int64),
-        long=np.empty((0, 3), dtype=np.int64),
-    )
-
-
-def _spans(found: list[tuple[int, int]]) -> NDArray[np.int64]:
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-def _comment_span(found: re.Match[bytes]) -> tuple[int, int]:
-    """Return where the comment of a line stands, without the blanks around it."""
-    comment = (found["comment"] or b"").rstrip(b" \t\r")
-    start, bare = max(found.start("comment"), 0), comment.lstrip(b" \t\r")
-    return start + len(comment) - len(bare), start + len(comment)
 
 
 def _parse_lines(

@@ -43,7 +43,11 @@ def are_trees(text: bytes, n_features: int) -> bool:
         return False
     found = _lines(header.decode().split("\n")[1:]) or {}
     sizes = _numbers(found.pop("tree_sizes", ""))
-    if sizes is None or found.pop("max_feature_idx", "") != str(n_features - 1):
+    if (
+        sizes is None
+        or np.isinf(sizes).any()
+        or found.pop("max_feature_idx", "") != str(n_features - 1)
+    ):
         return False
     free = {name: found.pop(name, "") for name in FREE}
     if found != HEADER or any(len(free[name].split()) != n_features for name in FREE[:2]):
@@ -69,7 +73,7 @@ def _numbers(text: str) -> FloatArray | None:
         numbers = np.array([float(word) for word in text.split(" ")] if text else [], dtype=float)
     except ValueError:
         return None
-    return numbers if np.isfinite(numbers).all() else None
+    return None if np.isnan(numbers).any() else numbers
 
 
 def _is_tree(block: str, number: int, n_features: int) -> bool:
@@ -81,6 +85,8 @@ def _is_tree(block: str, number: int, n_features: int) -> bool:
     count = found.pop("num_leaves", "")
     if kind != ("0", "0") or rate is None or len(rate) != 1 or not count.isdigit():
         return False
+    if not np.isfinite(rate).all():
+        return False
     return _fits_together(found, int(count), n_features)
 
 
@@ -91,6 +97,8 @@ def _fits_together(found: Mapping[str, str], n_leaves: int, n_features: int) -> 
     arrays = {name: _numbers(value) for name, value in found.items()}
     for name, array in arrays.items():
         if array is None or name not in lengths:
+            return False
+        if name != "threshold" and np.isinf(array).any():  # a threshold before blanks is infinite
             return False
         if len(array) != lengths[name] and (n_leaves > 1 or len(array) > 0):
             return False

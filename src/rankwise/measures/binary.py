@@ -5,10 +5,10 @@ from functools import partial
 from typing import ClassVar, Literal, TypeAlias, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.measures._kernels import first_reciprocals, precision_sums
 from rankwise.measures.value import (
     Cutoff,
     InnerProduct,
@@ -21,6 +21,7 @@ from rankwise.measures.value import (
     TieRule,
     ratio,
 )
+from rankwise.native.measures import first_reciprocals, precision_sums
 
 APNorm: TypeAlias = Literal["best", "relevant"]
 PrecisionNorm: TypeAlias = Literal["cutoff", "items", "best"]
@@ -87,11 +88,11 @@ class APMeasure(HitMeasure):
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
         norms = np.minimum(n_hits, limit) if self.normalize == "best" else n_hits
-        rate = partial(self._rate, hits, limit, norms)
+        rate = partial(self._rate, hits.view(np.uint8), limit, norms)
         return MeasurePlan(n_hits > 0, np.ones(len(norms)), rate, limit)
 
     def _rate(
-        self, hits: BoolArray, limit: int, norms: FloatArray, rankings: Rankings
+        self, hits: NDArray[np.uint8], limit: int, norms: FloatArray, rankings: Rankings
     ) -> FloatArray:
         sums = rankings.table(precision_sums, hits, limit, *rankings.sorted(self.ties))
         return ratio(sums, norms)
@@ -133,10 +134,10 @@ class RRMeasure(HitMeasure):
         """Find the relevant items."""
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
-        rate = partial(self._rate, hits, limit)
+        rate = partial(self._rate, hits.view(np.uint8), limit)
         return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate, limit)
 
-    def _rate(self, hits: BoolArray, limit: int, rankings: Rankings) -> FloatArray:
+    def _rate(self, hits: NDArray[np.uint8], limit: int, rankings: Rankings) -> FloatArray:
         # [LS08] eq. (10)
         return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))
 

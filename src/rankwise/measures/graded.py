@@ -8,7 +8,6 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.measures._kernels import cascade_sums
 from rankwise.measures.value import (
     Cutoff,
     Discounts,
@@ -23,6 +22,7 @@ from rankwise.measures.value import (
     Rankings,
     TieRule,
 )
+from rankwise.native.measures import cascade_sums
 
 UtilityNorm: TypeAlias = Literal["best", "none"]
 

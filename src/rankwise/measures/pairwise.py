@@ -3,17 +3,16 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.core.compile import UncompiledWork
-from rankwise.measures._kernels import differing_pairs, swapped_pairs, tied_pairs
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Number, Rankings, ratio
+from rankwise.native.measures import differing_pairs, swapped_pairs, tied_pairs
 
 PairTies: TypeAlias = Literal["half", "one"]
+TiedGrades: TypeAlias = Literal["skip", "half"]
 Average: TypeAlias = Literal["queries", "pooled"]
 
 
@@ -39,46 +38,21 @@ class PairCounts:
     @classmethod
     def of(cls, grades: FloatArray, total: FloatArray, rankings: Rankings) -> Self:
         """Count in O(n log n): inversions by a merge sort, ties by one pass."""
-        judgements = rankings.judgements
-        work = rankings.n_vectors * int(np.sum(judgements.queries.sizes**2)) // PAIRS_PER_KEY
-        if not judgements.weighted and WORK.is_small(work + KEYS_PER_QUERY * len(total)):
-            return cls(total, *count_uncompiled(grades, rankings))
-        weight = judgements.weight
+        weight = rankings.judgements.weight
         order, tied = rankings.sorted("average")
         swapped = rankings.table(swapped_pairs, grades, weight, order)
         return cls(total, swapped, rankings.table(tied_pairs, grades, weight, order, tied))
 
-    def wrong(self, tie: float) -> FloatArray:
-        """Return the share of pairs in the wrong order, a tied pair counting ``tie``."""
-        return ratio(self.swapped + tie * self.tied, self.total)
+    def tied_grades(self, rankings: Rankings) -> FloatArray:
+        """Return the weight of the pairs with equal grades and different scores."""
+        # of all pairs with different scores, those whose grades differ as well are left out
+        return np.maximum(_different_scores(rankings) - (self.total - self.tied), 0.0)
 
 
-WORK = UncompiledWork(1_000_000)
-"""Pairs that are compared without compiled code, as a number of keys sorted in that time."""
-
-PAIRS_PER_KEY, KEYS_PER_QUERY = 64, 50
-"""Pairs of items compared while one key is sorted, and what the overhead of a query comes to."""
-
-BLOCK = 1 << 20
-"""Pairs compared together."""
-
-
-def count_uncompiled(
-    grades: FloatArray, rankings: Rankings, at_once: int = BLOCK
-) -> tuple[FloatArray, FloatArray]:
-    """Return the swapped and the tied pairs of each vector and query, by comparing all pairs."""
-    starts, scores = rankings.judgements.starts, rankings.scores
-    swapped, tied = np.zeros((2, len(scores), len(starts) - 1))
-    for q, (first, last) in enumerate(pairwise(starts.tolist())):
-        own = grades[first:last]
-        better, worse = np.nonzero(own[:, None] > own)
-        step = at_once // max(1, len(better)) + 1
-        for v in range(0, len(scores), step):
-            some = scores[v : v + step, first:last]
-            left, right = some[:, better], some[:, worse]
-            swapped[v : v + step, q] = np.count_nonzero(left < right, axis=1)
-            tied[v : v + step, q] = np.count_nonzero(left == right, axis=1)
-    return swapped, tied
+def _different_scores(rankings: Rankings) -> FloatArray:
+    """Return the weight of the pairs with different scores."""
+    order = rankings.sorted("average").order
+    return rankings.table(differing_pairs, rankings.scores, rankings.judgements.weight, order)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -94,38 +68,38 @@ class PairMeasure(Measure):
     def grades(self, judgements: Judgements) -> FloatArray:
         """Return the grades to compare, which rise with ``y``."""
 
-    @abstractmethod
-    def query_weight(self, total: FloatArray) -> FloatArray:
-        """Return the weight of each query, given the weight of its pairs."""
-
-    @abstractmethod
-    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
-        """Return the values, given the counts of pairs."""
-
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Weigh the pairs with different grades."""
         grades = freeze(self.grades(judgements))
         total = judgements.pairs(grades)
-        return MeasurePlan(total > 0, self.query_weight(total), partial(self._rate, grades, total))
+        return MeasurePlan(total > 0, np.ones_like(total), partial(self._rate, grades, total))
 
     def _rate(self, grades: FloatArray, total: FloatArray, rankings: Rankings) -> FloatArray:
-        return self.rate_pairs(PairCounts.of(grades, total, rankings))
+        """Return the share of pairs that are not in the wrong order."""
+        pairs = PairCounts.of(grades, total, rankings)
+        return 1.0 - ratio(pairs.swapped + 0.5 * pairs.tied, total)  # [APS10] eq. (2)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DisagreementMeasure(PairMeasure):
+class DisagreementMeasure(Measure):
     r"""Compute the share of pairs in the wrong order: 0 is perfect, lower is better.
 
     .. math:: \frac{1}{N_q} \sum_{y_i < y_j} H(s_i - s_j)
 
     over the :math:`N_q` pairs of the query with different grades; H is 1 for a swapped pair, and
-    1/2 or 1 for tied scores.
+    1/2 or 1 for tied scores. Pairs with equal grades can count too: one half if their scores
+    differ, and nothing if these are equal as well; :math:`N_q` is then the number of all pairs. The
+    weight of a pair is the product of the weights of its items. O(n log n).
 
     Parameters
     ----------
     ties : {"half", "one"}
-        What a pair with tied scores counts.
+        What a pair with tied scores and different grades counts.
+    tied_grades : {"skip", "half"}
+        Whether pairs with equal grades are left out, or count one half if their scores differ. With
+        "half" no order of distinct scores is perfect where grades are equal, a query whose grades
+        are all equal has a value, and a weight is not a number of copies, which would be pairs too.
     average : {"queries", "pooled"}
         Whether the overall value is the mean over queries or the share among all pairs.
     empty : {"skip", "zero", "one"}
@@ -133,8 +107,10 @@ class DisagreementMeasure(PairMeasure):
 
     Notes
     -----
-    [APS10] eq. (1) with the default parameters; pooled and up to a factor, [PTAB07] eq. (3) and
-    [TH10] eq. (4). [PTA09] eq. (1), whose sum alone is (10), with ``ties="one"``, pooled.
+    [APS10] eq. (1) with the default parameters. [PTA09] eq. (1), whose sum alone is (10), with
+    ``ties="one"``, pooled. [PTAB07] eq. (3) and [TH10] eq. (4) with ``tied_grades="half"``, pooled
+    and times the number of pairs: the printed sums are not divided by it, and (4) counts every pair
+    twice.
 
     Examples
     --------
@@ -144,26 +120,32 @@ class DisagreementMeasure(PairMeasure):
     array([0.8333])
     >>> Disagreement(ties="one").per_query(y, scores, Queries.single(3))
     array([1.])
+    >>> Disagreement(tied_grades="half").per_query([1, 1, 0], [3, 2, 1], Queries.single(3)).round(4)
+    array([0.1667])
     """
 
     name: ClassVar[str] = "Disagreement"
     greater_is_better: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
 
     ties: PairTies = "half"
+    tied_grades: TiedGrades = "skip"
     average: Average = "queries"
 
-    def grades(self, judgements: Judgements) -> FloatArray:
-        """Return the grades."""
-        return judgements.y
+    def plan(self, judgements: Judgements) -> MeasurePlan:
+        """Weigh the pairs that count: those with different grades, or all."""
+        total = judgements.pairs(judgements.y)
+        counted = total if self.tied_grades == "skip" else judgements.all_pairs()
+        weight = counted if self.average == "pooled" else np.ones_like(counted)
+        return MeasurePlan(counted > 0, weight, partial(self._rate, total, counted))
 
-    def query_weight(self, total: FloatArray) -> FloatArray:
-        """Return ones, or the pairs of each query when they are pooled."""
-        return total if self.average == "pooled" else np.ones_like(total)
-
-    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
-        """Return the share of wrong pairs."""
-        # [PTAB07] eq. (3), [PTA09] eq. (1), its sum (10), [APS10] eq. (1), [TH10] eq. (4)
-        return pairs.wrong(tie=1.0 if self.ties == "one" else 0.5)
+    def _rate(self, total: FloatArray, counted: FloatArray, rankings: Rankings) -> FloatArray:
+        pairs = PairCounts.of(rankings.judgements.y, total, rankings)
+        # [PTA09] eq. (1), its sum (10), [APS10] eq. (1)
+        wrong = pairs.swapped + (1.0 if self.ties == "one" else 0.5) * pairs.tied
+        if self.tied_grades == "half":
+            wrong = wrong + 0.5 * pairs.tied_grades(rankings)  # [PTAB07] eq. (3), [TH10] eq. (4)
+        return ratio(wrong, counted)
 
 
 @final
@@ -200,14 +182,6 @@ class ConcordanceMeasure(PairMeasure):
         """Return the grades."""
         return judgements.y
 
-    def query_weight(self, total: FloatArray) -> FloatArray:
-        """Return ones."""
-        return np.ones_like(total)
-
-    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
-        """Return the share of pairs that are not wrong."""
-        return 1.0 - pairs.wrong(tie=0.5)  # [APS10] eq. (2)
-
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -239,14 +213,6 @@ class AUCMeasure(PairMeasure):
     def grades(self, judgements: Judgements) -> FloatArray:
         """Return 1 for relevant items and 0 for the others."""
         return (judgements.y >= self.relevant).astype(np.float64)
-
-    def query_weight(self, total: FloatArray) -> FloatArray:
-        """Return ones."""
-        return np.ones_like(total)
-
-    def rate_pairs(self, pairs: PairCounts) -> FloatArray:
-        """Return the share of pairs that are not wrong."""
-        return 1.0 - pairs.wrong(tie=0.5)
 
 
 Disagreement = DisagreementMeasure()
@@ -290,8 +256,7 @@ class KendallTauMeasure(Measure):
     def _rate(self, total: FloatArray, rankings: Rankings) -> FloatArray:
         judgements = rankings.judgements
         pairs = PairCounts.of(judgements.y, total, rankings)
-        order = rankings.sorted("average").order
-        apart = rankings.table(differing_pairs, rankings.scores, judgements.weight, order)
+        apart = _different_scores(rankings)
         balance = total - 2.0 * pairs.swapped - pairs.tied
         return ratio(balance, np.sqrt(total * apart))
 

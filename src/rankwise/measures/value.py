@@ -31,18 +31,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import check_finite, check_weight, hint
-from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.measures._kernels import (
-    N_GRADES,
-    NETWORK,
-    differing_pairs,
-    inner_products,
-    midranks,
-    sort_items,
-)
+from rankwise.native.measures import differing_pairs, inner_products, midranks
+from rankwise.native.sorting import sort_items
 
 # What measures read
 
@@ -94,10 +87,10 @@ EVERY_POSITION = int(np.iinfo(np.int64).max)
 
 
 class SortedRanking(NamedTuple):
-    """Items by decreasing score, query by query, and which of them are tied with the one before."""
+    """Items by decreasing score, query by query, and 1 where one is tied with the one before."""
 
     order: ItemOrder
-    tied: BoolArray
+    tied: NDArray[np.uint8]
 
 
 @final
@@ -172,21 +165,21 @@ class Judgements:
 
     def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
         """Return the largest sum of gain times discount of each query."""
-        counted = np.zeros(self.longest)
-        counted[: len(discounts)] = discounts[: self.longest]
-        sizes = np.minimum(self.queries.sizes, _n_summed(len(discounts)))
-        starts = np.cumsum(sizes) - sizes
-        position = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
-        items = self.by_grade.order[0][np.repeat(self.starts[:-1], sizes) + position]
-        sums: FloatArray = np.add.reduceat(gains[items] * counted[position], starts)
-        return sums
+        order, tied = self.by_grade
+        cumulative = np.zeros(self.longest + 1)  # of ties, which have no share to divide here
+        arguments = gains, discounts, cumulative, order, np.zeros_like(tied)
+        return table(inner_products, self.starts, 1, *arguments)[0]
 
     def pairs(self, grades: FloatArray) -> FloatArray:
         """Weigh the pairs with different grades of each query; ``grades`` rise with ``y``."""
         order = self.by_grade.order
-        if not self.weighted:
-            return _count_differing(grades[order[0]], self.queries)
         return table(differing_pairs, self.starts, 1, grades[None], self.weight, order)[0]
+
+    def all_pairs(self) -> FloatArray:
+        """Weigh all pairs of each query."""
+        starts = self.starts[:-1]
+        total, squares = (np.add.reduceat(w, starts) for w in (self.weight, self.weight**2))
+        return np.maximum((total**2 - squares) / 2.0, 0.0)
 
     @cached_property
     def midranks(self) -> FloatArray:
@@ -324,68 +317,12 @@ def _by_query(values: FloatArray, queries: Queries) -> FloatArray:
     return freeze(np.ascontiguousarray(values[..., queries.order]))
 
 
-def _n_summed(n_counted: int) -> int:
-    """Return how many numbers of each query to add up if those behind the first few are 0.
-
-    NumPy adds every eighth number of a query to one sum, the first apart and 64 at least before it
-    halves the query: with whole eights the sum is that of all numbers, to the last bit.
-    """
-    width = 1 + 8 * -(-(n_counted - 1) // 8)
-    return width if width <= 65 else EVERY_POSITION
-
-
-WORK = UncompiledWork(1_000_000)
-"""A million keys take a fraction of a second, and compiling takes seconds."""
-
-
-def _count_differing(sorted_grades: FloatArray, queries: Queries) -> FloatArray:
-    """Count the pairs of each query whose grades differ: all pairs but those of equal grades."""
-    starts, sizes = queries.starts, queries.sizes
-    is_first = np.r_[True, sorted_grades[1:] != sorted_grades[:-1]]
-    is_first[starts[:-1][sizes > 0]] = True
-    query = np.repeat(np.arange(len(sizes)), sizes)
-    equal = np.diff(np.r_[np.flatnonzero(is_first), len(query)])
-    same = np.bincount(query[is_first], equal * (equal - 1.0) / 2.0, minlength=len(sizes))
-    return sizes * (sizes - 1.0) / 2.0 - same
-
-
 def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray, depth: int) -> SortedRanking:
     """Sort the items of each query by decreasing key; equal keys keep the order of ``base``."""
-    if WORK.is_small(keys.size):
-        return sort_uncompiled(keys, base, starts)
     order = np.empty(keys.shape, dtype=np.uint32)
-    tied = np.empty(keys.shape, dtype=np.bool_)
-    run_cells(sort_cells, starts, len(keys), keys, base, depth, order, tied)
+    tied = np.empty(keys.shape, dtype=np.uint8)
+    run_cells(sort_items, starts, len(keys), keys, base, depth, order, tied)
     return SortedRanking(order, tied)
-
-
-def sort_cells(
-    first: int,
-    last: int,
-    starts: IntArray,
-    keys: FloatArray,
-    base: ItemOrder,
-    depth: int,
-    order: ItemOrder,
-    tied: BoolArray,
-) -> None:
-    """Call ``sort_items`` with room to work in."""
-    longest = int(np.diff(starts).max(initial=0))
-    room = np.empty((4, longest + max(NETWORK, N_GRADES)), dtype=np.uint64)
-    sort_items(first, last, starts, keys, base, depth, room, order, tied)
-
-
-def sort_uncompiled(keys: FloatArray, base: ItemOrder, starts: IntArray) -> SortedRanking:
-    """Return what ``sort_items`` finds in all positions: slower, but without compiling."""
-    sizes = np.diff(starts)
-    query = np.broadcast_to(np.repeat(np.arange(len(sizes)), sizes), keys.shape)
-    of_base = keys[:, base]
-    found = np.lexsort((-of_base, query), axis=-1)
-    ranked = np.take_along_axis(of_base, found, axis=-1)
-    tied = np.zeros(keys.shape, dtype=np.bool_)
-    tied[:, 1:] = ranked[:, 1:] == ranked[:, :-1]
-    tied[:, starts[:-1][sizes > 0]] = False
-    return SortedRanking(base[found], tied)
 
 
 # Parameters

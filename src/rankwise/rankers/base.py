@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -27,6 +28,7 @@ from rankwise.core.arrays import (
     sum_by,
 )
 from rankwise.core.checks import (
+    are_plain_rows,
     check_count,
     check_flag,
     check_length,
@@ -98,13 +100,15 @@ def takes_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _are_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether arguments are arrays or left out; comparisons may name their items in arrays."""
-    if any(kwargs.get(name) is not None for name in PAIRS):
+    """Tell whether arguments are arrays, counts or left out; arrays of pairs may hold names."""
+    if kwargs and any(kwargs.get(name) is not None for name in PAIRS):
         return False
-    return all(
-        value is None or isinstance(value, np.ndarray) or sparse.issparse(value)
-        for value in (*args, *kwargs.values())
-    )
+    for value in (*args, *kwargs.values()):
+        if value is None or type(value) is int or isinstance(value, np.ndarray):
+            continue
+        if not sparse.issparse(value):
+            return False
+    return True
 
 
 def _check_flags(ranker: Ranker) -> None:
@@ -236,6 +240,8 @@ class Ranker(BaseEstimator, ABC):
             raise InvalidInputError(
                 "`items` must come with as_frame=True: an order of row numbers has no names."
             )
+        if qid is None and not as_frame:
+            return np.argsort(-scores, kind="stable")[:k]
         ranked = RankedItems.of(scores, qid, items).in_order(k)
         return ranked.to_frame() if as_frame else ranked.rows
 
@@ -411,10 +417,11 @@ class PointRanker(Ranker, ABC):
         -------
         scores : (n_items,) or (n_items, n_outputs)
         """
-        check_is_fitted(self)
+        if "predictor_" not in vars(self):
+            check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._scores(self._check_rows(X, reset=False))
-        if not np.isfinite(scores).all():
+        if not (math.isfinite(np.vdot(scores, scores)) or np.isfinite(scores).all()):
             raise NumericalError(
                 "The scores of these rows exceed the range of double precision. Scale the rows "
                 "like the training rows."
@@ -423,6 +430,8 @@ class PointRanker(Ranker, ABC):
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
         """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
+        if not reset and are_plain_rows(X, self):
+            return X
         refuse_unusable_rows(X)
         with refuse_overflow():
             rows = validate_data(

@@ -314,10 +314,17 @@ def leave_comparisons_out(
         leads[:, out] = 0.0
         if len(out) and rest.comparisons[2].any():
             found = refit(every, rows, PreferenceGraph.of(rest, **options))
+            found = found.tied(np.zeros(len(rows), dtype=np.intp))
             winner, loser = ends.reshape(-1, 2).T
             leads[:, out] = found.scores[:, winner, 0] - found.scores[:, loser, 0]
             error = np.maximum(error, found.error)
     return EdgesHeldOut(leads, error)
+
+
+def tied_by_folds(held_out: HeldOut, data: TrainingData, folds: Folds) -> HeldOut:
+    """Make ties equal inside queries, or inside folds of the items of one global ranking."""
+    group = data.queries.index if data.has_qid else folds.fold
+    return held_out.tied(np.where(folds.fold < 0, -1, group))
 
 
 def judge_folds(

@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     check_share,
     positions_of,
 )
-from rankwise.core.display import new_axes, short_label
+from rankwise.core.display import new_axes, short_label, spreadsheet_text
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.storable import storable
 
@@ -521,7 +521,7 @@ def _csv(board: Leaderboard) -> str:
     rows, stream = board.rows(), io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({**row, "item": spreadsheet_text(str(row["item"]))} for row in rows)
     return stream.getvalue()
 
 

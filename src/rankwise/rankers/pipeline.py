@@ -115,7 +115,8 @@ class RankerPipeline(Ranker):
         if qid is None and self.needs_qid_:
             raise InvalidInputError(
                 "`predict` must be given `qid`, since this ranker compares the rows of a query: "
-                "got none. For rows of a single query, give the same id for all."
+                "got none. For rows of a single query, give the same id for all. scikit-learn's "
+                "cross_val_predict passes none on: predict fold by fold, with QueryKFold."
             )
         return self._through(self._check_rows(X, reset=False), qid)
 

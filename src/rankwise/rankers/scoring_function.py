@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, final
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, dense_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.kernels import Kernel
+from rankwise.features.known_rows import KnownRows
 from rankwise.rankers.base import PointRanker, Ranker
 from rankwise.rankers.gp.process import ProcessRanker
 
@@ -36,6 +37,8 @@ class ScoringFunction:
         Scaled rows whose kernel functions are summed.
     names : tuple of str, or None
         The names of the features, if the ranker was fitted with names.
+    known : KnownRows or None
+        Scaled rows that take the place of those that equal them but for rounding.
     """
 
     shift: FloatArray
@@ -44,6 +47,7 @@ class ScoringFunction:
     kernel: Kernel | None
     rows: FloatArray | None
     names: tuple[str, ...] | None
+    known: KnownRows | None = None
 
     @property
     def n_features(self) -> int:
@@ -56,12 +60,19 @@ class ScoringFunction:
         return bool((self.shift != 0.0).any() or (self.scale != 1.0).any())
 
     def scaled(self, X: FloatArray) -> FloatArray:
-        """Return rows with every feature scaled."""
-        return (X - self.shift) / self.scale
+        """Return rows, or one row, with every feature scaled, and known rows in their place."""
+        Z = (X - self.shift) / self.scale if self.is_scaled else X
+        if self.known is None:
+            return Z
+        return self.known.in_place_of(np.atleast_2d(Z)).reshape(Z.shape)
+
+    def unscaled(self, Z: FloatArray) -> FloatArray:
+        """Return the rows that become the given ones when every feature is scaled."""
+        return Z * self.scale + self.shift
 
     def scores(self, X: FloatArray) -> FloatArray:
         """Return the scores of dense rows, as `predict` does."""
-        Z = self.scaled(X) if self.is_scaled else X
+        Z = self.scaled(X)
         if self.kernel is None or self.rows is None:
             return Z @ self.weights
         return self.kernel(Z, self.rows) @ self.weights
@@ -110,7 +121,9 @@ def _of_points(ranker: PointRanker) -> ScoringFunction:
 @scoring_function.register
 def _of_process(ranker: ProcessRanker) -> ScoringFunction:
     check_is_fitted(ranker)
-    return _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, ranker.weights_of_basis_rows)
+    weights = ranker.weights_of_basis_rows
+    function = _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, weights)
+    return replace(function, known=ranker.known_rows)
 
 
 @scoring_function.register
@@ -130,6 +143,7 @@ def _of_pipeline(pipeline: Pipeline) -> ScoringFunction:
         kernel=inner.kernel,
         rows=inner.rows,
         names=inner.names if names is None else tuple(map(str, names)),
+        known=inner.known,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -21,6 +21,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
+from rankwise.selection.ties import equal_ties
 
 
 @final
@@ -151,6 +152,13 @@ class HeldOut:
     def output(self, k: int) -> Self:
         """Return the scores of one output."""
         return type(self)(self.scores[:, :, k : k + 1], self.error)
+
+    def tied(self, group: IntArray) -> Self:
+        """Return the scores with ties inside groups of items made equal, as `equal_ties` does.
+
+        Whatever is measured has gone through this.
+        """
+        return replace(self, scores=equal_ties(self.scores, group, self.error))
 
 
 def by_alpha(columns: FloatArray, n_alphas: int) -> FloatArray:
@@ -360,9 +368,11 @@ class PairKFold:
             `rankwise.io.read_comparisons`, such as a frame, row by row.
         groups : (n_pairs,), optional
             Groups that stay together in place of repeats, such as the judge of each comparison.
+            Rows of a source that do not say who won are in no fold, and have no entry.
         """
         check_count("n_splits", self.n_splits)
-        key = self._keys(pairs, groups)
+        ends, rows = _ends(pairs)
+        key = self._keys(ends, groups)
         n_groups = int(key.max()) + 1
         if self.n_splits < 2 or n_groups < self.n_splits:
             raise InvalidInputError(
@@ -374,11 +384,10 @@ class PairKFold:
         fold[order] = np.arange(n_groups) % self.n_splits
         for one in range(self.n_splits):
             held_out = fold[key] == one
-            yield np.flatnonzero(~held_out), np.flatnonzero(held_out)
+            yield rows[~held_out], rows[held_out]
 
-    def _keys(self, pairs: Any, groups: Any) -> IntArray:
+    def _keys(self, values: NDArray[Any], groups: Any) -> IntArray:
         """Return a number for every comparison; equal ones stay together."""
-        values = _ends(pairs)
         if values.ndim != 2 or values.shape[1] != 2 or len(values) == 0:
             raise InvalidInputError(
                 f"`pairs` must have shape (n_pairs, 2) with at least one row: got {values.shape}."
@@ -421,11 +430,12 @@ def resolve_pair_folds(cv: Any, pairs: IntArray, rng: np.random.Generator) -> Fo
     return Folds.from_lists(cv, len(pairs))
 
 
-def _ends(pairs: Any) -> NDArray[Any]:
-    """Return both items of every comparison; those of a table as numbers."""
+def _ends(pairs: Any) -> tuple[NDArray[Any], IntArray]:
+    """Return both items of every comparison, those of a table as numbers, and its row."""
     if not (isinstance(pairs, Mapping | ComparisonTable) or is_frame(pairs)):
         values = np.asarray(pairs)
         if np.shape(values)[1:] != (3,):
-            return values
+            return values, np.arange(len(values) if values.ndim else 0)
     table = read_comparisons(pairs)
-    return np.stack([table.first, table.second], axis=1)
+    rows = np.arange(table.n_rows) if table is pairs else table.row
+    return np.stack([table.first, table.second], axis=1), rows

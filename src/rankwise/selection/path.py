@@ -29,6 +29,7 @@ from rankwise.measures.pairwise import AUC, Concordance, Disagreement
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.selection.holdouts import HeldOut, PairsHeldOut
+from rankwise.selection.ties import TIE
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
 Simplest: TypeAlias = Literal["largest", "smallest"]
@@ -92,6 +93,7 @@ class SelectionPath:
     def best(self, rule: ChoiceRule = "best") -> int:
         """Return the position of the chosen value; among equally good ones, the simplest.
 
+        Values that differ by rounding, 1e-12 of the best, are equally good.
         ``"one_standard_error"`` takes the simplest value within one standard error of the best.
         """
         check_choice("rule", rule, get_args(ChoiceRule))
@@ -105,6 +107,7 @@ class SelectionPath:
         goodness = np.where(np.isnan(self.values), -np.inf, self._sign * self.values)
         top = int(np.argmax(goodness))
         slack = 0.0 if rule == "best" else float(np.nan_to_num(self.standard_errors[top]))
+        slack = max(slack, TIE * abs(goodness[top]))
         good = np.flatnonzero(goodness >= goodness[top] - slack)
         pick = np.argmax if self.simplest == "largest" else np.argmin
         return int(good[pick(self.grid[good])])
@@ -206,8 +209,16 @@ def _or_none(values: FloatArray) -> list[float | None]:
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
     """Return the candidate with the best value at its chosen position; the first of equals."""
+    best = 0
     goodness = [c.path.goodness(c.path.best(rule)) for c in candidates]
-    return int(np.argmax(goodness))
+    for k, value in enumerate(goodness):
+        best = k if is_better(value, goodness[best]) else best
+    return best
+
+
+def is_better(value: float, other: float) -> bool:
+    """Return whether a value is higher than another by more than rounding."""
+    return value > other + TIE * abs(other)
 
 
 def as_settings(value: Any, name: str = "a list of settings") -> list[Any]:

@@ -1,231 +1,31 @@
 """An application that scores and orders the items of queries sent to it."""
 
+import asyncio
 import json
+import logging
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from rankwise import __version__
-from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_count, hint
-from rankwise.core.errors import InvalidInputError, MissingExtraError, RankwiseError
+from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import check_count, check_positive
+from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
 from rankwise.rankers.scoring_function import predicted
+from rankwise.serve.requests import ItemReader, RankRequest, RequestError
 
+LOG = logging.getLogger("rankwise.serve")
 
-class RequestError(RankwiseError):
-    """Raised for a request that cannot be answered; ``status`` is the HTTP status to return."""
+N_THREADS = 2
+"""Requests that are read and scored at the same time: JSON of one while another is scored."""
 
-    def __init__(self, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-@final
-@dataclass(frozen=True)
-class ItemReader:
-    """Turn items of a request into rows of features.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of features of an item.
-    names : tuple of str, or None
-        The names of the features, if items may be given as objects.
-    max_items : int
-        Largest number of items in a request.
-    takes_raw : bool
-        Whether features may be text, or null for a blank.
-    """
-
-    n_features: int
-    names: tuple[str, ...] | None
-    max_items: int
-    takes_raw: bool = False
-
-    def rows(self, items: Any, where: str) -> FloatArray:
-        """Return the rows of one query; ``where`` names it in errors."""
-        if not isinstance(items, list) or not items:
-            raise RequestError(f"{where} must be a list of at least one item: got {_kind(items)}.")
-        if len(items) > self.max_items:
-            raise RequestError(
-                f"{where} must hold at most {self.max_items} items: got {len(items)}. Send them in "
-                "several requests.",
-                413,
-            )
-        plain = [self._numbers(item, f"{where}[{at}]") for at, item in enumerate(items)]
-        if self.takes_raw:
-            return self._raw_rows(plain, where)
-        try:
-            found = np.array(plain)
-        except ValueError:  # lists of different length
-            raise self._culprit(plain, where) from None
-        if found.shape != (len(items), self.n_features) or found.dtype.kind not in "biuf":
-            raise self._culprit(plain, where)
-        rows = found.astype(float)
-        if not np.isfinite(rows).all():
-            at = int(np.argmin(np.isfinite(rows).all(axis=1)))
-            raise RequestError(f"{where}[{at}] must hold finite numbers.")
-        return rows
-
-    def _raw_rows(self, items: list[Any], where: str) -> NDArray[Any]:
-        """Return rows of numbers, text and blanks."""
-        for at, item in enumerate(items):
-            known = isinstance(item, list) and len(item) == self.n_features
-            if not known or not all(v is None or isinstance(v, int | float | str) for v in item):
-                raise RequestError(
-                    f"{where}[{at}] must be a list of {self.n_features} numbers, texts or nulls: "
-                    f"got {_entries(item)}."
-                )
-        rows = np.empty((len(items), self.n_features), dtype=object)
-        rows[:] = items
-        return raw_rows(rows)
-
-    def _numbers(self, item: Any, where: str) -> Any:
-        """Return the features of an item that is a list, or an object with names."""
-        if not isinstance(item, dict):
-            return item
-        if self.names is None:
-            raise RequestError(
-                f"{where} must be a list of {self.n_features} numbers: got an object, and this "
-                "model was fitted without names."
-            )
-        if item.keys() != set(self.names):
-            raise RequestError(f"{where} {_mismatch(item, self.names)}")
-        return [item[name] for name in self.names]
-
-    def _culprit(self, items: list[Any], where: str) -> RequestError:
-        """Return the error that names the first item that is not a list of numbers."""
-        for at, item in enumerate(items):
-            numbers = isinstance(item, list) and all(
-                isinstance(value, int | float) for value in item
-            )
-            if not numbers or len(item) != self.n_features:
-                got = f"{len(item)} entries" if isinstance(item, list) else _kind(item)
-                got += "" if numbers or not isinstance(item, list) else " that are not all numbers"
-                return RequestError(
-                    f"{where}[{at}] must be a list of {self.n_features} numbers: got {got}."
-                )
-        return RequestError(f"{where} must hold numbers within double precision.")
-
-
-def _mismatch(item: dict[str, Any], names: Sequence[str]) -> str:
-    missing = [name for name in names if name not in item]
-    unknown = [name for name in item if name not in names]
-    if missing:
-        return f"must have the feature {missing[0]!r}: it is missing."
-    return f"must have the features of the model only: got {unknown[0]!r}.{hint(unknown[0], names)}"
-
-
-def _entries(item: Any) -> str:
-    return f"{len(item)} entries" if isinstance(item, list) else _kind(item)
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "an empty list", str: "text", bool: "a truth value"}
-    return "nothing" if value is None else kinds.get(type(value), "a number")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class RankRequest:
-    """The queries of one request: rows, ids and how many items to return.
-
-    Parameters
-    ----------
-    rows : list of (n_items, n_features)
-    ids : list of lists, or None for positions
-    k : int or None
-        Return only the best k items of each query.
-    is_batch : bool
-        Whether the request holds several queries.
-    """
-
-    rows: list[FloatArray]
-    ids: list[list[Any] | None]
-    k: int | None
-    is_batch: bool
-
-    @classmethod
-    def read(cls, body: bytes, reader: ItemReader) -> Self:
-        """Read the JSON of a request: one query with ``items``, or a list of ``queries``."""
-        try:
-            content = json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise RequestError(f"The body must be JSON: {error}.") from error
-        if not isinstance(content, dict) or ("items" in content) == ("queries" in content):
-            raise RequestError(
-                'The body must be an object with either "items", the items of one query, or '
-                '"queries", a list of such objects.'
-            )
-        unknown = sorted(set(content) - {"items", "queries", "ids", "k"})
-        if unknown:
-            raise RequestError(f'The body may hold "items", "ids" and "k": got {unknown[0]!r}.')
-        k = content.get("k")
-        if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-            raise RequestError(f'"k" must be a whole number above 0: got {k!r}.')
-        if "items" in content:
-            rows = reader.rows(content["items"], "items")
-            return cls([rows], [_ids(content, len(rows), "ids")], k, False)
-        return cls._of_queries(content["queries"], reader, k)
-
-    @classmethod
-    def _of_queries(cls, queries: Any, reader: ItemReader, k: int | None) -> Self:
-        if not isinstance(queries, list) or not queries:
-            raise RequestError(f'"queries" must be a list of objects: got {_kind(queries)}.')
-        rows, ids, n_items = [], [], 0
-        for at, query in enumerate(queries):
-            where = f"queries[{at}]"
-            if not isinstance(query, dict) or "items" not in query:
-                raise RequestError(f'{where} must be an object with "items".')
-            rows.append(reader.rows(query["items"], f"{where}.items"))
-            ids.append(_ids(query, len(rows[-1]), f"{where}.ids"))
-            n_items += len(rows[-1])
-            if n_items > reader.max_items:
-                raise RequestError(
-                    f"A request must hold at most {reader.max_items} items in all. Send the "
-                    "queries in several requests.",
-                    413,
-                )
-        return cls(rows, ids, k, True)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items in all queries."""
-        return sum(map(len, self.rows))
-
-    def answer(self, scores: FloatArray) -> dict[str, Any]:
-        """Return the response for the concatenated scores of all rows."""
-        answers, start = [], 0
-        for rows, ids in zip(self.rows, self.ids, strict=True):
-            part = scores[start : start + len(rows)]
-            start += len(rows)
-            order = np.argsort(-part, kind="stable")[: self.k]
-            found: dict[str, Any] = {"scores": part.tolist(), "order": order.tolist()}
-            if ids is not None:
-                found["ids"] = [ids[at] for at in order]
-            answers.append(found)
-        return {"queries": answers} if self.is_batch else answers[0]
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number in JSON")
-
-
-def _ids(query: dict[str, Any], n_items: int, where: str) -> list[Any] | None:
-    ids = query.get("ids")
-    if ids is None:
-        return None
-    if not isinstance(ids, list) or len(ids) != n_items:
-        got = f"{len(ids)}" if isinstance(ids, list) else _kind(ids)
-        raise RequestError(f"{where} must hold an id for each of the {n_items} items: got {got}.")
-    return ids
+BODIES_HELD = 8
+"""Bodies of the largest size that fit in memory together; further ones are refused."""
 
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -271,6 +71,28 @@ class Counters:
 
 
 @final
+@dataclass
+class HeldBodies:
+    """Count the bytes of all bodies in memory."""
+
+    n_bytes: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def add(self, n_bytes: int, most: int) -> bool:
+        """Count some more bytes; return False, and count nothing, if that were too many."""
+        with self.lock:
+            if self.n_bytes + n_bytes > most:
+                return False
+            self.n_bytes += n_bytes
+            return True
+
+    def remove(self, n_bytes: int) -> None:
+        """Count a body no longer."""
+        with self.lock:
+            self.n_bytes -= n_bytes
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class RankService:
     """Answer requests with one ranker.
@@ -283,12 +105,16 @@ class RankService:
         Reads and checks the items of requests.
     max_bytes : int
         Largest length of a body.
+    timeout : float
+        Seconds within which a body must have arrived.
     """
 
     ranker: Any
     reader: ItemReader
     max_bytes: int
+    timeout: float
     counters: Counters = field(default_factory=Counters)
+    bodies: HeldBodies = field(default_factory=HeldBodies)
 
     def facts(self) -> dict[str, Any]:
         """Return what is served, for a health check."""
@@ -300,37 +126,58 @@ class RankService:
             "version": __version__,
         }
 
-    def answer(self, body: bytes) -> tuple[int, bytes, int]:
+    def answer(self, body: bytearray) -> tuple[int, bytes, int]:
         """Return status, response and number of items of one request."""
         try:
             request = RankRequest.read(body, self.reader)
-            rows = request.rows[0] if len(request.rows) == 1 else np.concatenate(request.rows)
-            of_row = np.repeat(np.arange(len(request.rows)), [len(part) for part in request.rows])
-            scores = np.asarray(predicted(self.ranker, rows, of_row))
-            return 200, json.dumps(request.answer(scores)).encode(), request.n_items
+            content = request.answer(self._scores(request))
+            return 200, json.dumps(content, allow_nan=False).encode(), request.n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
-        except InvalidInputError as error:
-            return 400, _error(str(error)), 0
 
-    async def body_of(self, request: Any) -> bytes:
-        """Return the body of a request; refuse a long one before it is read to its end."""
-        parts, length = [], 0
+    def _scores(self, request: RankRequest) -> FloatArray:
+        """Return the scores of all items; refuse items that the ranker cannot score."""
+        rows = request.rows[0] if len(request.rows) == 1 else np.concatenate(request.rows)
+        of_row = np.repeat(np.arange(len(request.rows)), [len(part) for part in request.rows])
+        try:
+            with np.errstate(all="ignore"):  # what is not finite is refused below
+                scores = np.asarray(predicted(self.ranker, rows, of_row))
+        except InvalidInputError as error:
+            raise RequestError(str(error)) from error
+        except (NumericalError, ArithmeticError, ValueError) as error:
+            raise RequestError(
+                f"The items must have features that the ranker can score: {error}"
+            ) from error
+        if not np.isfinite(scores).all():
+            raise RequestError(
+                "The items must have features that the ranker can score in double precision: "
+                f"item {int(np.argmin(np.isfinite(scores)))} of the request gets {scores.min()}."
+            )
+        return scores
+
+    async def body_of(self, request: Any, body: bytearray) -> None:
+        """Read the body of a request; refuse a long one before it is read to its end."""
         async for part in request.stream():
-            length += len(part)
-            if length > self.max_bytes:
+            if len(body) + len(part) > self.max_bytes:
                 raise RequestError(
                     f"The body must have at most {self.max_bytes} bytes. Send fewer items.", 413
                 )
-            parts.append(part)
-        return b"".join(parts)
+            if not self.bodies.add(len(part), BODIES_HELD * self.max_bytes):
+                raise RequestError(
+                    "There must be room for the requests that arrive at the same time: they are "
+                    "too large together. Send this one again later.",
+                    503,
+                )
+            body += part
 
 
 def _error(message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
-def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_000) -> Any:
+def make_app(
+    ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_000, timeout: float = 30.0
+) -> Any:
     """Make an ASGI application that re-ranks the items of queries; needs starlette.
 
     ``POST /rank`` takes ``{"items": [[...], ...]}`` and returns ``{"scores": [...], "order":
@@ -339,7 +186,8 @@ def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_00
     with the names of the features. Send several queries at once as
     ``{"queries": [{"items": ...}, ...]}``. ``GET /health`` says what is served, and
     ``GET /metrics`` counts requests for Prometheus. Errors are ``{"error": ...}`` with status 400,
-    or 413 for requests that are too large.
+    413 for requests that are too large, 408 for those that arrive too slowly, 503 where too many
+    large ones arrive at once, and 500, with a line in the log, for what nobody expected.
 
     Parameters
     ----------
@@ -348,7 +196,9 @@ def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_00
     max_items : int
         Largest number of items in a request.
     max_bytes : int
-        Largest size of its body in bytes.
+        Largest size of its body in bytes. Eight such bodies are held in memory at the same time.
+    timeout : float
+        Seconds within which a body must have arrived.
 
     Returns
     -------
@@ -364,24 +214,38 @@ def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_00
     ['b', 'a']
     """
     try:
+        from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
         from starlette.applications import Starlette  # noqa: PLC0415 - optional dependency
-        from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
         from starlette.exceptions import HTTPException  # noqa: PLC0415
+        from starlette.requests import ClientDisconnect  # noqa: PLC0415
         from starlette.responses import Response  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "starlette", "serve") from error
-    service = _service(ranker, max_items, max_bytes)
+    service = _service(ranker, max_items, max_bytes, timeout)
+    threads = CapacityLimiter(N_THREADS)
 
     async def rank(request: Any) -> Any:
-        start = time.perf_counter()
+        start, body = time.perf_counter(), bytearray()
+        n_items, headers = 0, {}
         try:
-            body = await service.body_of(request)
-            status, content, n_items = await run_in_threadpool(service.answer, body)
+            with fail_after(service.timeout):
+                await service.body_of(request, body)
+            status, content, n_items = await to_thread.run_sync(
+                service.answer, body, limiter=threads
+            )
         except RequestError as error:
-            status, content, n_items = error.status, _error(str(error)), 0
+            status, content = error.status, _error(str(error))
+        except (TimeoutError, ClientDisconnect):
+            status, headers = 408, {"Connection": "close"}
+            content = _error(f"The body must arrive within {service.timeout:g} seconds.")
+        except Exception:
+            LOG.exception("A request could not be answered")
+            status, content = 500, _error("The server failed; its log says why.")
+        finally:
+            service.bodies.remove(len(body))
         service.counters.add(status, n_items, time.perf_counter() - start)
-        return Response(content, status, media_type="application/json")
+        return Response(content, status, headers, media_type="application/json")
 
     async def health(_: Any) -> Any:
         return Response(json.dumps(service.facts()), media_type="application/json")
@@ -390,6 +254,7 @@ def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_00
         return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
 
     async def unknown(_: Any, error: Any) -> Any:
+        service.counters.add(error.status_code, 0, 0.0)
         content = _error(f"{error.detail}: POST /rank, GET /health and GET /metrics are there.")
         return Response(content, error.status_code, error.headers, "application/json")
 
@@ -401,7 +266,7 @@ def make_app(ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_00
     return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
 
 
-def _service(ranker: Any, max_items: int, max_bytes: int) -> RankService:
+def _service(ranker: Any, max_items: int, max_bytes: int, timeout: float) -> RankService:
     """Return the service of a ranker that scores rows."""
     n_features = getattr(ranker, "n_features_in_", None)
     if n_features is None:
@@ -421,7 +286,12 @@ def _service(ranker: Any, max_items: int, max_bytes: int) -> RankService:
         limit,
         takes_raw=get_tags(ranker).input_tags.string,
     )
-    return RankService(ranker, reader, check_count("max_bytes", max_bytes))
+    return RankService(
+        ranker,
+        reader,
+        check_count("max_bytes", max_bytes),
+        check_positive("timeout", timeout, "Give seconds."),
+    )
 
 
 def serve_ranker(
@@ -431,6 +301,7 @@ def serve_ranker(
     port: int = 8000,
     max_items: int = 10_000,
     max_bytes: int = 16_000_000,
+    timeout: float = 30.0,
 ) -> None:
     """Serve a fitted ranker over HTTP until interrupted; needs starlette and uvicorn.
 
@@ -444,6 +315,8 @@ def serve_ranker(
         Where to listen; by default on this machine only.
     max_items, max_bytes
         As in `make_app`.
+    timeout : float
+        Seconds within which the header of a request must have arrived, and then its body.
 
     Examples
     --------
@@ -453,7 +326,55 @@ def serve_ranker(
     """
     try:
         import uvicorn  # noqa: PLC0415 - optional dependency
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "uvicorn", "serve") from error
-    app = make_app(ranker, max_items=max_items, max_bytes=max_bytes)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+    app = make_app(ranker, max_items=max_items, max_bytes=max_bytes, timeout=timeout)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        http=_timed_protocol(AutoHTTPProtocol, timeout),
+    )
+
+
+def _timed_protocol(base: Any, timeout: float) -> Any:
+    """Return a protocol of uvicorn that closes connections whose headers take too long.
+
+    uvicorn itself waits for ever, unless a connection was used before and is idle.
+    """
+
+    @final
+    class TimedProtocol(base):
+        """Wait for a header from the first byte, or from the beginning of the connection."""
+
+        timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._watch(transport)
+
+        def data_received(self, data: bytes) -> None:
+            transport = self.transport
+            super().data_received(data)
+            self._watch(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(exc)
+
+        def _watch(self, transport: asyncio.Transport) -> None:
+            is_answering = self.cycle is not None and not self.cycle.response_complete
+            if is_answering:
+                self._stop()
+            elif self.timer is None:
+                self.timer = asyncio.get_running_loop().call_later(timeout, transport.abort)
+
+        def _stop(self) -> None:
+            if self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+
+    return TimedProtocol

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import equal_parts, run_parts, serial_blas
-from rankwise.solve._kernels import update_shifts
+from rankwise.native.rows import update_shifts
 from rankwise.solve.iteration import (
     Ending,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     wants_to_stop,
 )
 from rankwise.solve.operators import JointProduct, NormalOperator
@@ -395,7 +393,7 @@ def multishift_cg(
 
     One application of the operator per iteration, whatever the number of alphas, and with
     ``patience`` one product with the validation rows. Without it only the last iterate of each
-    alpha is rated, since nothing else decides. Ctrl-C ends the run after the current iteration.
+    alpha is rated, since nothing else decides. Ctrl-C ends the run and keeps its last iterate.
 
     Parameters
     ----------
@@ -418,10 +416,13 @@ def multishift_cg(
     another, which gives each of them a short recurrence of its own
     (docs/theory/large-scale.rst, eq. cg-shift).
     """
-    with serial_blas(), deferred_interrupts() as interrupts:
+    with serial_blas():
         run = _CGRun.of(systems, rule, hooks or Hooks(), saved)
-        while run.goes_on(interrupts):
-            run.advance(systems.operator.apply(run.direction))
+        try:
+            while run.goes_on():
+                run.advance(systems.operator.apply(run.direction))
+        except KeyboardInterrupt:
+            run.interrupt()
         return run.result()
 
 
@@ -450,17 +451,21 @@ def side_by_side_cg(
     stopped : str, optional
         Why the runs end before they begin, if a stop was requested already.
     """
-    with serial_blas(), deferred_interrupts() as interrupts:
+    with serial_blas():
         runs = [_CGRun.of(one, rule, own) for one, own in zip(systems, hooks, strict=True)]
         for run in runs:
             run.reason = run.reason or stopped
-        while going := [k for k, run in enumerate(runs) if run.goes_on(interrupts)]:
-            images = product(np.stack([runs[k].direction for k in going]), going)
-            for k, image in zip(going, images, strict=True):
-                runs[k].advance(image)
-            if any(run.reason == "callback" for run in runs):
-                for run in runs:
-                    run.reason = run.reason or "callback"
+        try:
+            while going := [k for k, run in enumerate(runs) if run.goes_on()]:
+                images = product(np.stack([runs[k].direction for k in going]), going)
+                for k, image in zip(going, images, strict=True):
+                    runs[k].advance(image)
+                if any(run.reason == "callback" for run in runs):
+                    for run in runs:
+                        run.reason = run.reason or "callback"
+        except KeyboardInterrupt:
+            for run in runs:
+                run.interrupt()
         return [run.result() for run in runs]
 
 
@@ -474,6 +479,8 @@ class _CGRun:
     validator: Validator | None
     reason: Reason | None = None
     """Why the run has ended; None while it goes on."""
+    is_in_step: bool = False
+    """Whether an iteration has begun to change the state and has not ended."""
     last_saved: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -499,29 +506,47 @@ class _CGRun:
         """What the operator is applied to next."""
         return self.systems.scale * self.state.p
 
-    def goes_on(self, interrupts: Interrupts) -> bool:
+    def goes_on(self) -> bool:
         """Return whether to make a further iteration; if not, note why."""
         if self.reason is None:
-            self.reason = self._end(interrupts)
+            self.reason = self._end()
         return self.reason is None
 
-    def _end(self, interrupts: Interrupts) -> Reason | None:
+    def _end(self) -> Reason | None:
         if not self.state.active.any():
             done = last_known(self.state.residuals) <= _target(self.rule)
             return "converged" if done.all() else "no improvement"
-        if interrupts.pending:
-            return "interrupted"
         return "max_iter" if self.state.iteration >= self.rule.max_iter else None
 
     def advance(self, image: FloatArray) -> None:
         """Make an iteration, given the operator applied to the direction."""
+        self.is_in_step = True
         if not self.state.move(self.systems, image):
-            self.reason = "exhausted"
+            self.reason, self.is_in_step = "exhausted", False
             return
         step = self._record()
+        self.is_in_step = False
         self.save()
         if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
             self.reason = "callback"
+
+    def interrupt(self) -> None:
+        """End by Ctrl-C; an iteration cut in two has its residuals measured anew."""
+        if self.reason is not None:
+            return
+        self.reason = "interrupted"
+        if not self.is_in_step:
+            return
+        state, systems = self.state, self.systems
+        measured = np.full(len(systems.alphas), np.nan)
+        for shift in np.flatnonzero(state.active):
+            w, alpha = systems.coef(state.W[shift]), systems.alphas[shift]
+            residual = systems.rhs - systems.operator.apply(w) - alpha * w
+            measured[shift] = np.linalg.norm(residual) / state.rhs_norm
+        n_whole = len(state.values)
+        state.residuals = np.vstack([state.residuals[:n_whole], measured])
+        state.values = np.vstack([state.values, np.full(len(measured), np.nan)])
+        state.iteration = len(state.residuals)
 
     def _residual_norm(self) -> float:
         return float(np.linalg.norm(self.state.r / self.systems.scale))
@@ -534,9 +559,10 @@ class _CGRun:
         values = np.full(len(active), np.nan)
         if self.systems.validator is not None:
             values[active] = self.systems.validator.rate(state.W_scores[active])
-            self._remember_best(self.systems.validator.merit(values))
         state.residuals = np.vstack([state.residuals, residuals])
         state.values = np.vstack([state.values, values])
+        if self.systems.validator is not None:
+            self._remember_best(self.systems.validator.merit(values))
         state.active &= ~(residuals <= _target(self.rule))
         if self.rule.patience is not None:  # [APS10] Sect. 3.4
             waited = state.iteration - state.best_iteration
@@ -561,8 +587,8 @@ class _CGRun:
             state.best_coef = self.systems.coef(state.W[state.best_shift])
 
     def save(self, *, always: bool = False) -> None:
-        """Hand the state over to be saved, if it is time to."""
-        if self.hooks.save is None:
+        """Hand the state over to be saved, if it is whole and time to."""
+        if self.hooks.save is None or self.is_in_step:
             return
         if always or time.monotonic() - self.last_saved > self.hooks.seconds:
             self.hooks.save(self.state.to_arrays())

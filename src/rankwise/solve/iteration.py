@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import FrameType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -257,37 +254,6 @@ class CertifiedSolution:
     def converged(self) -> bool:
         """Whether the gap reached the tolerance."""
         return self.ending.converged
-
-
-@final
-@dataclass
-class Interrupts:
-    """Return whether Ctrl-C was pressed since the loop began."""
-
-    pending: bool = False
-
-
-@contextmanager
-def deferred_interrupts() -> Iterator[Interrupts]:
-    """Turn the first Ctrl-C into a flag that the loop checks; a second one ends it at once.
-
-    Python handles signals only in the main thread; in others nothing changes.
-    """
-    interrupts = Interrupts()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        interrupts.pending = True
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def wants_to_stop(answer: Any) -> bool:

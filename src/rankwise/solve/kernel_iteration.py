@@ -17,12 +17,10 @@ from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.iteration import (
     Ending,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     steps_shown,
     wants_to_stop,
 )
@@ -239,7 +237,7 @@ class _Descent:
         start: DeviceArray | None,
         device: Device | None,
     ):
-        self.apply, self.divide, self.device = apply, divide, device
+        self.apply, self.divide, self.device, self.B = apply, divide, device, B
         self.norms = np.where((norms := _norms(B, device)) > 0, norms, 1.0)
         self.C = B * 0.0 if start is None else start * 1.0
         self.R = B * 1.0 if start is None else B - apply(start)
@@ -274,13 +272,16 @@ class _Descent:
     def _there(self, values: FloatArray) -> DeviceArray:
         return values if self.device is None else self.device.array(values)
 
-    def run(
-        self, rule: StoppingRule, on_step: StepCallback | None, interrupts: Interrupts
-    ) -> Reason:
+    def run(self, rule: StoppingRule, on_step: StepCallback | None) -> Reason:
         """Iterate until every column has converged or something else ends the run."""
+        try:
+            return self._iterate(rule, on_step)
+        except KeyboardInterrupt:
+            self.R = self.B - self.apply(self.C)  # the step may have been cut in two
+            return "interrupted"
+
+    def _iterate(self, rule: StoppingRule, on_step: StepCallback | None) -> Reason:
         while (error := float(self.errors().max(initial=0.0))) > rule.tol:
-            if interrupts.pending:
-                return "interrupted"
             if self.iteration >= rule.max_iter:
                 return "max_iter"
             if not np.isfinite(error) or not self.move(rule.tol):
@@ -323,12 +324,9 @@ def preconditioned_conjugate_gradients(
         Where the vectors are.
     """
     rule = settings.rule
-    with (
-        steps_shown(settings.progress, label, rule.max_iter) as on_step,
-        deferred_interrupts() as interrupts,
-    ):
+    with steps_shown(settings.progress, label, rule.max_iter) as on_step:
         descent = _Descent(apply, divide, B, start, device)
-        reason = descent.run(rule, on_step, interrupts)
+        reason = descent.run(rule, on_step)
     error = float(descent.errors().max(initial=0.0))
     ending = rule.end(reason, descent.iteration, error, REMEDY)
     return Iterated(descent.C, descent.iteration, ending)

@@ -14,7 +14,7 @@ from scipy import sparse
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.core.threads import equal_parts, even_parts, run_parts, sum_parts
-from rankwise.solve._kernels import (
+from rankwise.native.rows import (
     add_group_rows,
     add_group_squares,
     add_rows,
@@ -23,14 +23,11 @@ from rankwise.solve._kernels import (
     block_pass,
     copy_rows,
     count_columns,
-    gather_columns,
     groupwise_pass,
     pack_rows,
     renumber_columns,
     row_products,
-    row_products_of_eight,
-    row_products_of_four,
-    scatter_columns,
+    row_products_of_few,
 )
 
 CACHED_COLUMNS = 1 << 11
@@ -74,10 +71,7 @@ class ColumnOrder:
     def rows_to_stored(self, W: FloatArray, width: int) -> FloatArray:
         """Bring vectors, rows of W, into the stored order, as columns; zeros fill up the width."""
         out = np.zeros((W.shape[1], width))
-        if self.order is None:
-            out[:, : len(W)] = W.T
-        else:
-            gather_columns(W, self.order, out)
+        out[:, : len(W)] = W.T if self.order is None else W.T[self.order]
         return out
 
     def rows_to_given(self, values: FloatArray) -> FloatArray:
@@ -85,7 +79,7 @@ class ColumnOrder:
         if self.order is None:
             return np.ascontiguousarray(values.T)
         out = np.empty(values.shape[::-1])
-        scatter_columns(values, self.order, out)
+        out[:, self.order] = values.T
         return out
 
 
@@ -110,7 +104,8 @@ def most_used_first(
     Return their order, the values and the indices. Values that are of another type are copied, and
     since the copy is free to choose, entries of the most frequent columns come first in each row.
     """
-    edges = even_parts(X.indptr)
+    starts = X.indptr.astype(np.int64, copy=False)
+    edges = even_parts(starts)
     order = np.argsort(-_counts(X, edges), kind="stable")
     number = np.empty(len(order), dtype=np.uint16)
     number[order] = np.arange(len(order))
@@ -124,7 +119,7 @@ def most_used_first(
     values = np.empty(len(X.data), dtype=dtype)
     run_parts(
         lambda _, first, last: pack_rows(
-            X.data, X.indices, X.indptr, number, n_cached, first, last, values, indices
+            X.data, X.indices, starts, number, n_cached, first, last, values, indices
         ),
         edges,
     )
@@ -359,14 +354,14 @@ BLOCK_BYTES = 1 << 18
 @final
 @dataclass(frozen=True, eq=False)
 class SparseRows(StoredRows):
-    """Rows in compressed form (CSR); values of float64 or float32, indices of any width.
+    """Rows in compressed form (CSR): float64 or float32 values, indices of 16, 32 or 64 bits.
 
     The indices may number the columns in an order of their own.
     """
 
     data: NDArray[Any]
     indices: NDArray[Any]
-    indptr: NDArray[Any]
+    indptr: IntArray
     n_features: int
     columns: ColumnOrder = GIVEN_ORDER
 
@@ -378,10 +373,11 @@ class SparseRows(StoredRows):
         take half the memory of X. With up to ``n_cached`` columns their order does not matter.
         """
         wanted, n_features = np.dtype(dtype or X.data.dtype), X.shape[1]
+        starts = X.indptr.astype(np.int64, copy=False)
         if not reordering_is_faster(n_features, n_cached, copied=X.data.dtype != wanted):
-            return cls(X.data.astype(wanted, copy=False), X.indices, X.indptr, n_features)
+            return cls(X.data.astype(wanted, copy=False), X.indices, starts, n_features)
         columns, values, indices = most_used_first(X, wanted, n_cached)
-        return cls(values, indices, X.indptr, n_features, columns)
+        return cls(values, indices, starts, n_features, columns)
 
     @property
     def n_items(self) -> int:  # type: ignore[override]
@@ -398,7 +394,7 @@ class SparseRows(StoredRows):
         return even_parts(self.indptr)
 
     @property
-    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
         return self.data, self.indices, self.indptr
 
     def take(self, items: IntArray) -> "SparseRows":
@@ -449,14 +445,11 @@ class SparseRows(StoredRows):
 
     def _few_products(self, W: FloatArray) -> FloatArray:
         """Return the products with up to `WIDTH` vectors, filled up to four or eight columns."""
-        is_narrow = len(W) <= WIDTH // 2
-        kernel, width = (
-            (row_products_of_four, WIDTH // 2) if is_narrow else (row_products_of_eight, WIDTH)
-        )
+        width = WIDTH // 2 if len(W) <= WIDTH // 2 else WIDTH
         inner, out = self.columns.rows_to_stored(W, width), np.empty((self.n_items, width))
 
         def task(_: int, first: int, last: int) -> None:
-            kernel(*self._arrays, inner, first, last, out)
+            row_products_of_few(*self._arrays, inner, first, last, out)
 
         run_parts(task, self._parts)
         return out
@@ -478,13 +471,12 @@ class SparseRows(StoredRows):
 
     def groupwise_product(self, w: FloatArray, mapping: GroupwiseMap) -> FloatArray:
         """Return ``X.T @ mapping(X @ w)``; every thread has w beside the sum it adds to."""
-        m = mapping
-        items = (m.group, m.slope, m.weight, m.centre, m.pull)
-        both = np.zeros((len(self._parts) - 1, self.n_features, 2))
+        m, both = mapping, np.zeros((len(self._parts) - 1, self.n_features, 2))
         both[:, :, 0] = self.columns.to_stored(w)
 
         def task(part: int, first: int, last: int) -> None:
-            groupwise_pass(*self._arrays, *items, first, last, both[part].ravel())
+            rows, out = self._arrays, both[part].ravel()
+            groupwise_pass(*rows, m.group, m.slope, m.weight, m.centre, m.pull, first, last, out)
 
         run_parts(task, self._parts)
         return self.columns.to_given(both[:, :, 1].sum(axis=0))
@@ -502,7 +494,7 @@ class SparseRows(StoredRows):
             b.between_share,
         )
         parts = even_parts(self.indptr[b.starts])
-        return self._sum(block_pass, self.columns.to_stored(w), *items, b.max_sizes, parts=parts)
+        return self._sum(block_pass, self.columns.to_stored(w), *items, parts=parts)
 
     def group_sums(self, group: IntArray, weight: FloatArray, n_groups: int) -> FloatArray:
         """Return the weighted sum of the rows of each group."""

@@ -13,8 +13,9 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_choice, check_flag, refuse_overflow
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads
-from rankwise.transformers._kernels import (
-    add_powers,
+from rankwise.native.within_queries import (
+    add_known,
+    add_squares,
     fill_blanks,
     find_extremes,
     find_quantiles,
@@ -117,7 +118,7 @@ def _max_abs(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
 def _standard(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
     mean, count = means_within_queries(X, queries)
     squares = of_queries(0.0, X, queries)
-    add_powers(X, queries.index, mean, 2, squares)
+    add_squares(X, queries.index, mean, squares)
     spread = np.sqrt(squares / np.maximum(count, 1.0))
     return mean, np.where(spread > 1e-12 * np.abs(mean), spread, 0.0)  # less is rounding
 
@@ -286,9 +287,8 @@ def extremes_within_queries(X: FloatArray, queries: Queries) -> tuple[FloatArray
 
 def means_within_queries(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
     """Return the mean of the known values of each query and feature, and their number."""
-    nothing, total, count = (of_queries(0.0, X, queries) for _ in range(3))
-    add_powers(X, queries.index, nothing, 0, count)
-    add_powers(X, queries.index, nothing, 1, total)
+    count, total = of_queries(0.0, X, queries), of_queries(0.0, X, queries)
+    add_known(X, queries.index, count, total)
     return total / np.maximum(count, 1.0), count
 
 

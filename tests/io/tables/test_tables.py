@@ -9,10 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
 from rankwise.io.comparisons import read_pairs
-from rankwise.io.tables import csv as csv_files
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
 from rankwise.io.tables.table import arrow_buffer
@@ -25,6 +23,13 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(
     lambda name: name == name.strip()
 )
+
+
+@pytest.fixture(params=["with pyarrow", "without pyarrow"])
+def reader(request, monkeypatch):
+    """Read CSV files by pyarrow where it can, and by Python alone."""
+    if request.param == "without pyarrow":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
 
 
 def read_csv(path, text, **options):
@@ -67,6 +72,7 @@ def test_cells_not_asked_for_may_hold_anything_a_csv_can(tmp_path, texts):
     assert data.y.tolist() == [i + 0.5 for i in range(len(texts))]
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("block_cells", [1, 7, 1000])
 def test_rows_found_in_blocks_are_the_whole(tmp_path, block_cells):
     path = tmp_path / "a.csv"
@@ -108,6 +114,7 @@ def test_table_without_scores_or_queries_leaves_them_out(tmp_path):
     assert repr(data) == "RankingData(1 items, 2 features, dense, with feature_names)"
 
 
+@pytest.mark.usefixtures("reader")
 def test_blanks_quotes_marks_and_line_ends_do_not_matter(tmp_path):
     plain = read_csv(tmp_path / "a.csv", "a,y\n1.5,2\n-3,4\n")
     other = read_csv(tmp_path / "a.csv", b'\xef\xbb\xbfa , "y"\r\n\r\n "1.5" , 2 \r\n\r\n-3,4')
@@ -132,6 +139,7 @@ def test_delimiter_and_encoding_are_found(tmp_path, suffix, delimiter, encoding,
     assert data.y.tolist() == [2.0, 4.0]
 
 
+@pytest.mark.usefixtures("reader")
 def test_the_line_by_which_excel_names_the_delimiter(tmp_path):
     assert read_csv(tmp_path / "a.csv", "sep=;\na;y\n1;2\n").X.tolist() == [[1.0]]
     with pytest.raises(DataFileError, match="line 4, column 'a'"):
@@ -143,10 +151,12 @@ def test_broken_utf16_is_refused(tmp_path):
         read_csv(tmp_path / "a.csv", b"\xff\xfea\x00\n")
 
 
+@pytest.mark.usefixtures("reader")
 def test_a_table_with_one_column_has_the_usual_delimiter(tmp_path):
     assert read_csv(tmp_path / "a.csv", "a\n1\n\n2\n").X.tolist() == [[1.0], [2.0]]
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     ("cell", "hint"),
     [
@@ -188,7 +198,7 @@ messy = st.one_of(
 @example([('"1"2', "1", "2")], None, ",")
 @example([('"x', "1", "2")], None, ",")
 @example([("0.0", '"', "0.0"), ("0.0", '"0', "0.0")], None, ",")
-def test_pyarrow_and_the_parser_here_read_the_same(tmp_path, rows, quoting, delimiter):
+def test_pyarrow_and_python_read_the_same(tmp_path, rows, quoting, delimiter):
     path = tmp_path / "a.csv"
     with path.open("w", newline="") as stream:
         stream.write(delimiter.join(["a", "qid", "y"]) + "\n")
@@ -242,11 +252,13 @@ def test_pyarrow_reads_large_files_in_pieces_and_without_pandas(tmp_path):
     assert done.stdout.split() == ["True", "False"]
 
 
+@pytest.mark.usefixtures("reader")
 def test_long_numbers_are_read_as_float_does(tmp_path):
     third = "0." + "3" * 40
     assert read_csv(tmp_path / "a.csv", f"a\n{third}\n").X[0, 0] == float(third)
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -285,6 +297,7 @@ def test_bad_csv_is_named_with_its_place(tmp_path, text, message):
         read_csv(tmp_path / "a.csv", text)
 
 
+@pytest.mark.usefixtures("reader")
 def test_lines_inside_cells_are_counted(tmp_path):
     text = 't,a,y\n"two\nlines",1,2\n"x\n\ny",1,2\nz,z,2\n'
     with pytest.raises(DataFileError, match="line 7, column 'a': expected a finite number"):
@@ -535,42 +548,45 @@ def test_a_header_with_a_lone_carriage_return_is_refused(tmp_path):
         read_table(path)
 
 
-@pytest.fixture(scope="module")
-def uncompiled():
-    """Read texts of any number without compiled code."""
-    before = csv_files.WORK
-    csv_files.WORK = UncompiledWork(1 << 62)
-    yield
-    csv_files.WORK = before
-
-
-CELLS = ["1", " 2.5", "-3e2 ", "", "a", "\t4", "1e999", "+.5", "7.", "nan", "1_0", "\r", "é", "00"]
-PIECES = st.lists(
-    st.lists(st.sampled_from(CELLS), min_size=1, max_size=3).map(",".join), max_size=6
-)
-
-
-@pytest.mark.usefixtures("uncompiled")
 @FAST
-@given(lines=PIECES, end=st.sampled_from(["\n", "\r\n", " \n", "\n\n"]))
-def test_small_texts_are_read_as_the_parser_reads_them(tmp_path, lines, end):
+@given(
+    st.lists(
+        st.tuples(*3 * [st.text(st.characters(codec="utf-8", exclude_characters="\0"))]),
+        min_size=1,
+    ),
+    st.sampled_from([",", ";", "\t", "|"]),
+)
+@example([('say ""hi""', " blanks ", "two\r\nlines"), ("", '"', "\n")], ",")
+def test_quoted_cells_are_read_as_they_were_written(tmp_path, rows, delimiter):
     path = tmp_path / "a.csv"
-    path.write_bytes(f"x,y{end}{end.join(lines)}{end}".encode())
-    table = CsvTable.open(path, ",")
-    found = table._read_uncompiled([["x"], []], ["y"])
-    if found is None:
-        return
-    (numbers, none), (ids,) = table._read_here([["x"], []], ["y"])
-    np.testing.assert_array_equal(found[0][0], numbers)
-    assert found[0][1].shape == none.shape
-    assert found[1][0].tolist() == ids.tolist()
-    assert found[1][0].dtype.kind == ids.dtype.kind
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+        writer.writerows([("a", "b", "c"), *rows])
+    found = open_table(path).cells(["c", "a", "b"])
+    assert list(zip(*found, strict=True)) == [(c, a, b) for a, b, c in rows]
 
 
-@pytest.mark.usefixtures("uncompiled")
-def test_small_texts_of_plain_numbers_need_no_parser(tmp_path):
+def test_quotes_inside_plain_cells_are_letters(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(b"x,y\r\n 1.5 ,a\r\n\r\n-2e3,b \r\n")
-    (numbers,), (ids,) = CsvTable.open(path, ",")._read_uncompiled([["x"]], ["y"])
-    assert numbers.tolist() == [[1.5], [-2000.0]]
-    assert ids.tolist() == ["a", "b"]
+    path.write_text('qid,x\n5" disk,1\na""b,2\n "c" ,3\n')
+    assert read_table(path).qid.tolist() == ['5" disk', 'a""b', "c"]
+
+
+@pytest.mark.usefixtures("reader")
+def test_cells_may_be_longer_than_the_limit_of_pythons_csv_module(tmp_path):
+    long = "x" * (csv.field_size_limit() + 1)
+    data = read_csv(tmp_path / "a.csv", f'qid,x\n{long},1\n"{long},",2\n')
+    assert data.qid.tolist() == [long, f"{long},"]
+    assert data.X.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.usefixtures("reader")
+def test_an_open_quote_is_found_in_a_long_file(tmp_path):
+    rows = "".join(f"{i},{i}\n" for i in range(5000))
+    with pytest.raises(DataFileError, match="line 5002: expected a closing quote, got '7,1"):
+        read_csv(tmp_path / "a.csv", f'a,y\n{rows}"7,1\n{rows}')
+
+
+def test_rows_with_quotes_that_are_too_long_are_refused(tmp_path):
+    with pytest.raises(DataFileError, match="line 2: expected 2 cells as in the header, got 'more"):
+        read_csv(tmp_path / "a.csv", 'a,y\n"1",2,3,4,5\n')

@@ -1,5 +1,6 @@
 """Kernels on pairs of objects: RankRLS on explicit rows, refits, relations, refusals."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
@@ -461,3 +462,28 @@ def test_hold_outs_on_a_device(relation, new):
     assert found.alpha_ == expected.alpha_
     close(found.path_.values, expected.path_.values)
     close(found.dual_coef_, expected.dual_coef_)
+
+
+@pytest.mark.parametrize(("scale", "alpha"), [(1.0, 1e-4), (1.0, 1.0), (100.0, 1.0)])
+def test_closed_form_of_items_that_are_not_centred(scale, alpha):
+    """Items of mean 5 and deviation 1, times a scale: the features' equations in 60 digits."""
+    rng = np.random.default_rng(0)
+    conditions, items = rng.normal(size=(15, 3)), scale * (rng.normal(size=(20, 3)) + 5)
+    y = np.sign(rng.normal(size=(15, 20)))
+    with mpmath.workdps(60):
+        U, V = mpmath.matrix(conditions.tolist()), mpmath.matrix(items.tolist())
+        centring = mpmath.eye(20) - mpmath.ones(20) / 20
+        V = centring * V
+        # the weights W of products of features solve U'U W V'V + alpha W = U'Y V
+        left, right, rhs = U.T * U, V.T * V, U.T * mpmath.matrix(y.tolist()) * V
+        equations = mpmath.matrix(9)
+        for i, j, a, b in np.ndindex(3, 3, 3, 3):
+            equations[3 * i + j, 3 * a + b] = left[i, a] * right[b, j] + alpha * (i == a) * (j == b)
+        flat = mpmath.lu_solve(equations, mpmath.matrix([rhs[i, j] for i, j in np.ndindex(3, 3)]))
+        W = mpmath.matrix([[flat[3 * i + j] for j in range(3)] for i in range(3)])
+        expected = np.array((U * W * V.T).tolist(), dtype=float)
+    found = ConditionalRankRLS(alpha).fit(conditions, items, y).predict(conditions, items)
+    found -= found.mean(axis=1, keepdims=True)
+    norms = [np.linalg.norm(rows @ rows.T, 2) for rows in (conditions, items)]
+    slack = np.finfo(float).eps * np.prod(norms) / alpha * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=slack)

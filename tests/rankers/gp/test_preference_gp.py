@@ -1,9 +1,11 @@
 """Preference Gaussian processes: what they predict, and what they agree with."""
 
+import io
 import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import ndtr
@@ -21,6 +23,7 @@ from rankwise import (
     PreferenceGP,
     RankRLS,
     SquaredExponential,
+    explain,
     load,
 )
 from rankwise.rankers.base import generator
@@ -251,9 +254,9 @@ def test_item_effects_are_learnt_of_compared_items_only():
     answers = np.tile([[0, 1], [0, 2], [3, 1]], (10, 1))
     shared = fixed(kernel=SquaredExponential(2.0, 50.0)).fit(X, pairs=answers)
     effects = fixed(kernel=SquaredExponential(2.0, 50.0, 1.0)).fit(X, pairs=answers)
-    close = X[:1] + 1e-6
+    close = X[:1] + 1e-4  # further than rounding
     assert effects.predict_pair(X[:1], X[1:2])[0] > 0.9 > shared.predict_pair(X[:1], X[1:2])[0]
-    assert effects.predict_pair(close, X[1:2] + 1e-6)[0] < 0.6
+    assert effects.predict_pair(close, X[1:2] + 1e-4)[0] < 0.6
     deviations = (effects.predict(rows, return_std=True)[1] for rows in (close, X[:1]))
     assert next(deviations) > next(deviations)
 
@@ -901,3 +904,91 @@ def test_a_process_with_a_foreign_kernel_is_not_saved(tmp_path):
     ranker = fixed(kernel=RBF()).fit(X, pairs=PAIRS)
     with pytest.raises(InvalidInputError, match="Only built-in values can be saved"):
         ranker.save(tmp_path / "gp.rankwise")
+
+
+# Items that are known again
+
+
+def clouded(n_items=12, n_features=2, seed=0):
+    """Return items whose answers their features explain in part only."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_items, n_features))
+    own = rng.normal(size=n_items)
+    pairs = [
+        (i, j)
+        for i in range(n_items)
+        for j in range(n_items)
+        if i != j and X[i, 0] + own[i] + rng.normal() > X[j, 0] + own[j]
+    ]
+    return X, pairs
+
+
+def written(X, form="%.6g"):
+    text = io.StringIO()
+    np.savetxt(text, X, fmt=form, delimiter=",")
+    text.seek(0)
+    return np.loadtxt(text, delimiter=",")
+
+
+ROUNDED = {
+    "float32": lambda X: X.astype(np.float32),
+    "six digits": written,
+    "six decimals": lambda X: written(X, "%.6f"),
+    "a factor": lambda X: X * (1.0 + 1e-12),
+}
+
+
+@pytest.mark.parametrize("rounded", ROUNDED.values(), ids=ROUNDED)
+@pytest.mark.parametrize("options", [{}, {"intransitive": True}, {"equal_rows": "merged"}], ids=str)
+def test_items_keep_their_effect_through_rounding(rounded, options, tmp_path):
+    """The item effect of a training item does not depend on its features bit for bit."""
+    X, pairs = clouded()
+    gp = PreferenceGP(random_state=0, **options).fit(X, pairs=pairs)
+    gp.save(tmp_path / "gp")
+    for process in (gp, load(tmp_path / "gp")):
+        scores, std = process.predict(X, return_std=True)
+        again, std_again = process.predict(rounded(X), return_std=True)
+        np.testing.assert_array_equal(again, scores)
+        np.testing.assert_array_equal(std_again, std)
+        np.testing.assert_array_equal(process.rank(rounded(X)), process.rank(X))
+        probability = process.predict_pair(rounded(X)[:5], rounded(X)[5:10])
+        np.testing.assert_array_equal(probability, process.predict_pair(X[:5], X[5:10]))
+
+
+def test_near_items_are_new_items():
+    """A row that is merely near has the features of an item and not its effect."""
+    X, pairs = clouded()
+    gp = PreferenceGP(SquaredExponential(1.0, 1.0, 0.5), optimize=False).fit(X, pairs=pairs)
+    scores, std = gp.predict(X, return_std=True)
+    moved, std_moved = gp.predict(X + 1e-3, return_std=True)
+    assert np.abs(moved - scores).max() > 0.05 * np.ptp(scores)
+    assert (std_moved > 1.05 * std).all()
+
+
+def test_equal_rows_are_told_apart_by_the_names_of_a_frame():
+    X, pairs = clouded()
+    X[1] = X[0]
+    names = [f"item {place}" for place in range(len(X))]
+    frame = pd.DataFrame(X, index=names, columns=["u", "v"])
+    named = [(names[i], names[j]) for i, j in pairs]
+    gp = PreferenceGP(random_state=0).fit(frame, pairs=named)
+    scores = gp.predict(names)
+    assert abs(scores[0] - scores[1]) > 1e-3
+    for place in range(len(X)):
+        alone = gp.predict(frame[place : place + 1])
+        np.testing.assert_allclose(alone, scores[[place]], rtol=1e-12)
+    backwards = gp.predict(frame[::-1].astype(np.float32))
+    np.testing.assert_allclose(backwards, scores[::-1], rtol=1e-12)
+    strange = frame.rename(index={"item 1": "somebody"})[1:2]  # of whom nothing is known
+    assert np.abs(gp.predict(strange)[0] - scores[:2]).min() > 1e-4
+
+
+def test_explanations_add_up_for_rounded_and_shared_rows():
+    X, pairs = clouded()
+    X[1] = X[0]
+    gp = PreferenceGP(SquaredExponential(1.0, 1.0, 0.5), optimize=False).fit(X, pairs=pairs)
+    rows = X[[0, 2, 3]].astype(np.float32)
+    for a, b in [(0, 1), (1, 2), (0, 2)]:
+        found = explain(gp, rows, a=a, b=b)
+        np.testing.assert_allclose(found.contributions.sum(), found.score_a - found.score_b)
+        np.testing.assert_allclose(found.score_a, gp.predict(rows[[a]])[0])

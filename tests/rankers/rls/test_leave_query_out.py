@@ -8,8 +8,9 @@ import reference
 from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import ExplicitSpace, Identity, KernelSpace, smallest_space
-from rankwise.rankers.rls._kernels import refit_without_each, weighted_blocks
+from rankwise.native.holdouts import refit_without_each
 from rankwise.rankers.rls.leave_query_out import Elsewhere, leave_query_out
+from rankwise.rankers.rls.leave_query_out_dual import blocks_of_weights
 from rankwise.selection.holdouts import Folds
 
 ALPHAS = np.array([1e-3, 1.0, 1e6])
@@ -218,22 +219,20 @@ def test_weights_without_each_fold_solve_its_equations(n):
     grams, rhs = H.transpose(0, 2, 1) @ H, C.transpose(0, 2, 1) @ H
     behind, behind_rhs = (np.cumsum(a[::-1], axis=0)[::-1] - a for a in (grams, rhs))
     expected = reference.weights_without_each(grams, rhs, ALPHAS)
-    room = np.zeros((3, max(n, 3))), np.full((n, n), np.nan), np.empty((n, 3))
     W, worst = np.empty((3, 2, n, 3)), np.empty((3, 3))
     refit_without_each(
         grams, rhs, np.ascontiguousarray(behind), np.ascontiguousarray(behind_rhs),
-        ALPHAS, *room, W, worst,
+        ALPHAS, W, worst,
     )  # fmt: skip
     np.testing.assert_allclose(W, expected, rtol=1e-9, atol=1e-12)
     assert (worst > 0).all()
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, 100])
-def test_blocks_formed_some_rows_at_a_time_are_the_products(n_rows):
+def test_blocks_are_the_products_of_rows_for_all_weights():
     rng = np.random.default_rng(0)
     V, weights = rng.normal(size=(7, 5)), rng.normal(size=(5, 8))
     expected = np.einsum("ik,ka,jk->aij", V, weights, V)
-    np.testing.assert_allclose(weighted_blocks(V, weights, n_rows), expected, atol=1e-12)
+    np.testing.assert_allclose(blocks_of_weights(V, weights), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", ["refit", "update"])

@@ -20,11 +20,10 @@ from rankwise.rankers.svm.objective import (
     is_triangular,
     near_inverse,
     smoothed_hinge,
-    solve_by_products,
     solve_in_span,
     squared_hinge,
 )
-from rankwise.solve.iteration import Interrupts, StoppingRule
+from rankwise.solve.iteration import StoppingRule
 
 COSTS = ["unit", "magnitude"]
 LOSSES = ["hinge", "squared_hinge"]
@@ -212,10 +211,8 @@ def test_cholesky_and_conjugate_gradients_solve_the_same_system():
     P, pairs, _ = scored(5)
     dense, loss, b = RegularizedLoss.of(P.X, pairs, 0.5), squared_hinge(pairs, P.y), B
     rows_only = replace(dense, dense=None)
-    x = NewtonSystems.of(rows_only).solve(loss, b, 1e-12, Interrupts())
-    np.testing.assert_allclose(
-        NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts()), x, rtol=1e-9
-    )
+    x = NewtonSystems.of(rows_only).solve(loss, b, 1e-12)
+    np.testing.assert_allclose(NewtonSystems.of(dense).solve(loss, b, 1e-12), x, rtol=1e-9)
     np.testing.assert_allclose(dense.hessian(loss) @ x, b, rtol=1e-9)
 
 
@@ -261,7 +258,7 @@ def test_the_hessian_is_formed_where_items_have_not_sufficed():
     systems_by_items = NewtonSystems.of(objective)
     assert systems_by_items.is_by_items
     systems_by_items.few_products = 0
-    x = systems_by_items.solve(loss, b, 1e-8, Interrupts())
+    x = systems_by_items.solve(loss, b, 1e-8)
     assert not systems_by_items.is_by_items
     np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, rtol=1e-6)
 
@@ -269,10 +266,10 @@ def test_the_hessian_is_formed_where_items_have_not_sufficed():
 def test_an_indefinite_hessian_falls_back_to_conjugate_gradients(monkeypatch):
     P, pairs, _ = scored(5)
     dense, loss, b = RegularizedLoss.of(P.X, pairs, 0.5), squared_hinge(pairs, P.y), B
-    expected = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
+    expected = NewtonSystems.of(dense).solve(loss, b, 1e-12)
     rounded = np.diag([1.0, -1.0, 1.0])
     monkeypatch.setattr(RegularizedLoss, "formed_hessian", lambda *_: rounded)
-    x = NewtonSystems.of(dense).solve(loss, b, 1e-12, Interrupts())
+    x = NewtonSystems.of(dense).solve(loss, b, 1e-12)
     np.testing.assert_allclose(x, expected, rtol=1e-9)
 
 
@@ -289,7 +286,7 @@ def test_the_span_of_the_pairs_holds_the_solution_of_the_same_system(C, n_featur
     rng = np.random.default_rng(1)
     loss, b = squared_hinge(pairs, rng.normal(size=len(X))), rng.normal(size=n_features)
     expected = np.linalg.solve(objective.formed_hessian(loss), b)
-    x, is_solved = solve_in_span(objective.hessian(loss), b, 1e-8, 4000, Interrupts())
+    x, is_solved = solve_in_span(objective.hessian(loss), b, 1e-8, 4000)
     assert is_solved
     np.testing.assert_allclose(objective.formed_hessian(loss) @ x, b, atol=1e-7 * np.abs(b).max())
     np.testing.assert_allclose(x, expected, atol=1e-6 * np.abs(expected).max())
@@ -306,7 +303,7 @@ def test_without_violated_pairs_the_span_is_empty():
     P, pairs, _ = scored(5)
     objective = RegularizedLoss.of(P.X, pairs, 1.0)
     loss = squared_hinge(pairs, 100.0 * P.y)
-    x, is_solved = solve_in_span(objective.hessian(loss), B, 1e-8, 10, Interrupts())
+    x, is_solved = solve_in_span(objective.hessian(loss), B, 1e-8, 10)
     assert is_solved
     np.testing.assert_array_equal(x, B)
 
@@ -316,10 +313,10 @@ def test_products_take_over_where_the_span_has_not_sufficed(monkeypatch):
     objective = RegularizedLoss.of(csr_array(P.X), pairs, 5.0)
     loss, b = squared_hinge(pairs, np.zeros(len(P.y))), np.arange(1.0, 41.0)
     objective = replace(objective, dense=None)
-    expected = NewtonSystems.of(objective).solve(loss, b, 1e-10, Interrupts())
+    expected = NewtonSystems.of(objective).solve(loss, b, 1e-10)
     monkeypatch.setattr("rankwise.rankers.svm.objective.solve_in_span", lambda *_: (b, False))
     late = NewtonSystems(objective, 0)
-    np.testing.assert_allclose(late.solve(loss, b, 1e-10, Interrupts()), expected, rtol=1e-6)
+    np.testing.assert_allclose(late.solve(loss, b, 1e-10), expected, rtol=1e-6)
     assert not late.is_spanned
 
 
@@ -351,13 +348,6 @@ def test_a_run_stopped_early_is_certified_for_the_value_of_c_wanted(stop_at):
     assert found.bound <= full.certificate.objective <= found.objective * (1 + 1e-12)
 
 
-def test_an_interrupt_ends_conjugate_gradients_after_a_product():
-    A = np.diag(np.arange(1.0, 9.0))
-    x, is_solved = solve_by_products(A, np.ones(8), 1e-12, 250, Interrupts(pending=True))
-    assert is_solved
-    np.testing.assert_allclose(x, np.full(8, 8 / 36))
-
-
 @pytest.mark.parametrize("max_products", [0, 2, 400])
 def test_the_hessian_is_formed_when_products_have_not_sufficed(max_products):
     P, pairs, _ = scored(5, n_features=40)
@@ -366,7 +356,7 @@ def test_the_hessian_is_formed_when_products_have_not_sufficed(max_products):
     expected = np.linalg.solve(objective.formed_hessian(loss), b)
     given = NewtonSystems(objective, max_products)
     for _ in range(2):
-        x = given.solve(loss, b, 1e-12, Interrupts())
+        x = given.solve(loss, b, 1e-12)
         np.testing.assert_allclose(x, expected, rtol=1e-6)
         assert given.max_products == (400 if max_products == 400 else 0)
 

@@ -45,6 +45,8 @@ function show(state) {
   showQuestion(state.question);
   get("certainty").value = state.certainty;
   get("message").textContent = `${state.message} (the goal is ${Math.round(100 * state.confidence)} %).`;
+  get("trouble").textContent = state.trouble ?? "";
+  get("trouble").hidden = state.trouble === null;
   get("settled").hidden = !state.settled;
   showRanking(state.ranking);
   showRaters(state.raters);

@@ -1,7 +1,12 @@
 """Ask which is better in a browser, until Ctrl-C; then write the ranking and a report."""
 
+import signal
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from rankwise.ask.items import ItemList, read_item_list
 from rankwise.ask.questions import AskGoal
@@ -10,6 +15,7 @@ from rankwise.ask.store import AnswerStore
 from rankwise.cli.commands import Ask
 from rankwise.cli.jobs.files import check_target
 from rankwise.cli.output import counted
+from rankwise.core.display import spreadsheet_text
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.files import open_write
@@ -35,11 +41,24 @@ def ask(command: Ask) -> None:
     )
     _print_start(command, items, session)
     try:
-        run_server(session, command.host, command.port, lambda link: _announce(command, link))
+        with _until_stopped():
+            run_server(session, command.host, command.port, lambda links: _announce(command, links))
         _write(command.answer_file.with_suffix(".ranking.csv"), ranking_csv(session))
         _write(command.answer_file.with_suffix(".report.html"), render_report(session))
     finally:
         session.close()
+
+
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the block and not the process: uvicorn raises them once more."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _export(command: Ask, target: Path) -> None:
@@ -49,6 +68,7 @@ def _export(command: Ask, target: Path) -> None:
     if not is_answer_file(path):
         raise DataFileError(f"{path} must be an answers file of rankwise ask: it does not exist.")
     columns = AnswerFile.read(path).columns()
+    columns["judge"] = np.array([spreadsheet_text(name) for name in columns["judge"]], dtype=object)
     write_table(target, columns)
     print(f"{counted(len(columns['a']), 'answer', 'answers')} written to {target}.")
 
@@ -63,10 +83,20 @@ def _print_start(command: Ask, items: ItemList, session: AskSession) -> None:
     print(f"Answers are kept in {command.answer_file} ({known} so far).")
 
 
-def _announce(command: Ask, link: str) -> None:
-    print(f"Open {link} and answer; Ctrl-C ends.", flush=True)
+def _announce(command: Ask, links: list[str]) -> None:
+    first, *others = links
+    print(f"Open {first} and answer; Ctrl-C ends.", flush=True)
+    for link in others:
+        print(f"From another network: {link}", flush=True)
+    own = ("http://127.0.0.1:", "http://[::1]:")
+    if command.host in ("0.0.0.0", "::") and first.startswith(own):
+        print(
+            "On a phone, put the address of this machine in its place: its network settings show "
+            "it.",
+            flush=True,
+        )
     if command.browser:
-        webbrowser.open(link)
+        webbrowser.open(first)
 
 
 def _write(path: Path, text: str) -> None:

@@ -140,11 +140,14 @@ def _items_of_answers(command: Prefer) -> NamedItems:
 def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
     """Read the answers of a table, or of a file of rankwise ask, about the items by position."""
     path = command.answer_file
-    columns = ComparisonColumns(tied=command.tied, judge=command.judge, date=command.date)
+    columns = ComparisonColumns(
+        tied=command.tied, judge=command.judge, date=command.date, codes=command.codes
+    )
     if is_answer_file(path) and columns != ComparisonColumns():
         raise InvalidInputError(
-            f"--tied, --judge and --date must name columns of a table: {path} is an answers file, "
-            "which already holds ties, raters and times. Leave them out."
+            "--tied, --codes, --judge and --date must be about columns of a table: "
+            f"{path} is an answers file, which already holds ties, raters and times. Leave them "
+            "out."
         )
     table = read_comparisons(path, columns)
     if not is_answer_file(path):
@@ -359,7 +362,7 @@ def _tell_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTab
 
 def _columns(command: LeaderboardCommand) -> ComparisonColumns:
     """Return the columns that were named."""
-    same = ("winner", "loser", "result", "count", "weight", "judge", "date", "home")
+    same = ("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home")
     covariates = [name.strip() for name in (command.covariates or "").split(",")]
     return ComparisonColumns(
         first=command.a,

@@ -15,7 +15,7 @@ from rankwise.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
-from rankwise.io.comparisons import read_comparisons, read_pairs
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons, read_pairs
 from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
 from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.reading import read
@@ -178,16 +178,26 @@ def columns_chosen() -> Iterator[None]:
 
 
 def read_preferences(
-    path: Path, items: NDArray[Any] | None = None, *, keep_ties: bool = False
+    path: Path,
+    items: NDArray[Any] | None = None,
+    *,
+    keep_ties: bool = False,
+    codes: str | None = None,
 ) -> dict[str, Any]:
     """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
 
     Columns of margins, weights and counts are read if present. Ties are left out, or become pairs
-    with a margin of 0.
+    with a margin of 0. ``codes`` say what a column of who won means.
     """
+    if codes is not None and items is None:
+        raise InvalidInputError(
+            f"--codes must come with names of items: {path} can name rows of the training data by "
+            "their numbers only, in columns winner and loser. Name the items in the training data, "
+            "in a column such as item or name."
+        )
     found = open_table(path).names
     columns = {name: name for name in ("margin", "weight") if name in found}
-    is_plain = {"winner", "loser"} <= set(found) and "count" not in found
+    is_plain = {"winner", "loser"} <= set(found) and "count" not in found and codes is None
     data = read_pairs(path, **columns) if is_plain or items is None else None
     if data is not None and data.items is None:
         return {"pairs": data.pairs, "pair_margin": data.margin, "pair_weight": data.weight}
@@ -199,7 +209,7 @@ def read_preferences(
             f"got names such as {str(data.items[0])!r}. Names need a table of items with a column "
             "of names, such as item or name."
         )
-    table = read_comparisons(path, names=items)
+    table = read_comparisons(path, ComparisonColumns(codes=codes), names=items)
     edges, margin, weight = table.edges(keep_ties=keep_ties)
     return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
 

@@ -1,4 +1,4 @@
-"""Jobs run once after installing: demo, and warm-up."""
+"""The job that is run first, after installing: the demo."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,8 +8,7 @@ from typing import final
 import numpy as np
 from sklearn.linear_model import Ridge
 
-import rankwise
-from rankwise.cli.commands import Demo, WarmUpCommand
+from rankwise.cli.commands import Demo
 from rankwise.cli.jobs.fits.training import judge
 from rankwise.cli.output import print_table
 from rankwise.core.arrays import FloatArray
@@ -164,17 +163,3 @@ def _lines(image: FloatArray, marks: str) -> list[str]:
     inked = np.asarray(image) > INK
     codes = 2 * inked[0::2].astype(int) + inked[1::2]
     return ["".join(marks[code] for code in line) for line in codes]
-
-
-# Warm-up
-
-
-def warm_up(command: WarmUpCommand) -> None:
-    """Compile, and print each step as it begins."""
-    rankwise.warm_up(command.folder, _print_step)
-    if command.folder is not None:
-        print(f"Set NUMBA_CACHE_DIR={command.folder.absolute()} to use it.")
-
-
-def _print_step(name: str, number: int, total: int) -> None:
-    print(f"{number}/{total}  {name}", flush=True)

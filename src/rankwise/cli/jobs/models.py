@@ -286,4 +286,5 @@ def serve(command: ServeCommand) -> None:
         port=command.port,
         max_items=command.max_items,
         max_bytes=command.max_bytes,
+        timeout=command.timeout,
     )

@@ -102,6 +102,8 @@ class ComparisonTable:
     covariate_names : tuple of str
     unread : tuple of str
         Columns of the source that were not read.
+    row : (n_rows,)
+        The row of the source that each comparison comes from.
 
     Examples
     --------
@@ -124,6 +126,7 @@ class ComparisonTable:
     covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     covariate_names: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    row: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @classmethod
     def of(
@@ -180,6 +183,7 @@ class ComparisonTable:
             freeze(np.stack(columns, 1) if columns else np.zeros((n_rows, 0))),
             tuple(given),
             unread,
+            freeze(np.arange(n_rows)),
         )
         return table.take(np.flatnonzero(weights > 0.0)) if not weights.all() else table
 
@@ -248,6 +252,7 @@ class ComparisonTable:
             judge=None if judge is None else Labels(judge.names, freeze(judge.index[rows])),
             date=None if self.date is None else freeze(self.date[rows]),
             covariates=freeze(self.covariates[rows]),
+            row=freeze(self.row[rows]),
         )
 
     def among(self, names: Any) -> Self:

@@ -1,9 +1,8 @@
 """Tables in delimited text: CSV and TSV.
 
-If pyarrow is installed, it reads the numbers: a new process need not load, or even compile, the
-parser here, which takes longer than reading most files. Without pyarrow Python reads small files,
-and the parser all others. It also finds the line and the column of errors. All give the same bits;
-``python -m benchmarks.io`` measures pyarrow and the parser in new processes.
+If pyarrow is installed, it reads whatever is well formed. Without it, and to find the line and the
+column of errors, Python reads row by row. Both give the same bits; ``python -m benchmarks.io``
+measures them in new processes.
 """
 
 import csv
@@ -11,13 +10,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, final
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.compile import UncompiledWork
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.data import hint_for
 from rankwise.io.files import open_read
@@ -26,13 +25,9 @@ from rankwise.io.numbers import (
     PLAIN_NUMBER,
     bad_line,
     decode,
-    ids_at,
     integers_or_texts,
-    join_ids,
     quoted,
-    texts_at,
 )
-from rankwise.io.tables._kernels import OK, OPEN_QUOTE, TOO_FEW, find_cells, parse_cells
 from rankwise.io.tables.table import CellError, DataTable, arrow_buffer, pyarrow_with
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -40,22 +35,20 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 KNOWN_DELIMITERS = (",", ";", "\t", "|")
 
-BLOCK_CELLS = 1 << 18
-"""Number of cells found at a time: 4 MB of positions."""
-
-WORK = UncompiledWork(1_000_000)
-"""Bytes that are read without compiled code: compiling it takes longer."""
+BLOCK_CELLS = 1 << 16
+"""Number of cells that Python holds at a time: 4 MB."""
 
 _NUMBER = re.compile(PLAIN_NUMBER)
+_IN_NUMBERS = b"0123456789+-.eE \t"  # with these alone, ``float`` reads plain numbers only
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _EXCEL_LINE = re.compile(rb"sep=(.)\r?\n")  # Excel's own way to name the delimiter
 
 
-class _Block(NamedTuple):
-    """Some rows: the spans of their cells (n_rows, n_columns, 2) and their lines in the file."""
+class _Row(NamedTuple):
+    """The line of a row in the file, and its cells without quotes and the blanks around them."""
 
-    spans: NDArray[np.int64]
-    line: NDArray[np.int64]
+    line: int
+    cells: list[bytes]
 
 
 @final
@@ -78,7 +71,7 @@ class CsvTable(DataTable):
     def open(
         cls, path: str | os.PathLike[str], delimiter: str, *, block_cells: int = BLOCK_CELLS
     ) -> Self:
-        """Load a plain or compressed file; cells are found ``block_cells`` at a time.
+        """Load a plain or compressed file; Python reads about ``block_cells`` at a time.
 
         The header decides the delimiter; ``delimiter`` is used if the header has a single name.
         """
@@ -103,7 +96,7 @@ class CsvTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids, in one pass."""
-        found = self._read_with_arrow(numbers, ids) or self._read_uncompiled(numbers, ids)
+        found = self._read_with_arrow(numbers, ids)
         return self._read_here(numbers, ids) if found is None else found
 
     def _read_with_arrow(
@@ -152,59 +145,29 @@ class CsvTable(DataTable):
                     column_types=types, include_columns=wanted, null_values=[]
                 ),
             )
-        except arrow.ArrowInvalid:  # what is wrong, and where, the parser here finds
+        except arrow.ArrowInvalid:  # what is wrong, and where, reading row by row finds
             return None
         has_rows = table.num_rows > 0 and table.column_names == wanted  # no names in an empty file
         return table if has_rows else None
 
-    def _read_uncompiled(
-        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
-    ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
-        """Read a small text by Python alone; None if a cell needs a closer look."""
-        rows = self._small_rows()
-        if not rows:
-            return None
-        place = {name: position for position, name in enumerate(self.header)}
-        matrices = []
-        for columns in numbers:
-            cells = [[row[place[name]] for name in columns] for row in rows]
-            if not all(_NUMBER.fullmatch(cell) for row in cells for cell in row):
-                return None
-            matrices.append(np.array(cells, dtype=object).astype(float))
-        words = [[decode(row[place[name]]) for row in rows] for name in ids]
-        if not all(map(all, words)) or not all(np.isfinite(matrix).all() for matrix in matrices):
-            return None
-        return matrices, [integers_or_texts(column) for column in words]
-
-    def _small_rows(self) -> list[list[bytes]] | None:
-        """Return the cells of a small text as `find_cells` finds them; None for any other text."""
-        text = self.text[self.body :]
-        if b'"' in text or not WORK.is_small(len(text)):
-            return None
-        lines = [line.rstrip(b" \r") for line in text.split(b"\n")]
-        sign = self.delimiter.encode("latin-1")
-        rows = [[cell.strip(b" ") for cell in line.split(sign)] for line in lines if line]
-        n_columns = len(self.header)
-        is_plain = b"\r" not in b"".join(lines) and all(len(row) == n_columns for row in rows)
-        return rows if is_plain else None
-
     def _read_here(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+        """Read row by row; find the first bad row or cell."""
         n_lines = self.text.count(b"\n", self.body)
         matrices = [np.empty((n_lines, len(columns))) for columns in numbers]
-        vectors: list[list[NDArray[Any]]] = [[] for _ in ids]
+        words: list[list[str]] = [[] for _ in ids]
         n_rows = 0
         for block in self._blocks():
-            rows = slice(n_rows, n_rows + len(block.line))
+            part = slice(n_rows, n_rows + len(block))
             for columns, matrix in zip(numbers, matrices, strict=True):
-                self._read_numbers(block, columns, matrix[rows])
-            for column, parts in zip(ids, vectors, strict=True):
-                parts.append(self._read_ids(block, column))
-            n_rows = rows.stop
+                matrix[part] = self._numbers(block, columns)
+            for column, cells in zip(ids, words, strict=True):
+                cells += self._ids(block, column)
+            n_rows = part.stop
         if n_rows == 0:
             raise bad_line(self.path, 2, "a row below the header", "")
-        return [matrix[:n_rows] for matrix in matrices], [join_ids(parts) for parts in vectors]
+        return [matrix[:n_rows] for matrix in matrices], [integers_or_texts(w) for w in words]
 
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as they are written."""
@@ -214,65 +177,108 @@ class CsvTable(DataTable):
             if all(word == word.strip() for column in found for word in column):
                 return found
         places = [self.header.index(name) for name in columns]
-        rows = self._small_rows()
-        if rows is not None:
-            return [[decode(row[place]) for row in rows] for place in places]
         found = [[] for _ in columns]
         for block in self._blocks():
             for place, words in zip(places, found, strict=True):
-                cells = texts_at(self.text, block.spans[:, place])
-                words.extend(word.replace('""', '"') for word in cells)
+                words.extend(decode(row.cells[place]) for row in block)
         return found
 
-    def _blocks(self) -> Iterator[_Block]:
-        """Find the cells of some rows at a time."""
-        characters = np.frombuffer(self.text, dtype=np.uint8)
-        n_columns = len(self.header)
-        spans = np.empty((max(self.block_cells // n_columns, 1), n_columns, 2), dtype=np.int64)
-        line = np.empty(len(spans), dtype=np.int64)
-        pos, first_line = self.body, self.text.count(b"\n", 0, self.body) + 1
-        while pos < len(self.text):
-            n_rows, n_lines, code, pos = find_cells(
-                characters, pos, ord(self.delimiter), spans, line
-            )
-            if code != OK:
-                raise self._bad_row(first_line + int(line[n_rows]), code, pos)
-            yield _Block(spans[:n_rows], line[:n_rows] + first_line)
-            first_line += n_lines
+    def _blocks(self) -> Iterator[list[_Row]]:
+        """Read some rows at a time."""
+        rows = self._rows()
+        n_rows = max(self.block_cells // len(self.header), 1)
+        while block := list(islice(rows, n_rows)):
+            yield block
 
-    def _read_numbers(self, block: _Block, columns: Sequence[str], out: FloatArray) -> None:
-        characters = np.frombuffer(self.text, dtype=np.uint8)
-        places = np.array([self.header.index(name) for name in columns], dtype=np.intp)
-        long = np.empty((out.size, 4), dtype=np.int64)
-        n_long, row, column = parse_cells(characters, block.spans, places, out, long)
-        if row >= 0:
-            raise self._bad_cell(block, row, columns[column], "a finite number")
-        for row, column, start, stop in long[:n_long].tolist():
-            out[row, column] = float(self.text[start:stop])
-            if not np.isfinite(out[row, column]):
-                raise self._bad_cell(block, row, columns[column], "a finite number")
+    def _rows(self) -> Iterator[_Row]:
+        """Cut the text into rows of as many cells as the header has; skip blank lines."""
+        text, n_columns, sign = self.text, len(self.header), self.delimiter.encode("latin-1")
+        pattern = _cell_pattern(sign)
+        pos, line = self.body, text.count(b"\n", 0, self.body) + 1
+        while pos < len(text):
+            end = text.index(b"\n", pos)
+            row = text[pos:end].rstrip(b" \r")
+            if row:
+                cells = row.split(sign)
+                if b'"' in row:
+                    cells, end = self._quoted_row(pattern, pos, line)
+                elif b" " in row or b"\r" in row:
+                    cells = [_trimmed(cell) for cell in cells]
+                if len(cells) != n_columns:
+                    found = "fewer" if len(cells) < n_columns else "more"
+                    expected = f"{n_columns} cells as in the header"
+                    raise bad_line(self.path, line, expected, f"{found} cells")
+                yield _Row(line, cells)
+            line += text.count(b"\n", pos, end + 1)
+            pos = end + 1
 
-    def _read_ids(self, block: _Block, column: str) -> NDArray[Any]:
-        spans = np.ascontiguousarray(block.spans[:, self.header.index(column)])
-        missing = np.flatnonzero(spans[:, 0] == spans[:, 1])
-        if len(missing):
-            raise self._bad_cell(block, int(missing[0]), column, "an id")
-        values = ids_at(self.text, spans)
-        return values if values.dtype == np.int64 else np.char.replace(values, '""', '"')
+    def _quoted_row(
+        self, pattern: re.Pattern[bytes], pos: int, line: int
+    ) -> tuple[list[bytes], int]:
+        """Return the cells of a row with quotes, without them, and the place of its newline."""
+        cells: list[bytes] = []
+        while len(cells) <= len(self.header):
+            found = pattern.match(self.text, pos)
+            if found is None:
+                rest = self.text[self.text.index(b'"', pos) + 1 :].strip()
+                raise bad_line(self.path, line, "a closing quote", decode(rest))
+            inside, after = found["inside"], (found["after"] or b"").rstrip(b" \r")
+            if inside is None:
+                cells.append(_trimmed(found["plain"]))
+            elif after:  # text behind the closing quote: left to be refused
+                cells.append(inside + b'"' + after)
+            else:
+                cells.append(inside.replace(b'""', b'"'))
+            pos = found.end()
+            if found["end"] == b"\n":
+                break
+        return cells, pos - 1
 
-    def _bad_row(self, line: int, code: int, pos: int) -> DataFileError:
-        if code == OPEN_QUOTE:
-            return bad_line(self.path, line, "a closing quote", decode(self.text[pos:].strip()))
-        found = "fewer" if code == TOO_FEW else "more"
-        return bad_line(
-            self.path, line, f"{len(self.header)} cells as in the header", f"{found} cells"
-        )
+    def _numbers(self, block: list[_Row], columns: Sequence[str]) -> FloatArray:
+        """Return the cells of columns as finite numbers."""
+        places = [self.header.index(name) for name in columns]
+        cells = [row.cells[place] for row in block for place in places]
+        if not b"".join(cells).translate(None, _IN_NUMBERS):
+            try:
+                values = np.fromiter(map(float, cells), float, len(cells))
+            except ValueError:
+                values = np.array([np.nan])
+            if np.isfinite(values).all():
+                return values.reshape(len(block), len(columns))
+        return np.array([[self._number(row, name) for name in columns] for row in block])
 
-    def _bad_cell(self, block: _Block, row: int, column: str, expected: str) -> CellError:
-        start, stop = block.spans[row, self.header.index(column)].tolist()
-        cell = decode(self.text[start:stop])
-        place = f"line {block.line[row]}"
-        return CellError(self.path, place, column, expected, quoted(cell), hint_for(cell, column))
+    def _number(self, row: _Row, column: str) -> float:
+        cell = row.cells[self.header.index(column)].strip(b" \t")
+        value = float(cell) if _NUMBER.fullmatch(cell) else np.inf
+        if not np.isfinite(value):
+            self._refuse(row, column, "a finite number")
+        return value
+
+    def _ids(self, block: list[_Row], column: str) -> list[str]:
+        place = self.header.index(column)
+        words = [decode(row.cells[place]) for row in block]
+        if not all(words):
+            self._refuse(block[words.index("")], column, "an id")
+        return words
+
+    def _refuse(self, row: _Row, column: str, expected: str) -> NoReturn:
+        cell = decode(row.cells[self.header.index(column)])
+        place = f"line {row.line}"
+        raise CellError(self.path, place, column, expected, quoted(cell), hint_for(cell, column))
+
+
+def _cell_pattern(delimiter: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of a cell and what ends it; none matches an open quote."""
+    edge = b"[^" + re.escape(delimiter) + rb"\n]*+"
+    return re.compile(
+        rb' *+(?:"(?P<inside>(?:[^"]++|"")*+)"(?P<after>%b)|(?!")(?P<plain>%b))(?P<end>%b|\n)'
+        % (edge, edge, re.escape(delimiter))
+    )
+
+
+def _trimmed(cell: bytes) -> bytes:
+    """Return a cell without the blanks around it."""
+    return cell.lstrip(b" ").rstrip(b" \r")
 
 
 def _has_odd_quotes(text: bytes, delimiter: str) -> bool:

@@ -400,7 +400,7 @@ def suspect_answers(
     Returns
     -------
     rows : (n_decided,)
-        Row numbers of decided comparisons.
+        Row numbers of decided comparisons, in the source.
     probability : (n_decided,)
         The probability that win and loss were exchanged; the prior is one answer in fifty.
 
@@ -423,4 +423,4 @@ def suspect_answers(
     log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + recorded - opposite
     probability = expit(log_odds)
     order = np.argsort(-probability, kind="stable")
-    return rows[order], probability[order]
+    return table.row[rows[order]], probability[order]

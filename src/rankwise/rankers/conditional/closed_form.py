@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.devices import Device, DeviceArray
+from rankwise.selection.ties import equal_ties
 from rankwise.solve.normal_equations import refuse_indefinite
 
 Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
@@ -87,17 +88,21 @@ class ProductSpectrum(PairSpectrum):
         The spectra of K and of the centred G.
     targets : (n_conditions, n_items)
         ``U' Y C V``.
+    size : float
+        The norm of G, not centred: rounding errors of scores are measured by it.
     """
 
     rows: KernelSpectrum
     columns: KernelSpectrum
     targets: DeviceArray
+    size: float
 
     @classmethod
     def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
         """Build from the spectrum of K, the kernel of the items, and centred targets."""
         columns = KernelSpectrum.of(centred(centred(G).T), rows.device)
-        return cls(rows, columns, rows.vectors.T @ rows.there(Y) @ columns.vectors)
+        targets = rows.vectors.T @ rows.there(Y) @ columns.vectors
+        return cls(rows, columns, targets, float(np.linalg.norm(G)))
 
     def _inverse(self, alpha: float) -> DeviceArray:
         k, g = self.rows.there(self.rows.values), self.rows.there(self.columns.values)
@@ -105,7 +110,16 @@ class ProductSpectrum(PairSpectrum):
 
     def _weights(self, alpha: float) -> DeviceArray:
         inner = self.targets * self._inverse(alpha)
-        return self.rows.vectors @ inner @ self.columns.vectors.T
+        return self._without_means(self.rows.vectors @ inner)
+
+    def _without_means(self, turned: DeviceArray) -> DeviceArray:
+        """Return ``turned @ V'`` with rows that sum to 0, as A = A C does.
+
+        The vector 1 is one of many eigenvectors of the eigenvalue 0 of C G C, and rounding mixes
+        it with the others: what remains of it, however small, would meet the mean of G.
+        """
+        A = turned @ self.columns.vectors.T
+        return A - A.mean(1)[:, None]
 
     def weights(self, alpha: float) -> FloatArray:
         """Return the dual weights."""
@@ -128,12 +142,12 @@ class ProductSpectrum(PairSpectrum):
         squares, inner = U * U, self.targets * inverse
         share = (U @ inner) / (squares @ inverse)  # what the condition itself adds
         P = U @ (k * inner) - (squares @ (k * inverse)) * share
-        scores = P @ self.columns.vectors.T @ self.rows.there(right)
+        scores = self._without_means(P) @ self.rows.there(right)
         return brought_here(scores, self.rows.device)
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
-        return EPS * (self.rows.values[-1] * self.columns.values[-1] / alpha + 1.0)
+        return EPS * (self.rows.values[-1] * self.size / alpha + 1.0)
 
 
 @final
@@ -315,6 +329,13 @@ class PairsOut:
     scores: FloatArray
     group: IntArray
     error: FloatArray
+
+    def tied(self) -> Self:
+        """Return the scores with ties inside groups made equal."""
+        flat = self.scores.reshape(len(self.scores), -1, 1)
+        known = np.isfinite(flat[0, :, 0])
+        scores = equal_ties(flat, np.where(known, self.group.ravel(), -1), self.error)
+        return replace(self, scores=scores.reshape(self.scores.shape))
 
 
 def _rounding(spectra: Sequence[PairSpectrum], alphas: FloatArray) -> FloatArray:

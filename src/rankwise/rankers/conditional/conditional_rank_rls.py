@@ -321,6 +321,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
             fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
             folds = (item_fold if problem.sign else fold), item_fold
             held_out = self._refitted(problem, folds, grid)
+        held_out = held_out.tied()
         self.path_ = _judged(held_out, problem, as_measure(self.measure), grid)
         chosen = self.path_.best(self.rule)
         self.alpha_ = float(grid[chosen])

@@ -4,35 +4,24 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias, final
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
+from rankwise.native.oracles import OracleRoom, OracleTargets
+from rankwise.native.planes import Planes, visit_dense, visit_kernel, visit_sparse
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import OracleTargets, Scratch, make_scratch
-from rankwise.rankers.dorm.oracles.assignment_kernels import BETA
-from rankwise.rankers.dorm.plane_kernels import (
-    GIVEN,
-    KNOWN,
-    ORACLE,
-    WEIGHTS,
-    Planes,
-    QueryRows,
-    visit_dense,
-    visit_kernel,
-    visit_sparse,
-)
+from rankwise.rankers.dorm.oracles.assignment import make_room
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     wants_to_stop,
 )
 
@@ -41,13 +30,27 @@ Part: TypeAlias = Literal["oracle passes", "cached passes", "certificates"]
 REMEDY = "Raise max_iter or tol, lower C, or scale the features."
 
 _PARTS: tuple[Part, ...] = ("oracle passes", "cached passes", "certificates")
-_CHUNK = 2e8  # multiplications in one call of compiled code, at most
+_CHUNK = 2e8  # multiplications in one call of a kernel, at most
 _WORK_PER_ITEM = 100  # multiplications that the oracle and the planes cost, about
 _WORTHWHILE = 0.05  # share of the gap that a pass over known planes has to find
 
 _MAX_PLANES = 40  # of a query
 _MIN_TOTAL = 4000  # planes that all queries together may have in any case
 _RESERVED = 2**30  # bytes of vectors, most of which are never touched
+
+
+class QueryRows(NamedTuple):
+    """The features of the items, query by query, as sparse rows.
+
+    They number their columns in a list that their query has of its own, so that all vectors of a
+    query are as short as the number of features that occur in it.
+    """
+
+    data: FloatArray  # (n_nonzeros,)
+    numbers: NDArray[np.int32]  # (n_nonzeros,), in the query's list of columns
+    row_starts: IntArray  # (n_items + 1,)
+    columns: IntArray  # the lists of all queries
+    column_starts: IntArray  # (n_queries + 1,)
 
 
 class PlaneSpace(ABC):
@@ -59,7 +62,6 @@ class PlaneSpace(ABC):
     def __init__(self, starts: IntArray, sizes: IntArray, max_planes: int | None = None) -> None:
         self._starts = starts
         self.planes = make_planes(sizes, max_planes)
-        self._points = make_points(int(sizes.max()))
         self._C: FloatArray = np.zeros(len(sizes))  # that the planes' weights belong to
 
     @final
@@ -96,30 +98,31 @@ class PlaneSpace(ABC):
         """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
 
     @final
-    def visit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
+    def visit(self, targets: OracleTargets, room: OracleRoom, queries: IntArray) -> float:
         """Visit queries in turn with the oracle; return the sum of their gaps."""
-        return self._visit(targets, scratch, queries, ORACLE)
+        return self._visit(targets, room, queries, with_oracle=True)
 
     @final
     def visit_given(
-        self, targets: OracleTargets, scratch: Scratch, q: int, beta: FloatArray, loss: float
+        self, targets: OracleTargets, room: OracleRoom, q: int, beta: FloatArray, loss: float
     ) -> float:
         """Visit one query with a plane found elsewhere."""
-        scratch.floats[BETA, : len(beta)] = beta
-        return self._visit(targets, scratch, np.array([q]), GIVEN, loss)
+        return self._visit(targets, room, np.array([q]), given=beta, loss=loss)
 
     @final
-    def revisit(self, targets: OracleTargets, scratch: Scratch, queries: IntArray) -> float:
+    def revisit(self, targets: OracleTargets, room: OracleRoom, queries: IntArray) -> float:
         """Visit queries in turn with the planes they have; return the gaps these show."""
-        return self._visit(targets, scratch, queries, KNOWN)
+        return self._visit(targets, room, queries)
 
     @abstractmethod
     def _visit(
         self,
         targets: OracleTargets,
-        scratch: Scratch,
+        room: OracleRoom,
         queries: IntArray,
-        which: int,
+        *,
+        with_oracle: bool = False,
+        given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float: ...
 
@@ -204,18 +207,17 @@ class PrimalPlanes(PlaneSpace):
     def _visit(
         self,
         targets: OracleTargets,
-        scratch: Scratch,
+        room: OracleRoom,
         queries: IntArray,
-        which: int,
+        *,
+        with_oracle: bool = False,
+        given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        state = self.planes, scratch, self._points, queries, which, loss, self._w
-        gap: float = (
-            visit_sparse(targets, self._rows, *state)
-            if issparse(self._X)
-            else visit_dense(targets, self._X.reshape(-1), *state)
-        )
-        return gap
+        how = queries, with_oracle, given, loss, self._w
+        if issparse(self._X):
+            return visit_sparse(targets, room, self.planes, self._rows, *how)
+        return visit_dense(targets, room, self.planes, self._X, *how)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the weights anew from the planes."""
@@ -279,15 +281,15 @@ class DualPlanes(PlaneSpace):
     def _visit(
         self,
         targets: OracleTargets,
-        scratch: Scratch,
+        room: OracleRoom,
         queries: IntArray,
-        which: int,
+        *,
+        with_oracle: bool = False,
+        given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        state = self._K.reshape(-1), self.planes, scratch, self._points
-        point = self._dual, self._scores
-        gap: float = visit_kernel(targets, *state, queries, which, loss, *point)
-        return gap
+        how = queries, with_oracle, given, loss, self._dual, self._scores
+        return visit_kernel(targets, room, self.planes, self._K, *how)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute weights and scores anew from the planes."""
@@ -301,21 +303,7 @@ def make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
     n_queries = len(sizes)
     most = max_planes or max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
     capacity = int(np.clip(reserved, 4, most))
-    ends = np.cumsum(sizes) * capacity
-    slots = np.zeros((3, n_queries, capacity))
-    slots[WEIGHTS, :, 0] = 1.0
-    return Planes(
-        vectors=np.empty(int(ends[-1])),
-        integers=np.stack([ends - sizes * capacity, sizes, np.ones_like(sizes)]),
-        slots=slots,
-        grams=np.zeros((n_queries, capacity, capacity)),
-        room=np.empty((2, capacity)),
-    )
-
-
-def make_points(size: int) -> FloatArray:
-    """Allocate room for visits: where the planes are evaluated, a plane, a direction."""
-    return np.empty((3, size))
+    return Planes(sizes, capacity)
 
 
 def _sparse_rows(X: Matrix, starts: IntArray) -> QueryRows:
@@ -380,11 +368,9 @@ def solve(
     dual.
     """
     rule, rng = rule or StoppingRule(), rng or np.random.default_rng(0)
-    run = _ColumnGeneration(C, space, loss, loss.targets(C), make_scratch(loss.plan))
+    run = _ColumnGeneration(C, space, loss, loss.targets(C), make_room(loss.plan))
     space.move_to(run.targets)
-    with deferred_interrupts() as interrupts:
-        reason = run.make_passes(rule, on_step, rng, interrupts)
-    return run.report(rule, reason)
+    return run.report(rule, run.make_passes(rule, on_step, rng))
 
 
 def solve_path(
@@ -426,49 +412,52 @@ class _ColumnGeneration:
     space: PlaneSpace
     loss: RankingLoss
     targets: OracleTargets
-    scratch: Scratch
+    room: OracleRoom
     best: _Incumbent = field(default_factory=lambda: _Incumbent(np.inf, np.zeros(0), np.zeros(0)))
     n_passes: int = 0
     n_oracle_calls: int = 0
     seconds: dict[Part, float] = field(default_factory=lambda: dict.fromkeys(_PARTS, 0.0))
 
     def make_passes(
-        self,
-        rule: StoppingRule,
-        on_step: StepCallback | None,
-        rng: np.random.Generator,
-        interrupts: Interrupts,
+        self, rule: StoppingRule, on_step: StepCallback | None, rng: np.random.Generator
     ) -> Reason:
-        """Make passes, with certificates where the gap may be small; return why they end."""
-        share = 1.0 / 3.0  # of the stale gap that the true gap may be
-        reason: Reason = "max_iter"
-        while reason == "max_iter" and self.n_passes < rule.max_iter:
-            stale_gap = self.make_pass(rng, interrupts)
-            bound = self.dual_objective()
-            if share * stale_gap <= rule.tol * bound:
-                self.certify()
-                share = (self.best.objective - bound) / stale_gap if stale_gap > 0.0 else 1.0
-            stop = on_step is not None and wants_to_stop(on_step(self.step(bound, stale_gap)))
-            if self.is_within(rule.tol, bound):
-                reason = "converged"
-            elif interrupts.pending:
-                reason = "interrupted"
-            elif stop:
-                reason = "callback"
+        """Make passes until there is a reason to end; certify the last point unless it has been."""
+        try:
+            reason = self._pass_by_pass(rule, on_step, rng)
+        except KeyboardInterrupt:
+            reason = "interrupted"
         if reason == "converged":
             return reason
         self.certify()
         is_solved = self.is_within(rule.tol, self.dual_objective())
         return "converged" if reason == "max_iter" and is_solved else reason
 
+    def _pass_by_pass(
+        self, rule: StoppingRule, on_step: StepCallback | None, rng: np.random.Generator
+    ) -> Reason:
+        """Make passes, with certificates where the gap may be small; return why they end."""
+        share = 1.0 / 3.0  # of the stale gap that the true gap may be
+        while self.n_passes < rule.max_iter:
+            stale_gap = self.make_pass(rng)
+            bound = self.dual_objective()
+            if share * stale_gap <= rule.tol * bound:
+                self.certify()
+                share = (self.best.objective - bound) / stale_gap if stale_gap > 0.0 else 1.0
+            stop = on_step is not None and wants_to_stop(on_step(self.step(bound, stale_gap)))
+            if self.is_within(rule.tol, bound):
+                return "converged"
+            if stop:
+                return "callback"
+        return "max_iter"
+
     def is_within(self, tol: float, bound: float) -> bool:
         """Return whether the best objective is proved to be close enough to the smallest."""
         return (1.0 - tol) * self.best.objective <= bound
 
-    def make_pass(self, rng: np.random.Generator, interrupts: Interrupts) -> float:
+    def make_pass(self, rng: np.random.Generator) -> float:
         """Visit all queries with the oracle, then with known planes while that is worthwhile.
 
-        Returns the sum of the queries' gaps, each at its visit; inf for a pass cut short.
+        Returns the sum of the queries' gaps, each at its visit.
         """
         queries = rng.permutation(np.flatnonzero(self.targets.slack_weights > 0.0))
         chunks = self._chunks(queries)
@@ -476,37 +465,29 @@ class _ColumnGeneration:
         for chunk in chunks:
             gap += self._visit(chunk)
             self.n_oracle_calls += len(chunk)
-            if interrupts.pending:
-                gap = np.inf
-                break
         self.n_passes += 1
         self.seconds["oracle passes"] += time.perf_counter() - start
         start = time.perf_counter()
         for _ in range(self.space.max_cached_passes):
-            if interrupts.pending or self._revisit(chunks, interrupts) <= _WORTHWHILE * gap:
+            if self._revisit(chunks) <= _WORTHWHILE * gap:
                 break
         self.seconds["cached passes"] += time.perf_counter() - start
         return gap
 
     def _visit(self, queries: IntArray) -> float:
         if self.loss.oracle is None:
-            return self.space.visit(self.targets, self.scratch, queries)
+            return self.space.visit(self.targets, self.room, queries)
         gap = 0.0
         for q in queries.tolist():
             beta, loss = self.loss.cut(self.loss.oracle, q, self.space.query_scores(q))
-            gap += self.space.visit_given(self.targets, self.scratch, q, beta, loss)
+            gap += self.space.visit_given(self.targets, self.room, q, beta, loss)
         return gap
 
-    def _revisit(self, chunks: list[IntArray], interrupts: Interrupts) -> float:
-        gap = 0.0
-        for chunk in chunks:
-            if interrupts.pending:
-                break
-            gap += self.space.revisit(self.targets, self.scratch, chunk)
-        return gap
+    def _revisit(self, chunks: list[IntArray]) -> float:
+        return sum(self.space.revisit(self.targets, self.room, chunk) for chunk in chunks)
 
     def _chunks(self, queries: IntArray) -> list[IntArray]:
-        """Split a pass into parts of a fraction of a second, so that Ctrl-C is noticed."""
+        """Split a pass into parts of a fraction of a second: Ctrl-C is raised between them."""
         work = self.space.work_of_visits() + _WORK_PER_ITEM * len(self.loss.target)
         work *= len(queries) / max(1, len(self.targets.slack_weights))
         return np.array_split(queries, max(1, int(work / _CHUNK)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -307,6 +307,8 @@ class DORM(DirectRanker):
     >>> (ranker.coef_ / ranker.coef_[1]).round(1)
     array([0.4, 1. , 0.2])
     """
+
+    __metadata_request__partial_fit: ClassVar = {"qid": True}
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ from rankwise.selection.path import (
     best_candidate,
     judge_scores,
 )
+from rankwise.selection.ties import equal_ties
 from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
 
 MOST_CS = 10_000
@@ -123,6 +124,7 @@ def judge_by_validation(
     scores = problem.space.predictor.product(validation.X, W).T
     gaps = np.array([solution.gap for solution in solutions])
     rows = np.arange(len(validation.y))
+    scores = _tied(scores, validation.queries, rows)
     scores = _as_shown(scores, sources, problem.options, validation.queries, rows)
     path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, solutions, _unconverged(solutions))
@@ -145,9 +147,17 @@ def judge_by_folds(
         n_unconverged += _unconverged(solutions)
     queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
+    scores = _tied(scores, queries, rows)
     scores = _as_shown(scores, problem.options.sources, problem.options, queries, rows)
     path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, [], n_unconverged)
+
+
+def _tied(scores: FloatArray, queries: Queries, rows: IntArray) -> FloatArray:
+    """Make ties of held-out scores, (n_Cs, n_items), equal inside queries or folds."""
+    group = np.full(scores.shape[1], -1)
+    group[rows] = queries.index[rows]
+    return equal_ties(scores[:, :, None], group, np.zeros(len(scores)))[:, :, 0]
 
 
 def _as_shown(

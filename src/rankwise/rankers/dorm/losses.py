@@ -15,9 +15,9 @@ from rankwise.measures.graded import NDCG, WTA
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import InnerProduct, InnerProductMeasure, Judgements, Measure
+from rankwise.native.oracles import OracleTargets
 from rankwise.rankers.dorm.oracles.assignment import (
     OraclePlan,
-    OracleTargets,
     assign_by_value,
     assign_first_relevant,
     ideal_positions,
@@ -273,7 +273,7 @@ class RankingLoss:
     Parameters
     ----------
     plan : OraclePlan
-        Queries, decay, and the compiled oracle.
+        Queries, decay, and their oracle.
     target : (n_items,)
         The decay at each item's position in the ranking without loss.
     ideal : (n_queries,)
@@ -281,7 +281,7 @@ class RankingLoss:
     weights : (n_queries,)
         How much each query's slack counts.
     oracle : callable, optional
-        Takes the place of the compiled oracle.
+        Takes the place of the plan's oracle.
     """
 
     plan: OraclePlan
@@ -554,8 +554,8 @@ class RankingLoss:
         return len(self.weights)
 
     def targets(self, C: float) -> OracleTargets:
-        """Return the targets of compiled code, for one C."""
-        return OracleTargets.of(self.plan, self.target, self.ideal, C * self.weights)
+        """Return the targets of the oracle, for one C."""
+        return OracleTargets(self.plan, self.target, self.ideal, C * self.weights)
 
     def slacks(self, scores: FloatArray) -> FloatArray:
         """Return the slack of each query at given scores, by one call of the oracle each."""

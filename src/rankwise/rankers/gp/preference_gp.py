@@ -119,7 +119,8 @@ class PreferenceGP(LiveProcess):
     kernel : kernel, scikit-learn kernel, name or function, optional
         Covariance of the scores. By default a `SquaredExponential` with a length-scale for each
         feature and an item effect, the part of a score that the features do not explain; for
-        functions of the features alone, as in the paper, use ``SquaredExponential()``. Kernels of
+        functions of the features alone, as in the paper, use ``SquaredExponential()``. The item
+        effect counts for the items of `fit`, given by name or as rows; see Notes. Kernels of
         `sklearn.gaussian_process.kernels` have their own bounds, and need a constant factor for
         the amplitude to be learned. For other kernels only the amplitude is learned.
     likelihood : {"robust", "probit", "logistic", "gaussian"}
@@ -247,6 +248,12 @@ class PreferenceGP(LiveProcess):
     hyperprior=None)``; with "gaussian" it is the paper's probabilistic RankRLS, and the mean is
     that of `RankRLS` with ``alpha = noise``. Without a hyperprior, comparisons without noise
     drive the amplitude to its bound.
+
+    A row is an item of `fit` if they differ by rounding only: in every feature by at most 1e-5 of
+    its size, or of a fifth of the feature's median size where it is smaller. So features in single
+    precision or with six digits keep the item effect. Of several such items the row is the nearest,
+    if the next is at least twice as far; otherwise it is a new item. Items with equal features are
+    told apart by the names of a frame, by giving all of them, or not at all: then the row is new.
 
     With more than 400 items, parameters are searched for with the kernel approximated through 150
     rows, and the posterior is then that of all items.

@@ -35,6 +35,7 @@ from rankwise.features.context_covariances import (
 )
 from rankwise.features.covariances import ParametricKernel
 from rankwise.features.function_space import Expansion
+from rankwise.features.known_rows import KnownRows
 from rankwise.io.comparisons import read_items
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.gp.answers import (
@@ -188,7 +189,7 @@ class ProcessRanker(Ranker, ABC):
         ----------
         X : (n_items, n_features) or (n_items,) of names
             Rows to score, or names (row numbers, without names) of items of `fit`; by default all
-            of these.
+            of these. A row that is an item of `fit` but for rounding is this item.
         qid : (n_items,), optional
             Ignored: every row is scored by itself.
         return_std, return_cov : bool
@@ -944,7 +945,7 @@ class ProcessRanker(Ranker, ABC):
         return self
 
     def _scores(self, X: FloatArray) -> FloatArray:
-        return self._mean(self._numbered(X))
+        return self._mean(self._numbered(self._recognised(X)))
 
     def _mean(self, X: FloatArray) -> FloatArray:
         """Return the scores of numbered rows."""
@@ -979,7 +980,36 @@ class ProcessRanker(Ranker, ABC):
             X = [X]
         if _are_names(X):
             return self._training_rows(self._positions(X))
-        return self._numbered(self._check_rows(read_items(X)[1], reset=False))
+        names, features = read_items(X)
+        rows = self._numbered(self._recognised(self._check_rows(features, reset=False)))
+        return rows if names is None else self._told_apart(rows, names)
+
+    @property
+    def known_rows(self) -> KnownRows | None:
+        """The rows of items for scores of single rows; None if features explain all of a score."""
+        if not self._has_item_effects:
+            return None
+        return KnownRows.of(self.X_train_, are_apart=self.copies_ is not None)
+
+    @property
+    def _has_item_effects(self) -> bool:
+        kernels = (self.kernel_, self.cyclic_, self.tastes_, self.traits_)
+        return any(kernel is not None and kernel.own_variance > 0.0 for kernel in kernels)
+
+    def _recognised(self, X: FloatArray) -> FloatArray:
+        """Return rows with items of `fit` in place of those that are items but for rounding."""
+        return KnownRows.of(self.X_train_).in_place_of(X) if self._has_item_effects else X
+
+    def _told_apart(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
+        """Tell items with equal features apart in numbered rows that have names."""
+        if self.copies_ is None or self.item_names_ is None:
+            return rows
+        place = {name: at for at, name in enumerate(self.item_names_.tolist())}
+        at = np.array([place.get(name, -1) for name in names.tolist()])
+        n_features = self.X_train_.shape[1]
+        is_same = (at >= 0) & np.all(rows[:, :n_features] == self.X_train_[at], axis=1)
+        rows[is_same, n_features] = self.copies_[at[is_same]]
+        return rows
 
     def _positions(self, names: Any) -> IntArray:
         """Return the positions of items of `fit`, given by their names or row numbers."""

@@ -12,7 +12,7 @@ from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import check_share
 from rankwise.core.display import data_frame, html_table, new_axes, text_table
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp._kernels import most_informative_pair, most_promising_pair
+from rankwise.native.processes import most_informative_pair, most_promising_pair
 from rankwise.rankers.gp.inference.likelihood import inverse_mills_ratio
 
 Goal = Literal["order", "best", "top"]

@@ -16,12 +16,12 @@ from rankwise.features.components import Components, Solver, find_components
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
 from rankwise.features.kernels import Kernel
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph
+from rankwise.native.holdouts import eliminate_panel
 from rankwise.rankers.closed_form import (
     gather_held_out,
     leave_comparisons_out,
     leave_items_out,
 )
-from rankwise.rankers.kpcrank._kernels import eliminate
 from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut
 from rankwise.solve.normal_equations import Primal
 
@@ -118,7 +118,7 @@ class NestedSolutions:
         system.flat[:: n_features + 1] += alpha
         size = moments.size + alpha
         panels = _as_panels([system, moments.rhs.T, rows], panel_width)
-        pivots = eliminate(panels, n_features, DEPENDENT * size)
+        pivots = _eliminate(panels, n_features, DEPENDENT * size)
         below = panels[:, n_features:].transpose(1, 0, 2)
         reduced = below.reshape(len(below), -1)[:, :n_features]
         left = np.divide(pivots, size, out=np.ones(n_features), where=pivots > 0)
@@ -151,6 +151,27 @@ def _as_panels(blocks: list[FloatArray], width: int) -> FloatArray:
             panel[start : start + len(block), : columns.shape[1]] = columns
         start += len(block)
     return panels
+
+
+def _eliminate(panels: FloatArray, n_columns: int, floor: FloatArray) -> FloatArray:
+    """Turn rows [A; B] into [C; B C^-T] in place, where A = C C' is the leading square part.
+
+    Rows are stored in panels of a few columns each, (n_panels, n_rows, width), so that every
+    product is one of contiguous blocks. A column whose pivot is not above its floor is determined
+    by the ones before: it is set to zero, with 1 on the diagonal, and takes no further part.
+
+    Returns the pivots, the squares of the diagonal of C; 0 for columns left out.
+    """
+    n_panels, _, width = panels.shape
+    pivots = np.zeros(n_columns)
+    for k in range(n_panels):
+        first = k * width
+        last = min(first + width, n_columns)
+        panel = panels[k]
+        for j in range(k):
+            panel[first:, : last - first] -= panels[j, first:] @ panels[j, first:last].T
+        eliminate_panel(panel, first, last - first, floor, pivots)
+    return pivots
 
 
 FOLD_ENTRIES = 1 << 27

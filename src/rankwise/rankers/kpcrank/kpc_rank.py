@@ -17,7 +17,13 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.closed_form import ClosedFormCV, ClosedFormRanker, Validation, judge_folds
+from rankwise.rankers.closed_form import (
+    ClosedFormCV,
+    ClosedFormRanker,
+    Validation,
+    judge_folds,
+    tied_by_folds,
+)
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import (
@@ -338,14 +344,14 @@ class KPCRankCV(ClosedFormCV):
         if validation is not None:
             if not validation.data.is_scored:
                 refuse_listwise(measure, "`pairs_val`")
-            held_out = fit.scores(validation.X)
+            held_out = fit.scores(validation.X).tied(validation.data.queries.index)
             path = validation.judge(held_out, measure, fit.numbers, "n_components", "smallest")
             return path, held_out.scores
         if not data.is_scored:
             refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
         if data.is_scored or data.has_qid:
             folds = resolve_folds(self.cv, X, data, rng)
-            held_out = fit.leave_out(folds)
+            held_out = tied_by_folds(fit.leave_out(folds), data, folds)
             path = judge_folds(
                 held_out, data, folds, measure, fit.numbers, "n_components", "smallest"
             )

@@ -39,6 +39,7 @@ from rankwise.rankers.rls.small_samples import (
     positives,
     tournament,
 )
+from rankwise.selection.ties import zero_ties
 from rankwise.solve.iteration import followed
 
 
@@ -450,7 +451,8 @@ class _PairProblem:
         if len(pairs) == 0 or len(np.unique(ranks[kept])) < 2:
             return pairs[:0], np.zeros(0), n_unequal
         model = clone(self.estimator).fit(_safe_indexing(self.X, kept), y[kept])
-        lead = self.scores(model, first)[:, None] - self.scores(model, second)[None, :]
+        above, below = self.scores(model, first)[:, None], self.scores(model, second)
+        lead = zero_ties(above - below, np.maximum(np.abs(above), np.abs(below)), 0.0)
         return pairs, lead[at] * sign[at], 0
 
     def scores(self, model: Any, rows: IntArray) -> FloatArray:

@@ -14,17 +14,15 @@ from rankwise.core.errors import NothingToLearnError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import standard_query_weight
-from rankwise.rankers.rls._kernels import complete_pairs
+from rankwise.native.holdouts import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
+from rankwise.selection.ties import is_tie, tie_share, zero_ties
 from rankwise.solve.normal_equations import Spectrum
 
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
 ROWS = 256
 """Rows of a large matrix that are worked on together."""
-
-TIE = 1e-12
-"""Differences below this share of the largest score are rounding errors: a tie."""
 
 TOO_FEW_OF_A_GRADE = (
     "Leaving out pairs needs at least two items of each of two grades, so that there is something "
@@ -75,16 +73,18 @@ def leave_out_of_complete(
     [PTA09] Sect. 3.4: the problem (34) with the graph (35), solved by (36). One 2 x 2 solve per
     pair takes the place of the rank-3 update (37), (38) and of its precomputed matrices (39).
     """
-    tie, decisive = TIE * np.abs(Y).max(axis=0), decisive_items(Y)
+    centred, decisive = Y - Y.mean(axis=0), decisive_items(Y)  # B 1 = 0: the mean has no influence
+    size = np.abs(centred).max(axis=0)
     inverse = _inverse_of(space, rows, weight)
     parts, solutions = [], []
     for mu in mus:
         B, error = inverse(float(mu))  # [PTA09] (36), for the problem (34) with the graph (35)
-        A = dsymm(1.0, B.T, Y, lower=False)
+        A = dsymm(1.0, B.T, centred, lower=False)
         solutions.append(A)
         if mu > inverse.largest:
-            parts.append((*_count_directly(inverse, B, A, Y, decisive), error))
+            parts.append((*_count_directly(inverse, B, A, Y, decisive, error), error))
             continue
+        tie = tie_share(error) * size
         right, total, worst = _count(B, A, Y, tie, decisive)  # [PTA09] (38)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
     held_out = _stack(parts)
@@ -104,16 +104,18 @@ def leads_of_complete(
 ) -> FloatArray:
     """Return the leads if every two items are joined: `complete_pairs` with the division."""
     inverse = _inverse_of(space, rows, weight)
-    lower = inverse(mu)[0]
-    B = np.tril(lower) + np.tril(lower, -1).T
-    a, b = B @ y, np.diagonal(B)
+    lower, error = inverse(mu)
+    B, centred = np.tril(lower) + np.tril(lower, -1).T, y - y.mean()
+    a, b = B @ centred, np.diagonal(B)
     if mu > inverse.largest:
         KB, Ka = inverse.kernel_times(B), inverse.kernel_times(a)
-        scaled = held_out_differences(B, a, KB, Ka)[0]
+        scaled = zero_ties(*held_out_differences(B, a, KB, Ka), error)
         return np.abs(b).max() * inverse.unit(mu) * scaled
     with np.errstate(divide="ignore", invalid="ignore"):  # the diagonal, which is no pair
         turn = (b + B) * a[:, None] - (b[:, None] + B) * a
-        return y[:, None] - y - turn / (b[:, None] * b - B**2)  # [PTA09] (38), as one 2 x 2 solve
+        # [PTA09] (38), as one 2 x 2 solve
+        leads = y[:, None] - y - turn / (b[:, None] * b - B**2)
+    return zero_ties(leads, np.abs(centred).max(), error)
 
 
 def decisive_items(Y: FloatArray) -> IntArray:
@@ -156,6 +158,7 @@ def _count(
     n_tasks = n_threads()
     right, total = np.zeros((2, n_tasks, *Y.shape))
     worst = np.ones(n_tasks)
+    A, Y = np.ascontiguousarray(A), np.ascontiguousarray(Y)
 
     def count(k: int) -> None:
         rows = np.arange(k, len(Y), n_tasks)
@@ -171,13 +174,14 @@ def _count_directly(
     A: FloatArray,
     Y: FloatArray,
     decisive: IntArray,
+    error: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Count all pairs if mu is above the kernel and scores are far below the residuals."""
     B = np.tril(B) + np.tril(B, -1).T
     KB, KA = inverse.kernel_times(B), inverse.kernel_times(A)
     right, total = np.zeros((2, *Y.shape))
     for k, y in enumerate(Y.T):
-        credit = credit_of(*held_out_differences(B, A[:, k], KB, KA[:, k]), y)
+        credit = credit_of(*held_out_differences(B, A[:, k], KB, KA[:, k]), y, error)
         judged = (y[:, None] != y) & ~leaves_nothing(len(y), decisive[k])
         right[:, k], total[:, k] = np.where(judged, credit, 0.0).sum(axis=1), judged.sum(axis=1)
     return right, total
@@ -202,10 +206,12 @@ def held_out_differences(
     return terms[0] + terms[1] + terms[2], size
 
 
-def credit_of(difference: FloatArray, size: FloatArray, y: FloatArray) -> FloatArray:
+def credit_of(
+    difference: FloatArray, size: FloatArray, y: FloatArray, error: float = 0.0
+) -> FloatArray:
     """Return 1 for pairs in the right order, one half for ties."""
     right = (difference > 0) == (y[:, None] > y)
-    return np.where(np.abs(difference) <= TIE * size, 0.5, right)
+    return np.where(is_tie(difference, size, error), 0.5, right)
 
 
 @final
@@ -347,10 +353,10 @@ def leave_out_of_complete_on(
         for block in _row_blocks(len(B)):
             B[block] -= ones[block][:, None] * (ones / ones.sum())
         if mu > scale * len(K) * weight.max():
-            difference = _direct_differences_on(device, K, B, scores)
+            difference = _direct_differences_on(device, K, B, scores, error)
             worst = 1.0
         else:
-            difference = _differences_on(device, B, scores)
+            difference = _differences_on(device, B, scores, error)
             worst = _worst_pair_on(B)
         right, total = _count_on(device, difference, scores, decisive)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
@@ -375,9 +381,10 @@ DifferencesOn: TypeAlias = Callable[[slice, int], tuple[DeviceArray, DeviceArray
 """Gives f_i - f_j, scaled, and what counts as a tie, for rows i, all j and an output."""
 
 
-def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray) -> DifferencesOn:
+def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray, error: float) -> DifferencesOn:
     """Return the differences as `complete_pairs` forms them."""
-    A, b, tie = B @ Y, B.diagonal(), TIE * device.absolute(Y).amax(0)
+    centred, b = Y - Y.mean(0), B.diagonal()
+    A, tie = B @ centred, float(tie_share(error)) * device.absolute(centred).amax(0)
 
     def differences(rows: slice, k: int) -> tuple[DeviceArray, DeviceArray]:
         b_ii, b_ij = b[rows][:, None], B[rows]
@@ -390,13 +397,13 @@ def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray) -> Differenc
 
 
 def _direct_differences_on(
-    device: Device, K: DeviceArray, B: DeviceArray, Y: DeviceArray
+    device: Device, K: DeviceArray, B: DeviceArray, Y: DeviceArray, error: float
 ) -> DifferencesOn:
     """Return the differences as `held_out_differences` forms them; B is overwritten."""
     B /= float(device.absolute(B.diagonal()).max())
-    X = B @ Y
+    X = B @ (Y - Y.mean(0))
     KB, KX, b = K @ B, K @ X, B.diagonal()
-    own = KB.diagonal()
+    own, share = KB.diagonal(), float(tie_share(error))
 
     def differences(rows: slice, k: int) -> tuple[DeviceArray, DeviceArray]:
         b_ii, b_ij, x, Kx = b[rows][:, None], B[rows], X[:, k], KX[:, k]
@@ -405,7 +412,7 @@ def _direct_differences_on(
         first = (own[rows][:, None] - KB[:, rows].T) * (b * x_i - b_ij * x) / det
         second = (KB[rows] - own) * (b_ii * x - b_ij * x_i) / det
         size = sum(device.absolute(term) for term in (Kx_i, Kx, first, second))
-        return Kx_i - Kx - first - second, TIE * size
+        return Kx_i - Kx - first - second, share * size
 
     return differences
 

@@ -23,6 +23,7 @@ from rankwise.rankers.closed_form import (
     leave_items_out,
     normal_equations,
     normal_equations_on,
+    tied_by_folds,
 )
 from rankwise.rankers.rls.leave_edge_out import leave_edge_out
 from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
@@ -253,7 +254,8 @@ class GivenValidation(HoldOut):
     def judge(self, problem: SettingProblem) -> Judged:
         """Return the values of all alphas for one setting."""
         search = problem.search
-        held_out = gather_held_out(problem.graphs, partial(self._score, problem))
+        found = gather_held_out(problem.graphs, partial(self._score, problem))
+        held_out = found.tied(self.validation.data.queries.index)
 
         def path_of(output: int | None) -> SelectionPath:
             return self.validation.judge(
@@ -335,8 +337,9 @@ def _refuse_pairs(data: TrainingData, query_weight: QueryWeight) -> None:
         )
 
 
-def _of_folds(problem: SettingProblem, held_out: HeldOut, folds: Folds) -> Judged:
+def _of_folds(problem: SettingProblem, found: HeldOut, folds: Folds) -> Judged:
     search = problem.search
+    held_out = tied_by_folds(found, search.data, folds)
 
     def path_of(output: int | None) -> SelectionPath:
         return judge_folds(

@@ -13,6 +13,7 @@ from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, pair_targets
 from rankwise.rankers.rls.complete_pairs import EPS, TINY
 from rankwise.selection.holdouts import EdgesHeldOut
+from rankwise.selection.ties import zero_ties
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, Spectrum
 
 BLOCK_PAIRS = 4096
@@ -170,12 +171,14 @@ def _without_edges(
     """Turn predictions with each comparison into those without it; ``spare`` is 1 - leverage.
 
     For alpha above the largest eigenvalue, predictions are far below the margins, and the
-    contribution of the comparison itself is subtracted from them rather than from the margin.
+    contribution of the comparison itself is subtracted from them rather than from the margin. Ties
+    are measured by the largest number that a difference is formed from.
     """
     spare = np.maximum(spare, TINY)
     residual = (margin[:, None] - predicted) / spare
     without = (predicted - leverage * margin[:, None]) / spare
     is_large = alphas > spectrum.values[-1]
     differences = np.where(is_large, without, margin[:, None] - residual)
+    scale = np.where(is_large, np.abs(predicted).max(axis=0), np.abs(margin).max())
     error = EPS / np.maximum(np.minimum(spectrum.rcond(alphas), spare.min(axis=0)), TINY)
-    return EdgesHeldOut(differences.T, error)
+    return EdgesHeldOut(zero_ties(differences, scale, error).T, error)

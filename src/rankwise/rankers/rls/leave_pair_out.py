@@ -17,10 +17,8 @@ from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
 from rankwise.rankers.closed_form import normal_equations
-from rankwise.rankers.rls._kernels import graded_pairs
 from rankwise.rankers.rls.complete_pairs import (
     EPS,
-    TIE,
     TINY,
     TOO_FEW_OF_A_GRADE,
     complete_degree,
@@ -35,6 +33,7 @@ from rankwise.rankers.rls.complete_pairs import (
     leaves_nothing,
 )
 from rankwise.selection.holdouts import PairsHeldOut
+from rankwise.selection.ties import is_tie, tie_share, zero_ties
 
 MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
@@ -143,6 +142,7 @@ def _refitted(
     y, n_items = data.scores, data.n_items
     refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
     right, total = np.zeros((2, len(alphas), n_items, 1))
+    error = _rounding(space, data, rows, alphas, options)
     for i, j in combinations(range(n_items), 2):
         if y[i] == y[j]:
             continue
@@ -152,12 +152,13 @@ def _refitted(
         if scores is None:
             continue
         difference, size = scores[:, 0] - scores[:, 1], np.abs(scores).max(axis=1)
-        credit = np.where(np.abs(difference) <= TIE * size, 0.5, (difference > 0) == (y[i] > y[j]))
+        tied = is_tie(difference, size, error)
+        credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
         right[:, [i, j], 0] += credit[:, None]
         total[:, [i, j], 0] += 1.0
     if not total.any():
         raise NothingToLearnError(TOO_FEW_ITEMS)
-    return PairsHeldOut(right, total, _rounding(space, data, rows, alphas, options))
+    return PairsHeldOut(right, total, error)
 
 
 def _operations_of_a_fit(space: FunctionSpace, n_items: int) -> float:
@@ -213,6 +214,7 @@ def _unweighted(
     y, zero = data.scores, np.setdiff1d(np.arange(data.n_items), rows)
     refuse_endless(len(rows) * _operations_of_a_fit(space, len(rows)))
     right, total = np.zeros((2, len(alphas), data.n_items, 1))
+    error = _rounding(space, data.take(rows), rows, alphas, options)
 
     def count(left_out: IntArray) -> None:
         rest = np.setdiff1d(rows, left_out)
@@ -225,14 +227,15 @@ def _unweighted(
             among[1:, 1:] = False
         among &= y[of][:, None] != y[of]
         for a, f in enumerate(scores):
-            credit = credit_of(f[:, None] - f, np.maximum(np.abs(f)[:, None], np.abs(f)), y[of])
+            size = np.maximum(np.abs(f)[:, None], np.abs(f))
+            credit = credit_of(f[:, None] - f, size, y[of], error[a])
             right[a, of, 0] += np.where(among, credit, 0.0).sum(axis=1)
             total[a, of, 0] += among.sum(axis=1)
 
     count(zero[:0])
     for row in rows:
         count(np.array([row]))
-    return PairsHeldOut(right, total, _rounding(space, data.take(rows), rows, alphas, options))
+    return PairsHeldOut(right, total, error)
 
 
 def pair_leads(
@@ -287,13 +290,15 @@ def _refitted_leads(
     y, n_items = data.scores, data.n_items
     refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
     leads = np.full((n_items, n_items), np.nan)
+    error = _rounding(space, data, rows, np.array([alpha]), options)[0]
     for i, j in combinations(range(n_items), 2):
         pair = np.array([i, j])
         rest = np.delete(np.arange(n_items), pair)
         given = (space, data, rest, rows[rest], rows[pair], np.array([alpha]), options)
         scores = None if y[i] == y[j] else _scores_without(*given)
         if scores is not None:
-            leads[i, j], leads[j, i] = scores[0, 0] - scores[0, 1], scores[0, 1] - scores[0, 0]
+            lead = zero_ties(scores[0, 0] - scores[0, 1], np.abs(scores[0]).max(), error)
+            leads[i, j], leads[j, i] = lead, -lead
     return leads
 
 
@@ -420,13 +425,13 @@ class _GradeSystem:
         x += across @ beta_rhs
         beta = across.T @ rhs + solve(schur, beta_rhs, assume_a="sym")
         error = EPS / max(rcond, TINY)
-        tie = TIE * float(np.abs(targets).max())
+        tie = float(tie_share(error)) * float(np.abs(targets).max())
         return cls(B, across, x, beta, offset, degree, error, strength, tie)
 
     def leads(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
         """Return f_i - f_j for i of grade g and j of grade h, by the model without both."""
-        b, B = np.diagonal(self.B), np.tril(self.B) + np.tril(self.B, -1).T
-        b_i, b_j, b_ij = b[low][:, None], b[high], B[np.ix_(low, high)]
+        b, (i, j) = np.diagonal(self.B), np.ix_(low, high)
+        b_i, b_j, b_ij = b[i], b[j], self.B[np.maximum(i, j), np.minimum(i, j)]
         x_i, x_j = self.x[low][:, None], self.x[high]
         det = b_i * b_j - b_ij**2
         r_i, r_j = (b_j * x_i - b_ij * x_j) / det, (b_i * x_j - b_ij * x_i) / det
@@ -439,18 +444,9 @@ class _GradeSystem:
 
     def right_pairs(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
         """Return which pairs of the grades g < h are in the right order, (n_low, n_high)."""
-        pair = [g, h]
-        inverse_degree = 1.0 / self.degree[pair]
-        return graded_pairs(
-            self.B,
-            self.x,
-            np.ascontiguousarray(self.across[:, pair] * inverse_degree),
-            self.beta[pair] * inverse_degree,
-            self.offset[pair],
-            low,
-            high,
-            self.tie,
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):  # a singular pair counts as wrong
+            lead = self.leads(low, high, g, h)
+        return np.where(np.abs(lead) <= self.tie, 0.5, lead < 0.0)
 
     def right_pairs_directly(
         self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray
@@ -460,7 +456,8 @@ class _GradeSystem:
         B = np.tril(self.B) + np.tril(self.B, -1).T
         within = np.ix_(pairs, pairs)
         KB, Kx = K[pairs] @ B[:, pairs], K[pairs] @ self.x
-        credit = credit_of(*held_out_differences(B[within], self.x[pairs], KB, Kx), y[pairs])
+        found = held_out_differences(B[within], self.x[pairs], KB, Kx)
+        credit = credit_of(*found, y[pairs], self.error)
         return credit[: len(low), len(low) :]
 
 
@@ -477,6 +474,7 @@ def leads_of_grades(
     K, leads = space.kernel_matrix(rows), np.full((len(y), len(y)), np.nan)
     for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
         found = system.leads(low, high, g, h)
+        found[np.abs(found) <= system.tie] = 0.0
         leads[np.ix_(low, high)], leads[np.ix_(high, low)] = found, -found.T
     return leads
 

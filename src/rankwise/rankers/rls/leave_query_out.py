@@ -15,9 +15,7 @@ from rankwise.core.threads import in_threads, n_threads, run_parts, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Picker, Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import (
-    refit_without_each,
-)
+from rankwise.native.holdouts import refit_without_each
 from rankwise.rankers.rls.leave_query_out_dual import (
     DEVICE_ENTRIES,
     blocks_of_weights,
@@ -359,9 +357,8 @@ def _refit_chunk(
         _sums_behind(sums.grams, outside.grams),
         _sums_behind(sums.rhs, outside.rhs),
     )
-    room = np.zeros((3, max(n, n_alphas))), np.empty((n, n)), np.empty((n, n_alphas))
     W = np.empty((n_folds, n_outputs, n, n_alphas))
-    refit_without_each(sums.grams, sums.rhs, behind, behind_rhs, alphas, *room, W, pivot)
+    refit_without_each(sums.grams, sums.rhs, behind, behind_rhs, alphas, W, pivot)
     for q, (first, last) in enumerate(pairwise(item_starts.tolist())):
         scores = np.empty((last - first, n_alphas))
         for k in range(n_outputs):

@@ -15,10 +15,7 @@ from rankwise.core.threads import in_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.rls._kernels import (
-    solve_each,
-    weighted_blocks,
-)
+from rankwise.native.holdouts import solve_each
 from rankwise.selection.holdouts import Folds, HeldOut, by_alpha, error_of_pivots
 from rankwise.solve.normal_equations import (
     DeviceSystem,
@@ -28,9 +25,6 @@ from rankwise.solve.normal_equations import (
 
 SMALL_BLOCK = 32
 """Up to this order systems are solved by a compiled loop over the grid."""
-
-PRODUCT_BYTES = 1 << 19
-"""Products of rows that are formed together, so that they stay in cache."""
 
 DEVICE_ENTRIES = 1 << 27
 """Numbers of a device's array that holds rows of eigenvectors: 1 GB."""
@@ -491,8 +485,12 @@ def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
 
 def blocks_of_weights(V: FloatArray, weights: FloatArray) -> FloatArray:
     """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n)."""
-    n_rows = max(1, PRODUCT_BYTES // (8 * max(1, V.shape[1])))
-    return weighted_blocks(np.ascontiguousarray(V), weights, n_rows)
+    n_rows = len(V)
+    blocks = np.empty((weights.shape[1], n_rows, n_rows))
+    for i in range(n_rows):  # products with the rows before, times all weights at once
+        products = (V[i] * V[: i + 1]) @ weights
+        blocks[:, i, : i + 1] = blocks[:, : i + 1, i] = products.T
+    return blocks
 
 
 def solve_in_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -35,6 +35,7 @@ from rankwise.selection.path import (
     as_measure,
     as_settings,
     check_alphas,
+    is_better,
 )
 from rankwise.solve.iteration import followed
 
@@ -47,8 +48,9 @@ class RankRLSCV(ClosedFormCV):
     r"""Learn to rank by RankRLS with the regularisation chosen by exact cross-validation.
 
     Every alpha is judged by hold-outs in closed form: the same scores as retraining without each
-    query, pair or comparison, at about the cost of one fit. The function is then fitted to all data
-    with the best setting.
+    query, pair or comparison, at the cost of a few fits to a few dozen, whatever the number of
+    queries and alphas. With a kernel they are the same up to a constant for each query, which
+    changes no order and no measure. The function is then fitted to all data with the best setting.
 
     Parameters
     ----------
@@ -103,9 +105,10 @@ class RankRLSCV(ClosedFormCV):
         The held-out value of the chosen setting.
     held_out_scores_ : (n_items,), (n_items, n_outputs) or None
         The held-out score of every item for the chosen setting, or of the validation rows if these
-        decide; comparable only within a query or a fold of items. For comparisons that are left out
-        one by one or in folds, the held-out lead of each winner. None if pairs of scored items are
-        left out: see `leave_pair_out`.
+        decide; comparable only within a query or a fold of items, and with a kernel off the scores
+        of a refit by a constant there. Scores that differ by rounding alone are equal. For
+        comparisons that are left out one by one or in folds, the held-out lead of each winner. None
+        if pairs of scored items are left out: see `leave_pair_out`.
     search_ : list of Candidate
         All settings (kernel, cost, ties), with their paths.
     coef_, dual_coef_, n_queries_, n_ignored_queries_, fitted_with_qid_, n_features_in_
@@ -239,7 +242,7 @@ class RankRLSCV(ClosedFormCV):
                 path = judged.path_of(None)
                 chosen = self._paths(judged, path, problem.n_outputs)
                 goodness = float(np.mean([p.goodness(p.best(self.rule)) for p in chosen]))
-                if best is None or goodness > best.goodness:
+                if best is None or is_better(goodness, best.goodness):
                     best = _BestSetting.of(setting, judged, path, chosen, self.rule)
                 self.search_ = [*self.search_, Candidate(setting, path)]
         except KeyboardInterrupt:

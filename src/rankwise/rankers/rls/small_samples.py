@@ -553,7 +553,8 @@ def _values_of_queries(
 ) -> FloatArray:
     """Leave out all queries; return the value of each output, (n_alphas, n_outputs)."""
     graph = PreferenceGraph.of(data, ties="keep")
-    held_out = leave_query_out(space, graph, Folds.by_query(data.queries), alphas)
+    found = leave_query_out(space, graph, Folds.by_query(data.queries), alphas)
+    held_out = found.tied(data.queries.index)
     rows = np.arange(data.n_items)
     paths = [
         judge_scores(held_out.output(k), y[:, None], data.queries, rows, measure, alphas)

@@ -12,12 +12,10 @@ from rankwise.rankers.svm.objective import HingeLoss, NewtonIterate, NewtonSyste
 from rankwise.solve.iteration import (
     Certificate,
     CertifiedSolution,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     wants_to_stop,
 )
 
@@ -107,13 +105,16 @@ def minimize_hinge(
             here = objective.origin(width)
     descent = NewtonDescent(objective, rule, here, width, narrowest, narrower)
     stage_tol = STAGE_TOL if objective.dense is None else STAGE_TOL_IF_FORMED
-    with serial_blas(), deferred_interrupts() as interrupts:
-        for stage in _stages(descent) if start is None else [C]:
-            rough = replace(rule, tol=max(rule.tol, stage_tol))
-            descent.move_to(stage, rule if stage == C else rough)
-            reason = descent.run(interrupts, on_step)
-            if reason not in ("converged", "precision"):
-                break
+    with serial_blas():
+        try:
+            for stage in _stages(descent) if start is None else [C]:
+                rough = replace(rule, tol=max(rule.tol, stage_tol))
+                descent.move_to(stage, rule if stage == C else rough)
+                reason = descent.run(on_step)
+                if reason not in ("converged", "precision"):
+                    break
+        except KeyboardInterrupt:
+            reason = "interrupted"
         descent.move_to(C, rule)
     best, certificate = descent.best, descent.certificate
     ending = rule.end(reason, descent.n_iter, certificate.gap, REMEDY)
@@ -210,12 +211,13 @@ class NewtonDescent:
         self.rule = rule
         if self.objective.C == C:
             return
-        here = self.iterate
-        self.objective = replace(self.objective, C=C)
-        self.systems.objective = self.objective
-        self.iterate = self.objective.weigh(here.w, here.scores, here.loss, here.loss_gradient)
+        here, objective = self.iterate, replace(self.objective, C=C)
+        self.iterate = objective.weigh(here.w, here.scores, here.loss, here.loss_gradient)
         self.best, self.bound = self.iterate, self.iterate.bound
         self.n_idle_steps = 0
+        # last, so that a move that Ctrl-C has cut in two is made again
+        self.systems.objective = objective
+        self.objective = objective
 
     @property
     def gap(self) -> float:
@@ -232,28 +234,26 @@ class NewtonDescent:
         """The best objective with the best bound."""
         return Certificate(self.best.objective, self.best.objective - self.gap)
 
-    def run(self, interrupts: Interrupts, on_step: StepCallback | None) -> Reason:
+    def run(self, on_step: StepCallback | None) -> Reason:
         """Make steps until there is a reason to end."""
         while self.gap > self.goal:
             if self.n_iter == self.rule.max_iter:
                 return "max_iter"
-            if interrupts.pending:
-                return "interrupted"
-            if not self.make_step(interrupts):
+            if not self.make_step():
                 return "precision"
             step = Step(self.n_iter, self.gap / self.best.objective, self.best.objective)
             if on_step is not None and wants_to_stop(on_step(step)):
                 return "callback"
         return "converged"
 
-    def make_step(self, interrupts: Interrupts) -> bool:
+    def make_step(self) -> bool:
         """Make a Newton step, or one to a narrower width; return whether that is still possible."""
         gap, tol = self.gap, min(0.1, float(np.sqrt(self.gap / self.best.objective)))
         if self.width is not None and self.can_narrow():
-            new = self.narrow(self.width, tol, interrupts)
+            new = self.narrow(self.width, tol)
         else:
             downhill = -self.iterate.gradient
-            direction = self.systems.solve(self.iterate.loss, downhill, tol, interrupts)
+            direction = self.systems.solve(self.iterate.loss, downhill, tol)
             new = line_search(self.objective, self.iterate, direction, self.width)
         if new is None:
             return False
@@ -275,7 +275,7 @@ class NewtonDescent:
         is_near = float(g @ g) / 2.0 <= here.smooth_objective
         return is_near and here.gap <= 2.0 * self.objective.C * here.loss.smoothing_gap
 
-    def narrow(self, width: float, tol: float, interrupts: Interrupts) -> NewtonIterate | None:
+    def narrow(self, width: float, tol: float) -> NewtonIterate | None:
         """Go to a narrower width along the path of the optima, or stay where that is no better.
 
         None if it cannot be narrower.
@@ -287,7 +287,7 @@ class NewtonDescent:
         self.width = width * min(0.5, max(self.narrower, factor))
         by_width = objective.C * objective.rows.transposed(here.loss.slope_by_width)
         b = (width - self.width) * by_width - here.gradient  # eq. svm-path
-        w = here.w + self.systems.solve(here.loss, b, tol, interrupts)
+        w = here.w + self.systems.solve(here.loss, b, tol)
         ahead = objective.iterate(w, self.width)
         loss = objective.loss(here.scores, self.width)
         stay = objective.complete(here.w, here.scores, loss)

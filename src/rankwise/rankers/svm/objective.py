@@ -18,7 +18,6 @@ from scipy.linalg.lapack import dpotri
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.graph.pair_sums import BandLaplacian, PairSet, Slacks
-from rankwise.solve.iteration import Interrupts
 from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
 
 HingeLoss: TypeAlias = Literal["hinge", "squared_hinge"]
@@ -373,27 +372,25 @@ class NewtonSystems:
         few = n_features <= FEW_FEATURES
         return cls(objective, 0 if few else int(share * n_features), is_by_items=by_items)
 
-    def solve(
-        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
-    ) -> FloatArray:
+    def solve(self, loss: SmoothedLoss, b: FloatArray, tol: float) -> FloatArray:
         """Return about ``(I + C Z'HZ)^-1 b``, with a residual of ``tol`` times b at most."""
         if self.max_products > 0:
             hessian = self.objective.hessian(loss)
-            x, is_solved = solve_by_products(hessian, b, tol, self.max_products, interrupts)
+            x, is_solved = solve_by_products(hessian, b, tol, self.max_products)
             if is_solved:
                 return x
             self.max_products = 0
         if self.objective.dense is None:
-            return self._solve_by_many_products(loss, b, tol, interrupts)
+            return self._solve_by_many_products(loss, b, tol)
         try:
             if self.is_by_items:
-                x, self.is_by_items = self._solve_by_items(loss, b, tol, interrupts)
+                x, self.is_by_items = self._solve_by_items(loss, b, tol)
                 if self.is_by_items:
                     return x
             factor = cho_factor(self.objective.formed_hessian(loss), check_finite=False)
             return cho_solve(factor, b, check_finite=False)
         except LinAlgError:  # C is so large that rounding errors make up more than the identity
-            return self._solve_by_many_products(loss, b, tol, interrupts)
+            return self._solve_by_many_products(loss, b, tol)
 
     @cached_property
     def _item_systems(self) -> "ItemSystems":
@@ -401,22 +398,20 @@ class NewtonSystems:
         return ItemSystems.of(self.objective.dense)
 
     def _solve_by_items(
-        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
+        self, loss: SmoothedLoss, b: FloatArray, tol: float
     ) -> tuple[FloatArray, bool]:
         """Solve by items, and go on by products where rounding errors left too large a residual."""
         hessian = self.objective.hessian(loss)
         solver = self._item_systems.factorize(loss.laplacian, hessian.c)
-        return solve_by_products(hessian, b, tol, self.few_products, interrupts, solver)
+        return solve_by_products(hessian, b, tol, self.few_products, solver)
 
-    def _solve_by_many_products(
-        self, loss: SmoothedLoss, b: FloatArray, tol: float, interrupts: Interrupts
-    ) -> FloatArray:
+    def _solve_by_many_products(self, loss: SmoothedLoss, b: FloatArray, tol: float) -> FloatArray:
         hessian = self.objective.hessian(loss)
         if self.is_spanned:
-            x, self.is_spanned = solve_in_span(hessian, b, tol, MAX_PRODUCTS, interrupts)
+            x, self.is_spanned = solve_in_span(hessian, b, tol, MAX_PRODUCTS)
             if self.is_spanned:
                 return x
-        return solve_by_products(hessian, b, tol, MAX_PRODUCTS, interrupts)[0]
+        return solve_by_products(hessian, b, tol, MAX_PRODUCTS)[0]
 
 
 @final
@@ -467,7 +462,7 @@ def is_triangular(Z: FloatArray) -> bool:
 
 
 def solve_in_span(
-    hessian: Hessian, b: FloatArray, tol: float, max_products: int, interrupts: Interrupts
+    hessian: Hessian, b: FloatArray, tol: float, max_products: int
 ) -> tuple[FloatArray, bool]:
     r"""Solve ``(I + c Z'LZ) x = b`` in the span of the pairs, one unknown for each item.
 
@@ -479,7 +474,7 @@ def solve_in_span(
     ----------
     hessian : Hessian
         The matrix.
-    b, tol, max_products, interrupts
+    b, tol, max_products
         As in `solve_by_products`.
 
     Returns
@@ -503,9 +498,9 @@ def solve_in_span(
         step = size / float(p @ q)
         pull += step * lead
         r -= step * q
-        if k % PRODUCTS_PER_CHECK == 0 or interrupts.pending:
+        if k % PRODUCTS_PER_CHECK == 0:
             residual = c * rows.transposed(r)
-            is_solved = interrupts.pending or float(np.sqrt(residual @ residual)) <= goal
+            is_solved = float(np.sqrt(residual @ residual)) <= goal
             if is_solved:
                 break
         s = precondition(r)
@@ -545,10 +540,9 @@ def solve_by_products(
     b: FloatArray,
     tol: float,
     max_products: int,
-    interrupts: Interrupts,
     precondition: Callable[[FloatArray], FloatArray] = np.copy,
 ) -> tuple[FloatArray, bool]:
-    """Solve a positive definite system by conjugate gradients until interrupted.
+    """Solve a positive definite system by conjugate gradients.
 
     Every iterate after the first product is a direction of descent.
 
@@ -562,8 +556,6 @@ def solve_by_products(
         Solved when the residual is this share of b.
     max_products : int
         Number of products at most.
-    interrupts : Interrupts
-        Whether Ctrl-C was pressed.
     precondition : callable
         Solves about the same system; by default nothing.
 
@@ -581,7 +573,7 @@ def solve_by_products(
         step = size / float(p @ q)
         x += step * p
         r -= step * q
-        if float(r @ r) <= goal or interrupts.pending:
+        if float(r @ r) <= goal:
             return x, True
         s = precondition(r)
         last, size = size, float(r @ s)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Self, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,13 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_positive, refuse_overflow, refuse_unusable_rows
+from rankwise.core.checks import (
+    are_plain_rows,
+    check_count,
+    check_positive,
+    refuse_overflow,
+    refuse_unusable_rows,
+)
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import n_threads
@@ -33,10 +40,10 @@ from rankwise.selection.holdouts import (
 from rankwise.selection.path import SelectionPath, as_measure
 from rankwise.solve.iteration import (
     Ending,
+    Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     steps_shown,
     wants_to_stop,
 )
@@ -307,6 +314,8 @@ class BoostedRanker(Ranker):
         for part, fold in zip(parts, folds, strict=False):
             scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
         grown = grow(everything, problem.data, n_trees, None)
+        if folds[-1].reason == "interrupted":
+            grown = replace(grown, reason="interrupted")
         known = scores if problem.data.is_scored else None
         return _Chosen(grown, n_trees, path, known, [part.out for part in parts])
 
@@ -348,10 +357,13 @@ class BoostedRanker(Ranker):
         -------
         scores : (n_items,)
         """
-        check_is_fitted(self)
+        if "model_" not in vars(self):
+            check_is_fitted(self)
         return self._scores(self._check_rows(X, reset=False))
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
+        if not reset and are_plain_rows(X, self, allow_nan=True):
+            return X
         refuse_unusable_rows(X)
         with refuse_overflow():
             rows = validate_data(
@@ -368,12 +380,11 @@ class BoostedRanker(Ranker):
     def tree_structures(self) -> list[dict[str, Any]]:
         """Return the trees as LightGBM describes them: nested nodes, from the root."""
         check_is_fitted(self)
-        trees = _booster_of(self.model_.tobytes()).dump_model()["tree_info"]
+        trees = _booster_of(self).dump_model()["tree_info"]
         return [tree["tree_structure"] for tree in trees]
 
     def _scores(self, X: Matrix) -> FloatArray:
-        booster = _booster_of(self.model_.tobytes())
-        scores = _scores_of(booster, X)
+        scores = _scores_of(_booster_of(self), X)
         residual = vars(self).get("residual_")  # older files have none
         return scores if residual is None else scores + residual.scores(X)
 
@@ -409,10 +420,17 @@ def _refuse_constant_features(X: Matrix) -> None:
     )
 
 
-@lru_cache(maxsize=16)
-def _booster_of(text: bytes) -> Any:
-    """Return the trees of a text; reading them takes longer than scoring a few rows."""
-    return _lightgbm().Booster(model_str=text.decode())
+_READ: WeakKeyDictionary[BoostedRanker, tuple[NDArray[np.uint8], Any]] = WeakKeyDictionary()
+"""The trees of rankers that predicted, with the text that they were read from."""
+
+
+def _booster_of(ranker: BoostedRanker) -> Any:
+    """Return the trees of a ranker; reading them takes longer than scoring a few rows."""
+    text, booster = _READ.get(ranker, (None, None))
+    if text is not ranker.model_:
+        booster = _lightgbm().Booster(model_str=ranker.model_.tobytes().decode())
+        _READ[ranker] = ranker.model_, booster
+    return booster
 
 
 @contextmanager
@@ -460,7 +478,7 @@ class _Grown:
     booster: Any
     sums: FloatArray
     weight: float
-    reason: Any
+    reason: Reason
 
 
 @final
@@ -564,21 +582,26 @@ class TreeProblem:
         values: list[float] = []
         sums: list[float] = []
         weight = 1.0
-        with deferred_interrupts() as interrupts:
+        reason: Reason = "exhausted"
+        try:
             for number in range(n_trees):
                 objective.add_tree(booster)
                 if held is not None:
                     total, weight = held.rate(_held_out_scores(booster))
-                    sums.append(total)
                     values.append(total / weight)
+                    sums.append(total)
                     if number - int(np.argmax(values)) >= patience:
-                        return _Grown(booster, np.array(sums), weight, "no improvement")
-                if interrupts.pending:
-                    return _Grown(booster, np.array(sums), weight, "interrupted")
+                        reason = "no improvement"
+                        break
                 step = Step(number + 1, float("nan"), label=_label(values))
                 if on_step is not None and wants_to_stop(on_step(step)):
-                    return _Grown(booster, np.array(sums), weight, "callback")
-        return _Grown(booster, np.array(sums), weight, "exhausted")
+                    reason = "callback"
+                    break
+        except KeyboardInterrupt:
+            if len(sums) == 0 if held is not None else booster.current_iteration() == 0:
+                raise  # there is nothing to keep
+            reason = "interrupted"
+        return _Grown(booster, np.array(sums), weight, reason)
 
     def _booster(
         self,

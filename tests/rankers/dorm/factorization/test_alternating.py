@@ -389,16 +389,16 @@ def test_an_interrupt_inside_a_half_step_is_kept_in_mind(monkeypatch):
 
 def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch):
     problem, calls = many(7), []
-    fit_users = alternating.kernels.fit_users
+    fit_users = alternating.fit_users
 
     def pressed(*arguments):
-        calls.append(1)
-        if len(calls) == 1:
-            signal.raise_signal(signal.SIGINT)
         time.sleep(0.02)
         fit_users(*arguments)
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(alternating.kernels, "fit_users", pressed)
+    monkeypatch.setattr(alternating, "fit_users", pressed)
     found = factorize(problem.ratings, 3.0, problem.factors, LONG, ratings_per_part=(20, 20))
     assert found.ending.reason == "interrupted"
     assert len(calls) < 12  # of 24 parts

@@ -107,7 +107,8 @@ def fit_best_rls(
         return best_of(command, path, problem, measure)
     judges: dict[str, Any] = {}
     if pairs_val is not None:
-        given = read_preferences(pairs_val, problem.data.items)
+        codes = getattr(command, "codes", None)
+        given = read_preferences(pairs_val, problem.data.items, codes=codes)
         judges = {"pairs_val": given["pairs"], "pair_weight_val": given["pair_weight"]}
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
     _refuse_listwise(measure, unit)

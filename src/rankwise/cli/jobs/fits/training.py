@@ -86,7 +86,8 @@ class FitInput:
             preferences = {"y": given_scores(command.train, data), "qid": data.qid}
         else:
             keep_ties = getattr(command, "ties", "drop") == "keep"
-            preferences = read_preferences(pairs, data.items, keep_ties=keep_ties)
+            codes = getattr(command, "codes", None)
+            preferences = read_preferences(pairs, data.items, keep_ties=keep_ties, codes=codes)
             if command.layout.qid is not None:
                 preferences["qid"] = data.qid
         names = None if data.feature_names is None else tuple(data.feature_names)
@@ -211,7 +212,11 @@ def refuse_both(first: object, second: object, names: str) -> None:
 
 
 def refuse_beside_pairs(command: Any) -> None:
-    """Refuse options about scores together with comparisons."""
+    """Refuse options about scores together with comparisons, and codes without them."""
+    refuse_if(
+        command.codes is not None and command.pairs is None,
+        "--codes must come with --pairs: they say what its column of who won means.",
+    )
     for option in ("query_weight",) if command.layout.qid is None else ():
         known = option in {entry.name for entry in fields(command)}
         wrong = known and getattr(command, option) != getattr(type(command), option)
@@ -291,11 +296,12 @@ def judge(
 ) -> SelectionPath:
     """Measure the scores of every value of a parameter, (n_values, n_items), on other data."""
     truth = np.asarray(y, dtype=float)
-    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid)))
+    queries = Queries.of(qid, len(truth))
+    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid))).tied(queries.index)
     path = judge_scores(
         held_out,
         truth[:, None],
-        Queries.of(qid, len(truth)),
+        queries,
         np.arange(len(truth)),
         as_measure(measure),
         grid,

@@ -1,7 +1,7 @@
 """Ranking factorisation: factors of users and items whose products rank the items of each user."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import final
 
@@ -10,24 +10,18 @@ from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, make_points, solve
-from rankwise.rankers.dorm.factorization import _kernels as kernels
+from rankwise.native.factorization import fit_users, rated_scores, visit_users
+from rankwise.native.oracles import OracleRoom, OracleTargets
+from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import (
-    OraclePlan,
-    OracleTargets,
-    Scratch,
-    make_scratch,
-)
-from rankwise.rankers.dorm.plane_kernels import Planes
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, make_room
 from rankwise.solve.iteration import (
+    CertifiedSolution,
     Ending,
-    Interrupts,
     Reason,
     Step,
     StepCallback,
     StoppingRule,
-    deferred_interrupts,
     wants_to_stop,
 )
 
@@ -92,7 +86,7 @@ class ItemFactorPlanes(PlaneSpace):
     def scores(self) -> FloatArray:
         """Return the scores of all rated items."""
         scores = np.empty(len(self._items))
-        kernels.rated_scores(self._starts, self._items, self._U, self._V.reshape(-1), scores)
+        rated_scores(self._starts, self._items, self._U, self._V, scores)
         return scores
 
     def query_scores(self, q: int) -> FloatArray:
@@ -108,14 +102,15 @@ class ItemFactorPlanes(PlaneSpace):
     def _visit(
         self,
         targets: OracleTargets,
-        scratch: Scratch,
+        room: OracleRoom,
         queries: IntArray,
-        which: int,
+        *,
+        with_oracle: bool = False,
+        given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        state = self._items, self._U, self.planes, scratch, self._points
-        gap: float = kernels.visit(targets, *state, queries, which, loss, self._V.reshape(-1))
-        return gap
+        state = targets, room, self.planes, self._items, self._U
+        return visit_users(*state, queries, with_oracle, given, loss, self._V)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""
@@ -198,7 +193,7 @@ class Ratings:
         """Return the scores of all rated items, user by user."""
         scores = np.empty(len(self.items))
         users, items = factors.with_constant, factors.with_bias
-        kernels.rated_scores(self.plan.starts, self.items, users, items.reshape(-1), scores)
+        rated_scores(self.plan.starts, self.items, users, items, scores)
         return scores
 
     def loss_near(self, factors: Factors) -> RankingLoss:
@@ -287,20 +282,22 @@ def factorize(
     """
     rule, rng = rule or DEFAULT_RULE, rng or np.random.default_rng(0)
     reason: Reason = "max_iter"
-    with deferred_interrupts() as interrupts:
-        run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part, interrupts)
-        objectives, step = [run.objective], Step(0, np.inf, run.objective)
+    run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
+    objectives, step = [run.objective], Step(0, np.inf, run.objective)
+    try:
         for step in run.sweeps(rule.max_iter, rng):
             objectives.append(step.objective)
             stop = on_step is not None and wants_to_stop(on_step(step))
-            if interrupts.pending:
-                reason = "interrupted"
-            elif step.label == "items" and step.error <= rule.tol:
+            if step.label == "items" and step.error <= rule.tol:
                 reason = "converged"
             elif stop:
                 reason = "callback"
             if reason != "max_iter":
                 break
+    except KeyboardInterrupt:
+        reason = "interrupted"
+        if run.objective < objectives[-1]:  # some users had moved
+            objectives.append(run.objective)
     ending = rule.end(reason, step.iteration, step.error, REMEDY)
     return Factorization(run.factors, freeze(np.array(objectives)), step.iteration, ending)
 
@@ -329,7 +326,9 @@ def fold_in(
     before = ratings.user_objectives(run.factors, run.loss, C)
     falls = np.ones(len(before), dtype=bool)
     for _ in range(rule.max_iter):
-        U = np.where(falls[:, None], run.moved_users().U, run.factors.U)
+        found = run.factors.U.copy()
+        run.improve_users(found)
+        U = np.where(falls[:, None], found, run.factors.U)
         moved = Factors(U, start.V, start.bias)
         after = ratings.user_objectives(moved, ratings.loss_near(moved), C)
         U = np.where((after <= before)[:, None], U, run.factors.U)
@@ -351,7 +350,6 @@ class _Alternation:
     half_step_tol: float
     factors: Factors
     ratings_per_part: tuple[int, int]
-    interrupts: Interrupts = field(default_factory=Interrupts)
 
     def __post_init__(self) -> None:
         self.loss = self.ratings.loss_near(self.factors)
@@ -363,19 +361,25 @@ class _Alternation:
         space = ItemFactorPlanes(self.ratings.items, self.ratings.plan.starts, shape)
         for sweep in range(1, max_iter + 1):
             before = self.objective
-            self.offer(self.moved_users().balanced())
+            users = self.factors.U.copy()
+            try:
+                self.improve_users(users)
+            finally:  # users that had moved before Ctrl-C keep what they gained
+                self.offer(Factors(users, self.factors.V, self.factors.bias).balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "users")
-            self.offer(self.moved_items(space, rng).balanced())
+            solution = self.solve_for_items(space, rng)
+            self.offer(self.moved_items(solution.point).balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "items")
+            if solution.ending.reason == "interrupted":
+                raise KeyboardInterrupt
 
     def fall_from(self, before: float) -> float:
         """Return by which share the objective has fallen."""
         return (before - self.objective) / before if before > 0.0 else 0.0
 
-    def moved_users(self) -> Factors:
-        """Return better factors of all users, several users at a time, until interrupted."""
+    def improve_users(self, U: FloatArray) -> None:
+        """Replace the factors of users by better ones, several users at a time."""
         targets, items = self.loss.targets(self.C), self.ratings.items
-        given, U = (items, self.factors.bias, self.factors.V), self.factors.U.copy()
         fewest, most = self.ratings_per_part
         n_parts = max(8 * n_threads(), len(items) // most)
         n_parts = max(1, min(n_parts, len(items) // fewest))
@@ -384,32 +388,32 @@ class _Alternation:
         ).tolist()
 
         def task(part: int) -> None:
-            if not self.interrupts.pending:
-                users = edges[part], edges[part + 1]
-                room = self._room_for_users()
-                kernels.fit_users(
-                    targets, *given, self.half_step_tol, _MAX_VISITS, *users, *room, U
-                )
+            fit_users(
+                targets,
+                make_room(self.ratings.plan),
+                make_planes(np.array([U.shape[1]]), _MAX_PLANES),
+                items,
+                self.factors.bias,
+                self.factors.V,
+                self.half_step_tol,
+                _MAX_VISITS,
+                edges[part],
+                edges[part + 1],
+                U,
+            )
 
         in_threads(task, n_parts)
-        return Factors(U, self.factors.V, self.factors.bias)
 
-    def _room_for_users(self) -> tuple[Planes, Scratch, FloatArray, FloatArray]:
-        """Return room for the planes of one user after the other."""
-        plan, size = self.ratings.plan, self.factors.V.shape[1]
-        most = int(np.diff(plan.starts).max())
-        planes = make_planes(np.array([size]), _MAX_PLANES)
-        return planes, make_scratch(plan), make_points(size), np.empty(most * size)
-
-    def moved_items(self, space: ItemFactorPlanes, rng: np.random.Generator) -> Factors:
-        """Return better factors of the items and their bias, all together."""
+    def solve_for_items(
+        self, space: ItemFactorPlanes, rng: np.random.Generator
+    ) -> CertifiedSolution:
+        """Find better factors of the items and their bias, all together."""
         space.retarget(self.factors.with_constant, self.loss.target)
-        rule = StoppingRule(self.half_step_tol)
-        solution = solve(space, self.loss, self.C, rule, rng=rng)
-        if solution.ending.reason == "interrupted":
-            self.interrupts.pending = True
-        V, bias = solution.point[:, :-1].copy(), solution.point[:, -1].copy()
-        return Factors(self.factors.U, V, bias)
+        return solve(space, self.loss, self.C, StoppingRule(self.half_step_tol), rng=rng)
+
+    def moved_items(self, point: FloatArray) -> Factors:
+        """Return the factors with those of the items and their bias, its last column."""
+        return Factors(self.factors.U, point[:, :-1].copy(), point[:, -1].copy())
 
     def take(self, factors: Factors) -> None:
         """Take factors, and targets next to the rankings they give."""

@@ -1,26 +1,24 @@
 """Exact loss-augmented rankings: the oracles of structured learning to rank."""
 
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads
-from rankwise.rankers.dorm.oracles.assignment_kernels import (
-    CANDIDATES,
+from rankwise.native.oracles import (
     FEW_STATES,
     GENERAL,
-    N_FLOATS,
-    N_INTEGERS,
     SORT,
     STATES_PER_SQUARE,
     TRUNCATED,
     TWO_GRADES,
-    best_chain,
-    best_head,
+    OracleRoom,
+    OracleTargets,
+    StateTable,
     find_planes,
     place_first_relevant,
 )
@@ -30,7 +28,7 @@ MANY_ITEMS = 200
 
 
 class OraclePlan(NamedTuple):
-    """Hold all that is known of the queries before their scores; a tuple, for compiled code.
+    """Hold all that is known of the queries before their scores.
 
     Arrays of one entry per item stand query by query; by position where they belong to positions.
     """
@@ -48,91 +46,15 @@ class OraclePlan(NamedTuple):
     n_states: int  # room that TRUNCATED needs
 
 
-class OracleTargets(NamedTuple):
-    """A plan, the ranking without loss of each query, and what its slack counts.
-
-    A tuple of few arrays, for compiled code.
-    """
-
-    items: FloatArray  # gains, decay, discounts, coefficients of the target, (4, n_items)
-    weights: FloatArray  # slopes, gains of the target, weights of the slacks, (3, n_queries)
-    bounds: IntArray  # starts, grade starts, methods, depths, (4, n_queries + 1)
-    grades: IntArray  # (n_items,)
-    grade_gains: FloatArray
-
-    @classmethod
-    def of(cls, plan: OraclePlan, target: FloatArray, ideal: FloatArray, C: FloatArray) -> Self:
-        """Put the arrays of a plan, its targets and the weights of the slacks together."""
-        items, weights = np.empty((4, len(plan.gains))), np.empty((3, len(plan.slopes)))
-        bounds = np.zeros((4, len(plan.starts)), dtype=np.intp)
-        items[0], items[1], items[2], items[3] = plan.gains, plan.decay, plan.discounts, target
-        weights[0], weights[1], weights[2] = plan.slopes, ideal, C
-        bounds[0], bounds[1] = plan.starts, plan.grade_starts
-        bounds[2, :-1], bounds[3, :-1] = plan.methods, plan.depths
-        return cls(items, weights, bounds, plan.grades, plan.grade_gains)
-
-    @property
-    def slack_weights(self) -> FloatArray:
-        """Weight of each query's slack: C times that of the query."""
-        return self.weights[2]
-
-
-class StateTable(NamedTuple):
-    """Room for the states: how many items of each grade the head takes; and how to search them."""
-
-    values: FloatArray  # (n_states, 2), of the head and of the tail
-    last_grade: NDArray[np.uint8]  # (n_states,), the grade of the head's last item
-    wheels: IntArray  # (7 + depth, n_grades)
-    shifts: FloatArray  # ((n_items + 1) * depth + 1,)
-    address: int  # of best_head
-
-
-def make_table(n_states: int, depth: int, n_grades: int, n_items: int) -> StateTable:
-    """Allocate room for the largest query, and compile the search."""
-    return StateTable(
-        np.empty((n_states, 2)),
-        np.empty(n_states, np.uint8),
-        np.empty((CANDIDATES + depth, n_grades), np.intp),
-        np.empty((n_items + 1) * depth + 1),
-        best_head.address(),
-    )
-
-
-NO_TABLE = StateTable(
-    np.empty((0, 2)), np.empty(0, np.uint8), np.empty((0, 0), np.intp), np.empty(0), 0
-)
-"""Where there is nothing to search."""
-
-
-class Scratch(NamedTuple):
-    """Room that queries use one after the other; one for each thread."""
-
-    floats: FloatArray  # (N_FLOATS, longest query + 3)
-    integers: IntArray  # (N_INTEGERS, longest query + 3)
-    keys: NDArray[np.uint64]  # (2, longest query)
-    values: FloatArray  # this one and the next four: a StateTable
-    last_grade: NDArray[np.uint8]
-    wheels: IntArray
-    shifts: FloatArray
-    head_search: int
-    chain_search: int  # address of best_chain; 0 where it is not needed
-
-
-def make_scratch(plan: OraclePlan) -> Scratch:
-    """Allocate the room for the largest query, and compile the searches that the plan needs."""
+def make_room(plan: OraclePlan) -> OracleRoom:
+    """Allocate the room that the oracles need for the largest query."""
     lengths = plan.starts[1:] - plan.starts[:-1]
-    longest, truncated, table = int(lengths.max()), plan.methods == TRUNCATED, NO_TABLE
+    truncated, table = plan.methods == TRUNCATED, StateTable(0, 0, 0, 0)
     if truncated.any():
-        depth = int(plan.depths[truncated].max())
-        n_grades = int((plan.grade_starts[1:] - plan.grade_starts[:-1])[truncated].max())
-        table = make_table(plan.n_states, depth, n_grades, int(lengths[truncated].max()))
-    return Scratch(
-        np.empty((N_FLOATS, longest + 3)),
-        np.empty((N_INTEGERS, longest + 3), np.intp),
-        np.empty((2, longest), np.uint64),
-        *table,
-        best_chain.address() if (plan.methods == TWO_GRADES).any() else 0,
-    )
+        depth = plan.depths[truncated].max()
+        n_grades = (plan.grade_starts[1:] - plan.grade_starts[:-1])[truncated].max()
+        table = StateTable(plan.n_states, depth, n_grades, lengths[truncated].max())
+    return OracleRoom(lengths.max(), table)
 
 
 Method = Literal["auto", "sort", "truncated", "two grades", "general"]
@@ -237,7 +159,7 @@ def assign(plan: OraclePlan, scores: ArrayLike, n_parts: int | None = None) -> I
             f"scores has shape {g.shape}."
         )
     none = np.zeros(len(plan.methods))
-    targets = OracleTargets.of(plan, np.zeros(len(g)), none, none)
+    targets = OracleTargets(plan, np.zeros(len(g)), none, none)
     return planes_at(plan, targets, g, n_parts)[0]
 
 
@@ -265,7 +187,7 @@ def planes_at(
         if first < last:
             rows = slice(plan.starts[first], plan.starts[last])
             found = positions[rows], beta[rows], losses[first:last]
-            find_planes(*targets, *make_scratch(plan), first, last, scores[rows], *found)
+            find_planes(targets, make_room(plan), first, last, scores[rows], *found)
 
     in_threads(task, n_parts)
     return positions, beta, losses
@@ -311,7 +233,7 @@ def assign_first_relevant(
     [LS08] eq. (10) with several relevant items, of which the first counts.
     """
     positions = np.empty(len(scores), dtype=np.intp)
-    place_first_relevant(scores, hits, decay, discounts, positions)
+    place_first_relevant(scores, hits.view(np.uint8), decay, discounts, positions)
     return positions
 
 

@@ -11,19 +11,9 @@ from scipy.sparse import csr_array, eye_array, kron, vstack
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.dorm.oracles._diversity_kernels import (
-    ASSIGNMENTS,
-    HEADS,
-    SOURCES,
-    DiversePlan,
-    assign_diverse_heads,
-)
-from rankwise.rankers.dorm.oracles.assignment import (
-    OraclePlan,
-    StateTable,
-    assign_by_value,
-    make_table,
-)
+from rankwise.native.diversity import best_diverse_head
+from rankwise.native.oracles import StateTable
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, assign_by_value
 
 MAX_STATES = 200_000
 """States in the table of the search: 3.4 MB."""
@@ -32,11 +22,27 @@ MAX_NODES = 10_000
 """Nodes of the search before a mixed-integer programme takes over."""
 
 
+HEADS, SOURCES, ASSIGNMENTS = range(3)
+"""Methods: a search of heads, an assignment of sources, a search of assignments."""
+
+
+class DiversePlan(NamedTuple):
+    """Hold all that is known of queries with sources before their scores."""
+
+    plan: OraclePlan
+    sources: IntArray  # of each item, counted from 0 inside its query
+    n_sources: IntArray  # (n_queries,)
+    depths: IntArray  # positions under the condition, at most n_sources, (n_queries,)
+    methods: IntArray  # HEADS, SOURCES or ASSIGNMENTS, (n_queries,)
+
+
 class _Query(NamedTuple):
-    """One query, as the oracles outside compiled code see it."""
+    """One query, as the oracles see it."""
 
     scores: FloatArray
     gains: FloatArray
+    grades: IntArray
+    grade_gains: FloatArray
     decay: FloatArray
     discounts: FloatArray
     sources: IntArray
@@ -206,7 +212,7 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
 
 def _table(diverse: DiversePlan, n_states: int) -> StateTable:
     n_grades, sizes = np.diff(diverse.plan.grade_starts), np.diff(diverse.plan.starts)
-    return make_table(n_states, diverse.depths.max(), n_grades.max(), sizes.max())
+    return StateTable(n_states, diverse.depths.max(), n_grades.max(), sizes.max())
 
 
 def _assign_range(
@@ -218,13 +224,12 @@ def _assign_range(
     max_nodes: int = MAX_NODES,
 ) -> IntArray:
     """Return the positions in the queries first ... last - 1, given the scores of their items."""
-    positions, solved = np.empty(len(scores), dtype=np.intp), np.empty(last - first, dtype=bool)
-    assign_diverse_heads(diverse, scores, table, max_nodes, first, last, positions, solved)
+    positions = np.empty(len(scores), dtype=np.intp)
     starts = diverse.plan.starts - diverse.plan.starts[first]
-    for q in (first + np.flatnonzero(~solved)).tolist():
+    for q in range(first, last):
         rows = slice(starts[q], starts[q + 1])
         query = _take_query(diverse, scores[rows], q)
-        positions[rows] = _assign_query(query, int(diverse.methods[q]), max_nodes)
+        positions[rows] = _assign_query(query, int(diverse.methods[q]), table, max_nodes)
     return positions
 
 
@@ -242,6 +247,8 @@ def _take_query(diverse: DiversePlan, scores: FloatArray, q: int) -> _Query:
     return _Query(
         scores,
         plan.gains[rows],
+        plan.grades[rows],
+        plan.grade_gains[plan.grade_starts[q] : plan.grade_starts[q + 1]],
         plan.decay[rows],
         plan.discounts[rows] - plan.discounts[rows][-1],
         diverse.sources[rows],
@@ -250,14 +257,36 @@ def _take_query(diverse: DiversePlan, scores: FloatArray, q: int) -> _Query:
     )
 
 
-def _assign_query(query: _Query, method: int, max_nodes: int) -> IntArray:
+def _assign_query(query: _Query, method: int, table: StateTable, max_nodes: int) -> IntArray:
     if method == SOURCES:
         return _assign_sources(query)
-    positions = _search_assignments(query, max_nodes) if method == ASSIGNMENTS else None
+    if method == HEADS:
+        positions = _search_heads(query, table, max_nodes)
+    else:
+        positions = _search_assignments(query, max_nodes)
     if positions is None:
         one_each = np.eye(query.n_sources)[query.sources]
         positions = assign_constrained(query.values(), one_each, query.depth)
     return positions
+
+
+def _search_heads(query: _Query, table: StateTable, max_nodes: int) -> IntArray | None:
+    """Branch on heads, for a loss that looks no further; None if it takes long."""
+    positions = np.empty(len(query.scores), dtype=np.intp)
+    is_solved = best_diverse_head(
+        table,
+        query.scores,
+        query.grades,
+        query.grade_gains,
+        query.decay,
+        query.discounts,
+        query.sources,
+        query.n_sources,
+        query.depth,
+        max_nodes,
+        positions,
+    )
+    return positions if is_solved else None
 
 
 def _assign_sources(query: _Query) -> IntArray:

@@ -16,7 +16,7 @@ from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
-from rankwise.rankers.gp.inference._kernels import squared_distances
+from rankwise.native.laplacians import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.likelihood_base import Outcomes
 

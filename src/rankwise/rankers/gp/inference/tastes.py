@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from rankwise.core.arrays import FloatArray, IntArray, first_equal, sum_by
 from rankwise.core.errors import NumericalError
-from rankwise.rankers.gp.inference._kernels import squared_distances
+from rankwise.native.laplacians import squared_distances
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.posterior import Posterior
 from rankwise.rankers.gp.inference.prior import INDEFINITE, Prior, WeightPosterior, pivoted_cholesky

@@ -1,0 +1,174 @@
+"""Sort the items of every query by their keys."""
+
+from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32, uint64_t as u64
+
+import numpy as np
+
+cdef enum:
+    N_GRADES = 16  # whole numbers below this are sorted by counting
+
+
+cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *tied, u64 start,
+                          u64 stop) noexcept nogil:
+    """Sort by counting if all keys are whole numbers from 0 to 15; tell whether they are."""
+    cdef u64 ends[N_GRADES]
+    cdef u64 p, at, first, grade
+    cdef int g
+    cdef double x
+    cdef u32 item
+    for g in range(N_GRADES):
+        ends[g] = 0
+    for p in range(start, stop):
+        x = key[base[p]]
+        if not (0.0 <= x < N_GRADES):
+            return False
+        grade = <u64>x
+        if x != <double>grade:
+            return False
+        ends[grade] += 1
+    # the highest grade comes first
+    at = start
+    for g in range(N_GRADES - 1, -1, -1):
+        first = at
+        at = at + ends[g]
+        ends[g] = first
+        for p in range(first, at):
+            tied[p] = p > first
+    for p in range(start, stop):
+        item = base[p]
+        grade = <u64>key[item]
+        order[ends[grade]] = item
+        ends[grade] += 1
+    return True
+
+
+cdef u64 keep_leaders(const double *key, const u32 *base, u64 length, u64 n_leaders, u64 n_lanes,
+                      u64 last_bits, u64 *numbers, u64 *codes, u64 *spare) noexcept nogil:
+    """Fill in the codes of the highest keys, so many and a few more; return how many there are.
+
+    The keys are dealt to lanes like cards. The highest of each lane stand in different places, so
+    that as many keys as are wanted are not below the one that so many of these are not below.
+    Numbers are filled in where codes are.
+    """
+    cdef double *values = <double *>numbers
+    cdef double *lanes = <double *>codes
+    cdef u64 j, row = n_lanes, n_kept = 0, k, p, bits
+    cdef double bound
+    for p in range(length):
+        values[p] = key[base[p]]
+    # the highest key of each lane
+    for j in range(n_lanes):
+        lanes[j] = values[j]
+    while row + n_lanes <= length:
+        for j in range(n_lanes):
+            lanes[j] = lanes[j] if lanes[j] > values[row + j] else values[row + j]
+        row += n_lanes
+    for j in range(length - row):
+        lanes[j] = lanes[j] if lanes[j] > values[row + j] else values[row + j]
+    # the last of the leaders among these
+    for j in range(n_lanes):
+        codes[j] = falling(codes[j])
+    bits = bits_of((spare if sort_codes(codes, spare, n_lanes) else codes)[n_leaders - 1])
+    bound = (<double *>&bits)[0]
+    # who is not below it
+    for p in range(length):
+        codes[n_kept] = p
+        n_kept += values[p] >= bound
+    for k in range(n_kept):
+        p = codes[k]
+        numbers[p] = falling(numbers[p])
+        codes[k] = (numbers[p] & ~last_bits) | p
+    return n_kept
+
+
+def sort_items(Py_ssize_t first, Py_ssize_t last, const i64[::1] starts, const double[:, ::1] keys,
+               const u32[::1] base, i64 depth, u32[:, ::1] order, u8[:, ::1] tied):
+    """Sort the items of each query by decreasing key; equal keys keep the order of ``base``.
+
+    Fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query by
+    query. Keys are finite. O(n log n) whatever the keys.
+
+    The first ``depth`` positions of a query are filled, and those tied with the last of them; what
+    comes behind the tie may be left as it is, but ``tied`` is 0 right there.
+    """
+    cdef Py_ssize_t n_queries = starts.shape[0] - 1, cell, v, q
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, n_leaders, n_lanes
+    cdef u64 start, stop, length, n_kept, p
+    cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
+    cdef u64 *codes = &room[0, 0]
+    cdef u64 *spare = &room[1, 0]
+    cdef u64 *numbers = &room[2, 0]
+    cdef u64 *positions = &room[3, 0]
+    cdef const u32 *given = &base[0] if base.shape[0] else NULL
+    cdef const double *key
+    cdef u32 *sorted_items
+    cdef u8 *marks
+    if longest == 0:
+        return
+    with nogil:
+        width = position_bits(longest)
+        last_bits = (<u64>1 << width) - 1
+        n_leaders = least(<u64>depth, longest)
+        n_lanes = (n_leaders + (n_leaders >> 1) + NETWORK - 1) & ~<u64>(NETWORK - 1)
+        for cell in range(first, last):
+            v = cell // n_queries
+            q = cell - v * n_queries
+            start = starts[q]
+            stop = starts[q + 1]
+            key = &keys[v, 0]
+            sorted_items = &order[v, 0]
+            marks = &tied[v, 0]
+            if sort_few_grades(key, given, sorted_items, marks, start, stop):
+                continue
+            n_kept = length = stop - start
+            if length < n_lanes + n_lanes:
+                for p in range(length):
+                    numbers[p] = falling((<const u64 *>key)[given[start + p]])
+                    codes[p] = (numbers[p] & ~last_bits) | p
+            else:
+                n_kept = keep_leaders(key, given + start, length, n_leaders, n_lanes, last_bits,
+                                      numbers, codes, spare)
+            sort_positions(numbers, width, codes, spare, n_kept, positions)
+            for p in range(n_kept):
+                sorted_items[start + p] = given[start + (positions[p] & last_bits)]
+                marks[start + p] = positions[p] >> 63
+            if n_kept < length:
+                marks[start + n_kept] = 0
+
+
+def sort_by_key(double[::1] keys, i64[::1] order, const i64[::1] starts):
+    """Sort the keys of every query in place, lowest first, and their order with them.
+
+    Equal keys keep their order. Keys are finite. O(n log n) whatever the keys.
+    """
+    cdef Py_ssize_t q
+    cdef u64 longest = <u64>longest_query(starts), width, last_bits, length, p
+    cdef u64[:, ::1] room = np.empty((4, longest + NETWORK), dtype=np.uint64)
+    cdef u64 *codes = &room[0, 0]
+    cdef u64 *spare = &room[1, 0]
+    cdef u64 *numbers = &room[2, 0]
+    cdef u64 *positions = &room[3, 0]
+    cdef u64 *bits
+    cdef i64 *items
+    if longest == 0:
+        return
+    with nogil:
+        width = position_bits(longest)
+        last_bits = (<u64>1 << width) - 1
+        for q in range(starts.shape[0] - 1):
+            length = starts[q + 1] - starts[q]
+            if length < 2:
+                continue
+            bits = <u64 *>&keys[starts[q]]
+            items = &order[starts[q]]
+            for p in range(length):
+                numbers[p] = rising(bits[p])
+                codes[p] = (numbers[p] & ~last_bits) | p
+            sort_positions(numbers, width, codes, spare, length, positions)
+            # put keys, whose zeros have a sign that the numbers have not, and items in this order
+            for p in range(length):
+                codes[p] = bits[positions[p] & ~SAME]
+                spare[p] = <u64>items[positions[p] & ~SAME]
+            for p in range(length):
+                bits[p] = codes[p]
+                items[p] = <i64>spare[p]

@@ -1,0 +1,35 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray
+
+OK: int
+BAD_TARGET: int
+BAD_QID: int
+BAD_FEATURE: int
+BAD_VALUE: int
+
+def parse_lines(
+    text: NDArray[np.uint8],
+    largest: float,
+    y: FloatArray,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: FloatArray,
+    qid: NDArray[np.int64],
+    comment: NDArray[np.int64],
+    line: NDArray[np.int64],
+    long_numbers: NDArray[np.int64],
+) -> tuple[int, int, int, int, int, int]: ...
+def parse_integers(
+    text: NDArray[np.uint8], spans: NDArray[np.int64], out: NDArray[np.int64]
+) -> bool: ...
+def scatter_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    offset: int,
+    X: NDArray[Any],
+) -> None: ...

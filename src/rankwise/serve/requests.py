@@ -1,0 +1,311 @@
+"""Read the requests of a server: JSON of bounded size to rows of features, ids and a cut-off."""
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray, raw_rows
+from rankwise.core.checks import hint
+from rankwise.core.errors import RankwiseError
+
+VALUES_AT_ONCE = 1 << 14
+"""Values that are turned into an array before other threads get their turn."""
+
+LONG_BODY = 1 << 17
+"""Bytes above which reading the JSON lets other threads run in between."""
+
+
+class RequestError(RankwiseError):
+    """Raised for a request that cannot be answered; ``status`` is the HTTP status to return."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@final
+@dataclass(frozen=True)
+class ItemReader:
+    """Turn items of a request into rows of features.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features of an item.
+    names : tuple of str, or None
+        The names of the features, if items may be given as objects.
+    max_items : int
+        Largest number of items in a request.
+    takes_raw : bool
+        Whether features may be text, or null for a blank.
+    """
+
+    n_features: int
+    names: tuple[str, ...] | None
+    max_items: int
+    takes_raw: bool = False
+
+    def rows(self, items: Any, where: str) -> FloatArray:
+        """Return the rows of one query; ``where`` names it in errors."""
+        if not isinstance(items, list) or not items:
+            raise RequestError(f"{where} must be a list of at least one item: got {_kind(items)}.")
+        if len(items) > self.max_items:
+            raise RequestError(
+                f"{where} must hold at most {self.max_items} items: got {len(items)}. Send them in "
+                "several requests.",
+                413,
+            )
+        plain = [self._numbers(item, f"{where}[{at}]") for at, item in enumerate(items)]
+        if self.takes_raw:
+            return self._raw_rows(plain, where)
+        rows = np.empty((len(plain), self.n_features))
+        step = max(1, VALUES_AT_ONCE // self.n_features)
+        for at in range(0, len(plain), step):
+            part = plain[at : at + step]
+            try:
+                found = np.array(part)
+            except ValueError:  # lists of different length
+                raise self._culprit(plain, where) from None
+            if found.shape != (len(part), self.n_features) or found.dtype.kind not in "biuf":
+                raise self._culprit(plain, where)
+            rows[at : at + step] = found
+        if not np.isfinite(rows).all():
+            at = int(np.argmin(np.isfinite(rows).all(axis=1)))
+            raise RequestError(f"{where}[{at}] must hold finite numbers.")
+        return rows
+
+    @property
+    def max_lists(self) -> int:
+        """Largest number of lists and objects: four for each item, if it is a query of its own."""
+        return 4 * self.max_items + 1000
+
+    @property
+    def max_values(self) -> int:
+        """Largest number of values, those in lists and objects and the latter themselves."""
+        return (self.n_features + 4) * self.max_items + 1000
+
+    def _raw_rows(self, items: list[Any], where: str) -> NDArray[Any]:
+        """Return rows of numbers, text and blanks."""
+        for at, item in enumerate(items):
+            known = isinstance(item, list) and len(item) == self.n_features
+            if not known or not all(v is None or isinstance(v, int | float | str) for v in item):
+                raise RequestError(
+                    f"{where}[{at}] must be a list of {self.n_features} numbers, texts or nulls: "
+                    f"got {_entries(item)}."
+                )
+            if not all(map(_is_finite, item)):
+                raise RequestError(f"{where}[{at}] must hold finite numbers.")
+        rows = np.empty((len(items), self.n_features), dtype=object)
+        rows[:] = items
+        return raw_rows(rows)
+
+    def _numbers(self, item: Any, where: str) -> Any:
+        """Return the features of an item that is a list, or an object with names."""
+        if not isinstance(item, dict):
+            return item
+        if self.names is None:
+            raise RequestError(
+                f"{where} must be a list of {self.n_features} numbers: got an object, and this "
+                "model was fitted without names."
+            )
+        if item.keys() != set(self.names):
+            raise RequestError(f"{where} {_mismatch(item, self.names)}")
+        return [item[name] for name in self.names]
+
+    def _culprit(self, items: list[Any], where: str) -> RequestError:
+        """Return the error that names the first item that is not a list of numbers."""
+        for at, item in enumerate(items):
+            numbers = isinstance(item, list) and all(
+                isinstance(value, int | float) for value in item
+            )
+            if not numbers or len(item) != self.n_features:
+                got = f"{len(item)} entries" if isinstance(item, list) else _kind(item)
+                got += "" if numbers or not isinstance(item, list) else " that are not all numbers"
+                return RequestError(
+                    f"{where}[{at}] must be a list of {self.n_features} numbers: got {got}."
+                )
+        return RequestError(f"{where} must hold numbers within double precision.")
+
+
+def _mismatch(item: dict[str, Any], names: Sequence[str]) -> str:
+    missing = [name for name in names if name not in item]
+    unknown = [name for name in item if name not in names]
+    if missing:
+        return f"must have the feature {missing[0]!r}: it is missing."
+    return f"must have the features of the model only: got {unknown[0]!r}.{hint(unknown[0], names)}"
+
+
+def _entries(item: Any) -> str:
+    return f"{len(item)} entries" if isinstance(item, list) else _kind(item)
+
+
+def _kind(value: Any) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list" if value else "an empty list",
+        str: "text",
+        bool: "a truth value",
+    }
+    return "nothing" if value is None else kinds.get(type(value), "a number")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RankRequest:
+    """The queries of one request: rows, ids and how many items to return.
+
+    Parameters
+    ----------
+    rows : list of (n_items, n_features)
+    ids : list of lists, or None for positions
+    k : int or None
+        Return only the best k items of each query.
+    is_batch : bool
+        Whether the request holds several queries.
+    """
+
+    rows: list[FloatArray]
+    ids: list[list[Any] | None]
+    k: int | None
+    is_batch: bool
+
+    @classmethod
+    def read(cls, body: bytes | bytearray, reader: ItemReader) -> Self:
+        """Read the JSON of a request: one query with ``items``, or a list of ``queries``."""
+        _refuse_many_values(body, reader)
+        numbers: dict[str, Any] = {}
+        if len(body) > LONG_BODY:
+            numbers = {"parse_float": _as_float, "parse_int": _as_int}
+        try:
+            content = json.loads(body, parse_constant=_refuse_constant, **numbers)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"The body must be JSON: {error}.") from error
+        if not isinstance(content, dict) or ("items" in content) == ("queries" in content):
+            raise RequestError(
+                'The body must be an object with either "items", the items of one query, or '
+                '"queries", a list of such objects.'
+            )
+        unknown = sorted(set(content) - {"items", "queries", "ids", "k"})
+        if unknown:
+            raise RequestError(f'The body may hold "items", "ids" and "k": got {unknown[0]!r}.')
+        k = content.get("k")
+        if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
+            raise RequestError(f'"k" must be a whole number above 0: got {k!r}.')
+        if "items" in content:
+            rows = reader.rows(content["items"], "items")
+            return cls([rows], [_ids(content, len(rows), "ids")], k, False)
+        return cls._of_queries(content["queries"], reader, k)
+
+    @classmethod
+    def _of_queries(cls, queries: Any, reader: ItemReader, k: int | None) -> Self:
+        if not isinstance(queries, list) or not queries:
+            raise RequestError(f'"queries" must be a list of objects: got {_kind(queries)}.')
+        rows, ids, n_items = [], [], 0
+        for at, query in enumerate(queries):
+            where = f"queries[{at}]"
+            if not isinstance(query, dict) or "items" not in query:
+                raise RequestError(f'{where} must be an object with "items".')
+            rows.append(reader.rows(query["items"], f"{where}.items"))
+            ids.append(_ids(query, len(rows[-1]), f"{where}.ids"))
+            n_items += len(rows[-1])
+            if n_items > reader.max_items:
+                raise RequestError(
+                    f"A request must hold at most {reader.max_items} items in all. Send the "
+                    "queries in several requests.",
+                    413,
+                )
+        return cls(rows, ids, k, True)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in all queries."""
+        return sum(map(len, self.rows))
+
+    def answer(self, scores: FloatArray) -> dict[str, Any]:
+        """Return the response for the concatenated scores of all rows."""
+        answers, start = [], 0
+        for rows, ids in zip(self.rows, self.ids, strict=True):
+            part = scores[start : start + len(rows)]
+            start += len(rows)
+            order = np.argsort(-part, kind="stable")[: self.k]
+            found: dict[str, Any] = {"scores": part.tolist(), "order": order.tolist()}
+            if ids is not None:
+                found["ids"] = [ids[at] for at in order]
+            answers.append(found)
+        return {"queries": answers} if self.is_batch else answers[0]
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def _as_float(digits: str) -> float:
+    """Return a number as `json` does; a function of Python's lets other threads run."""
+    return float(digits)
+
+
+def _as_int(digits: str) -> int:
+    """Return a whole number as `json` does; a function of Python's lets other threads run."""
+    return int(digits)
+
+
+def _refuse_many_values(body: bytes | bytearray, reader: ItemReader) -> None:
+    """Refuse a body of more values than a request may hold, before it is read.
+
+    Every value stands behind a comma or behind a bracket that opens. Those inside of texts are
+    left out only where it matters.
+    """
+    if _has_room(body, reader):
+        return
+    if body.count(b'"') <= 8 * reader.max_values:
+        if b"\\" in body:
+            body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+        if _has_room(b"".join(body.split(b'"')[::2]), reader):
+            return
+    raise RequestError(
+        f"The body must hold at most {reader.max_lists} lists and objects and "
+        f"{reader.max_values} values, which is enough for {reader.max_items} items of "
+        f"{reader.n_features} features: got more. Send the items in several requests.",
+        413,
+    )
+
+
+def _has_room(text: bytes | bytearray, reader: ItemReader) -> bool:
+    """Count piece by piece, so that a text of nothing but brackets is soon refused."""
+    n_lists = n_commas = 0
+    for start in range(0, len(text), LONG_BODY):
+        stop = start + LONG_BODY
+        n_lists += text.count(b"[", start, stop) + text.count(b"{", start, stop)
+        n_commas += text.count(b",", start, stop)
+        if n_lists > reader.max_lists or n_lists + n_commas > reader.max_values:
+            return False
+    return True
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether a single value is a finite number within double precision, text or null."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= sys.float_info.max
+
+
+def _ids(query: dict[str, Any], n_items: int, where: str) -> list[Any] | None:
+    ids = query.get("ids")
+    if ids is None:
+        return None
+    if not isinstance(ids, list) or len(ids) != n_items:
+        got = f"{len(ids)}" if isinstance(ids, list) else _kind(ids)
+        raise RequestError(f"{where} must hold an id for each of the {n_items} items: got {got}.")
+    for at, one in enumerate(ids):
+        if isinstance(one, list | dict) or (isinstance(one, float) and not math.isfinite(one)):
+            got = "a number beyond double precision" if isinstance(one, float) else _kind(one)
+            raise RequestError(
+                f"{where}[{at}] must be text, a finite number, a truth value or null: got {got}."
+            )
+    return ids
