@@ -204,9 +204,10 @@ def memory_of(device: Device | None) -> int:
     """Return the bytes of memory of a device, or of this machine."""
     if device is not None:
         return device.memory()
-    if not hasattr(os, "sysconf"):  # on Windows
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except AttributeError:  # on Windows
         return UNKNOWN_MEMORY
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @final

@@ -1,6 +1,7 @@
 """The threads that compiled kernels run in, and how work is cut for them."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -29,11 +30,12 @@ def n_threads() -> int:
 
 
 def _n_cores() -> int:
-    if hasattr(os, "process_cpu_count"):  # since Python 3.13
+    if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):  # on Linux
+    try:
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    except AttributeError:  # it exists on Linux only
+        return os.cpu_count() or 1
 
 
 def in_threads(task: Callable[[int], None], n_tasks: int) -> None:
