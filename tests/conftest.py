@@ -51,7 +51,7 @@ def pytest_addoption(parser):
         type=float,
         default=100.0,
         metavar="PERCENT",
-        help="run so many of the tests, always the same ones, and every fuzzed call",
+        help="run so many of the tests, always the same ones",
     )
     parser.addoption(
         "--touched",
@@ -81,15 +81,24 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    share = config.getoption("sample")
-    left_out = [
-        item for item in items if _place(item) >= share and "test_arguments" not in item.nodeid
-    ]
+    left_out = _beyond(items, config.getoption("sample"))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        items[:] = [item for item in items if item not in left_out]
     if config.getoption("shuffle") is not None:
         _shuffle(items, random.Random(config.getoption("shuffle")))
+
+
+def _beyond(items, percent):
+    """Return what a sample leaves out: never what is marked, nor the first test of a file."""
+    first = {item.path: item for item in reversed(items)}
+    return {
+        item
+        for item in items
+        if _place(item) >= percent
+        and item is not first[item.path]
+        and item.get_closest_marker("portable") is None
+    }
 
 
 def _place(item):
@@ -144,7 +153,8 @@ class Touched:
 
     def pytest_terminal_summary(self, terminalreporter):
         for path in self.untouched():
-            terminalreporter.line(f"UNTOUCHED {path}", red=True)
+            said = f"UNTOUCHED {path}: mark a test that touches it with pytest.mark.portable"
+            terminalreporter.line(said, red=True)
 
     def untouched(self):
         """Return the modules with functions of which none ran; compiled ones are not seen."""

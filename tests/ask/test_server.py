@@ -170,6 +170,7 @@ def test_only_images_of_items_are_served(session, path):
     assert client(session).get(path).status_code == 404
 
 
+@pytest.mark.portable
 def test_hostile_names_stay_text_in_the_report(session):
     browser, _ = joined(session)
     text = browser.get("/report.html").text

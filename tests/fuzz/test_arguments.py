@@ -41,6 +41,8 @@ from rankwise import (
     WithinQueryScaler,
 )
 
+pytestmark = pytest.mark.portable
+
 P = problem(seed=0, sizes=(4, 3, 5))
 N = len(P.y)
 PAIRS = [[0, 1], [2, 1], [3, 2], [4, 0]]
