@@ -181,11 +181,11 @@ def test_ctrl_c_saves_the_best_model_so_far_and_says_so(run, folder, tmp_path, m
         stopped = run(*command)
     assert stopped.exit_code == 0
     (line,) = stopped.stderr.splitlines()
-    assert line.startswith("warning: Stopped by Ctrl-C after 2 iterations; the best so far is kept")
+    assert line.startswith("warning: Stopped by Ctrl-C after 1 iterations; the best so far is kept")
     assert f"Saved as {tmp_path / 'model'}." in stopped.stdout
     ranker = rankwise.load(tmp_path / "model")
     values = ranker.history_["value"]
-    assert values.shape == (2, 4)
+    assert values.shape == (1, 4)
     assert ranker.held_out_value_ == values.max()
     assert run(*command).exit_code == 0
     whole = fitted(folder, validate=True, alphas=ALPHAS, early_stopping=True)

@@ -215,6 +215,8 @@ class CGState:
     residuals: FloatArray
     values: FloatArray
 
+    is_whole = True  # not a field: false while an iteration changes the others
+
     @classmethod
     def at_start(cls, systems: ShiftedSystems) -> Self:
         """Return the state before the first iteration."""
@@ -267,6 +269,7 @@ class CGState:
         step_length = float(r_squared / curvature)
         zeta = self._next_zeta(step_length, systems.shifts)
         ratio = zeta / self.zeta
+        self.is_whole = False
         self.r -= step_length * q
         beta = float((self.r @ self.r) / r_squared)
         arguments = (np.flatnonzero(self.active), step_length * ratio, zeta, beta * ratio**2)
@@ -479,8 +482,6 @@ class _CGRun:
     validator: Validator | None
     reason: Reason | None = None
     """Why the run has ended; None while it goes on."""
-    is_in_step: bool = False
-    """Whether an iteration has begun to change the state and has not ended."""
     last_saved: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -520,12 +521,11 @@ class _CGRun:
 
     def advance(self, image: FloatArray) -> None:
         """Make an iteration, given the operator applied to the direction."""
-        self.is_in_step = True
         if not self.state.move(self.systems, image):
-            self.reason, self.is_in_step = "exhausted", False
+            self.reason = "exhausted"
             return
         step = self._record()
-        self.is_in_step = False
+        self.state.is_whole = True
         self.save()
         if self.hooks.on_step is not None and wants_to_stop(self.hooks.on_step(step)):
             self.reason = "callback"
@@ -535,7 +535,7 @@ class _CGRun:
         if self.reason is not None:
             return
         self.reason = "interrupted"
-        if not self.is_in_step:
+        if self.state.is_whole:
             return
         state, systems = self.state, self.systems
         measured = np.full(len(systems.alphas), np.nan)
@@ -588,7 +588,7 @@ class _CGRun:
 
     def save(self, *, always: bool = False) -> None:
         """Hand the state over to be saved, if it is whole and time to."""
-        if self.hooks.save is None or self.is_in_step:
+        if self.hooks.save is None or not self.state.is_whole:
             return
         if always or time.monotonic() - self.last_saved > self.hooks.seconds:
             self.hooks.save(self.state.to_arrays())

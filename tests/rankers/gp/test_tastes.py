@@ -517,7 +517,8 @@ def test_features_of_persons_tell_what_new_ones_like(tmp_path):
     second = (first + 1 + rng.integers(n_items - 1, size=len(who))) % n_items
     won = h[who, first] - h[who, second] + 0.5 * rng.normal(size=len(who)) > 0.0
     frame = pd.DataFrame(Z, columns=["age", "income"], index=[f"p{k}" for k in range(len(Z))])
-    votes = {"a": first, "b": second, "winner": won.astype(int), "judge": frame.index[who]}
+    winner = np.where(won, first, second)
+    votes = {"a": first, "b": second, "winner": winner, "judge": frame.index[who]}
     gp = PreferenceGP(tastes=True, likelihood="probit").fit(pairs=votes, persons=frame)
     new = [np.corrcoef(gp.predict(judge=f"p{k}"), h[k])[0, 1] for k in range(n_persons, len(Z))]
     assert np.mean(new) > 0.8 > np.mean([np.corrcoef(gp.predict(), h[k])[0, 1] for k in range(40)])
