@@ -109,7 +109,7 @@ format: $(VENV)/.with-dev $(VENV)/.built
 
 lint: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/ruff check .
-	$(BIN)/cython-lint src/rankwise/native
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint src/rankwise/native
 	$(BIN)/ruff check --preview --select PLW1514 src  # files have an encoding on every system
 
 types: $(VENV)/.with-dev $(VENV)/.built

@@ -94,8 +94,8 @@ cdef Py_ssize_t largest(const i64[::1] numbers) noexcept nogil:
 # A Fenwick tree over the grades: nodes 1 to k - 1, of which sums of prefixes are taken.
 
 
-cdef inline void add_row(double *tree, Py_ssize_t node, Py_ssize_t k, double sign, const double *row,
-                         Py_ssize_t n_columns) noexcept nogil:
+cdef inline void add_row(double *tree, Py_ssize_t node, Py_ssize_t k, double sign,
+                         const double *row, Py_ssize_t n_columns) noexcept nogil:
     """Add a row at a node from 1; sums never reach the last one, k."""
     cdef Py_ssize_t j
     cdef double *sums
@@ -118,7 +118,8 @@ cdef inline void add_prefix(const double *tree, Py_ssize_t node, double *out,
         node &= node - 1
 
 
-cdef inline void add_value(double *tree, Py_ssize_t node, Py_ssize_t k, double value) noexcept nogil:
+cdef inline void add_value(double *tree, Py_ssize_t node, Py_ssize_t k,
+                           double value) noexcept nogil:
     while node < k:
         tree[node] += value
         node += node & -node

@@ -2,9 +2,9 @@
 
 A kernel fills the cells ``first`` to ``last - 1``, numbered score vector by score vector and query
 by query, so that threads can share the cells. Items stand query by query; query q owns the
-positions ``starts[q]`` to ``starts[q + 1] - 1``. ``order[v]`` lists the items of each query from the
-highest to the lowest score of vector v, and ``tied[v, p]`` is 1 if the item at position p shares its
-score with the one before it, else 0.
+positions ``starts[q]`` to ``starts[q + 1] - 1``. ``order[v]`` lists the items of each query from
+the highest to the lowest score of vector v; ``tied[v, p]`` is 1 if the item at position p shares
+its score with the one before it, else 0.
 """
 
 from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32

@@ -98,7 +98,8 @@ def pack_rows(const Value[::1] data, const Given[::1] indices, const i64[::1] in
                 out_indices[near + k] = far_columns[k]
 
 
-cdef Py_ssize_t longest_row(const i64[::1] indptr, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef Py_ssize_t longest_row(const i64[::1] indptr, Py_ssize_t first,
+                            Py_ssize_t last) noexcept nogil:
     """Return the largest number of entries of the rows first to last."""
     cdef Py_ssize_t i, longest = 0
     for i in range(first, last):

@@ -5,7 +5,8 @@ from libc.stdint cimport int64_t as i64, uint64_t as u64
 cdef extern from *:
     """
     #include <stdint.h>
-    #define COMPARE_EXCHANGE(x, y) { uint64_t low = x < y ? x : y, high = x < y ? y : x; x = low; y = high; }
+    #define COMPARE_EXCHANGE(x, y) \\
+        { uint64_t low = x < y ? x : y, high = x < y ? y : x; x = low; y = high; }
     static inline void sort_eight(uint64_t *p) {
         uint64_t a = p[0], b = p[1], c = p[2], d = p[3], e = p[4], f = p[5], g = p[6], h = p[7];
         COMPARE_EXCHANGE(a, c) COMPARE_EXCHANGE(b, d) COMPARE_EXCHANGE(e, g) COMPARE_EXCHANGE(f, h)
@@ -60,7 +61,8 @@ cdef inline u64 rising(u64 bits) noexcept nogil:
     return ~falling(bits)
 
 
-cdef inline void merge_equal(const u64 *source, u64 *target, u64 low, u64 middle, u64 high) noexcept nogil:
+cdef inline void merge_equal(const u64 *source, u64 *target, u64 low, u64 middle,
+                             u64 high) noexcept nogil:
     """Merge two sorted runs of equal length from both ends: no bound is ever reached."""
     cdef u64 i = low, j = middle, p = middle - 1, q = high - 1, k, left, right, taken
     for k in range(middle - low):
@@ -78,7 +80,8 @@ cdef inline void merge_equal(const u64 *source, u64 *target, u64 low, u64 middle
         q -= taken
 
 
-cdef inline void merge(const u64 *source, u64 *target, u64 low, u64 middle, u64 high) noexcept nogil:
+cdef inline void merge(const u64 *source, u64 *target, u64 low, u64 middle,
+                       u64 high) noexcept nogil:
     """Merge two sorted runs."""
     cdef u64 i = low, j = middle, k = low, left, right, taken
     while i < middle and j < high:
