@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = "22"
+SAMPLE = "20"
 LEAST_TESTS = 3000
 GENERATED = (
     ".git",
