@@ -289,7 +289,7 @@ def test_cells_without_anything_are_of_any_kind(nothing):
         ("judge", np.zeros(2), "'judge' must hold names or numbers: row 1 holds a ndarray"),
         ("count", [1], "`count` must hold numbers"),
         ("count", 10**400, "`count` must hold numbers"),
-        ("count", 1e300, "`weight` must hold numbers up to 1e[+]140"),
+        ("count", 1e300, "`weight` must hold weights up to 1e[+]70"),
     ],
 )
 def test_cells_that_cannot_be_used_are_named(column, cell, message):
