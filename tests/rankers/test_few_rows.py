@@ -1,4 +1,4 @@
-"""The rows of one query, which are scored without a second look, against the same rows otherwise."""
+"""The rows of one query, scored without a second look, against the same rows given otherwise."""
 
 import pickle
 

@@ -202,14 +202,15 @@ class Queries:
 def _as_id_vector(qid: Any) -> NDArray[Any]:
     """Return the ids as a vector; an object vector when NumPy has no common type for them."""
     refuse_masked("qid", qid)
-    mixed = isinstance(qid, list | tuple) and len({type(v) for v in qid}) > 1
-    nested = isinstance(qid, list | tuple) and any(isinstance(v, list | tuple) for v in qid)
+    listed = isinstance(qid, list | tuple)
+    mixed = listed and len({type(v) for v in qid}) > 1
+    nested = listed and any(isinstance(v, list | tuple) for v in qid)
     values: NDArray[Any]
     if mixed or nested:  # NumPy would turn [1, "a"] into strings and tuples into a matrix
         values = _as_objects([tuple(v) if isinstance(v, list) else v for v in qid])
     else:
         values = np.asarray(qid)
-        whole = isinstance(qid, list | tuple) and len(qid) > 0 and isinstance(qid[0], int)
+        whole = listed and len(qid) > 0 and isinstance(qid[0], int)
         if values.dtype.kind == "f" and whole:
             values = _as_objects(qid)  # integers beyond 64 bits, which floats would merge
     if values.ndim != 1:

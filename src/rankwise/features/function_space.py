@@ -238,6 +238,8 @@ class Expansion(FeatureMap):
         kernel = self._kernel_with_rows
 
         def scores(some: Matrix) -> FloatArray:
+            if 0 < some.shape[0] <= n_rows:
+                return kernel(some) @ weights
             parts = [  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
                 kernel(some[start : start + n_rows]) @ weights
                 for start in range(0, some.shape[0], n_rows)

@@ -248,15 +248,18 @@ class _GaussianOfRows:
 
 def _exp_in_place(exponents: FloatArray) -> None:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
-    np.minimum(exponents, 0.0, out=exponents)
+    if exponents.max(initial=0.0) > 0.0:
+        np.minimum(exponents, 0.0, out=exponents)
     np.exp(exponents, out=exponents)
 
 
 def _by_few_rows(finish: Callable[[slice], None], K: FloatArray) -> None:
     """Call ``finish`` for all rows of a kernel matrix, in threads for so many as stay in cache."""
-    n_rows = EXP_ROWS if K.size > WORK_PER_THREAD else max(1, len(K))
-    n_parts = -(-len(K) // n_rows)
-    in_threads(lambda k: finish(slice(k * n_rows, (k + 1) * n_rows)), n_parts)
+    if K.size <= WORK_PER_THREAD:
+        finish(slice(None))
+        return
+    n_parts = -(-len(K) // EXP_ROWS)
+    in_threads(lambda k: finish(slice(k * EXP_ROWS, (k + 1) * EXP_ROWS)), n_parts)
 
 
 @storable
