@@ -231,7 +231,7 @@ class _GaussianOfRows:
         shift = B.mean(axis=0, dtype=float)
         factors = np.empty((B.shape[1] + 2, len(B)))
         moved = np.subtract(B.T, shift[:, None], out=factors[:-2])
-        factors[-2], factors[-1] = -gamma, -gamma * np.einsum("ij,ij->j", moved, moved)
+        factors[-2], factors[-1] = -gamma, -gamma * _squared_norms(moved.T)
         moved *= 2 * gamma
         return cls(shift, factors)
 
@@ -239,8 +239,7 @@ class _GaussianOfRows:
         """Return the kernel of every row of A with every given row."""
         left = np.empty((len(A), len(self.factors)))
         moved = np.subtract(A, self.shift, out=left[:, :-2])
-        np.vecdot(moved, moved, out=left[:, -2])
-        left[:, -1] = 1.0
+        left[:, -2], left[:, -1] = _squared_norms(moved), 1.0
         K = left @ self.factors
         _by_few_rows(lambda rows: _exp_in_place(K[rows]), K)
         return K
