@@ -4,6 +4,8 @@ Inner loops take their operands first and choose between results, without branch
 treat several features at once.
 """
 
+import numpy as np
+
 from libc.math cimport INFINITY, NAN, floor
 from libc.stdint cimport int64_t as i64
 
@@ -153,6 +155,52 @@ def write_ranks(const double[:, :, ::1] keys, const i64[:, :, ::1] place, const 
                     for k in range(p, end):
                         out[order[begin + place[j, r, k]], feature + j] = rank
                     p = end
+
+
+def count_ranks(const double[:, ::1] X, const i64[::1] query, double[:, ::1] out):
+    """Write the ranks that `write_ranks` writes by comparing all rows of a query: for a few rows.
+
+    A value that exceeds so many more of the k known ones than exceed it, d, has the rank
+    ``(d + k - 1) / 2`` from 0 to k - 1, the mean of its ties.
+    """
+    cdef Py_ssize_t n_rows = X.shape[0], n_features = X.shape[1], i, other, j
+    cdef const double *x
+    cdef const double *y
+    cdef double *above
+    cdef double *below
+    cdef double *k
+    cdef double more, value, rank
+    cdef double[::1] known = np.empty(n_features)
+    if n_features == 0:
+        return
+    out[:, :] = 0.0
+    with nogil:
+        for i in range(n_rows):
+            x = &X[i, 0]
+            above = &out[i, 0]
+            for other in range(i):
+                if query[other] == query[i]:
+                    y = &X[other, 0]
+                    below = &out[other, 0]
+                    for j in range(n_features):
+                        more = (1.0 if x[j] > y[j] else 0.0) - (1.0 if x[j] < y[j] else 0.0)
+                        above[j] += more
+                        below[j] -= more
+        k = &known[0]
+        for i in range(n_rows):
+            if i == 0 or query[i] != query[i - 1]:
+                known[:] = 0.0
+                for other in range(n_rows):
+                    if query[other] == query[i]:
+                        y = &X[other, 0]
+                        for j in range(n_features):
+                            k[j] += 1.0 if y[j] == y[j] else 0.0
+            x = &X[i, 0]
+            above = &out[i, 0]
+            for j in range(n_features):
+                rank = 0.5 if k[j] == 1.0 else 0.5 * (above[j] + k[j] - 1.0) / (k[j] - 1.0)
+                value = x[j]
+                above[j] = rank if value == value else NAN
 
 
 def find_quantiles(const double[:, :, ::1] keys, const double[::1] shares, const i64[::1] queries,
