@@ -78,7 +78,6 @@ _HOMES = {
         "leave_pair_out_auc",
         "permutation_test",
     ],
-    "rankwise.rankers.rls.transductive": ["transductive_scores"],
     "rankwise.report.report": ["Report", "leaderboard_report", "make_report"],
     "rankwise.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],

@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference
+from problems import problem
+from rankwise import Gaussian, Linear
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -158,6 +162,29 @@ def test_the_learning_curves_of_dorm_on_stand_ins(module):
         assert 70.0 < values.mean() <= 100.0
     text = curves.curve_table("stand-in", found, sizes)
     assert text.count(" ± ") == 4
+
+
+@pytest.mark.parametrize("alpha", [0.1, 10.0])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("ties", "query_weight"), [("drop", "items"), ("keep", "pairs"), ("drop", "equal")]
+)
+def test_scored_together_means_the_smallest_left_out_residuals(
+    module, ties, query_weight, kernel, alpha
+):
+    P = problem(seed=4, sizes=(5, 1, 6, 4, 4, 1), n_features=4, shuffle=False)
+    new = np.isin(P.qid, [24, 31, 38])  # two queries of four items, and one of a single item
+    parts = [module("letor_data").Part(P.X[at], P.y[at], P.qid[at]) for at in (~new, new)]
+    found = module("transductive").scored_together(
+        *parts, kernel, alpha, ties=ties, query_weight=query_weight
+    )
+    K = kernel(P.X, P.X)
+    expected = reference.transductive_scores(K, P.y[~new], P.qid, ties, query_weight, alpha)
+    for q in np.unique(P.qid[new]):
+        rows = P.qid[new] == q
+        lead, wanted = (s[rows] - s[rows][0] for s in (found, expected))
+        np.testing.assert_allclose(lead, wanted, atol=1e-7)
+    assert found[-1] == 0.0  # the query of one item
 
 
 def test_different_sources_on_stand_ins(module, monkeypatch):
