@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from inspect import signature
 from os import PathLike
 from types import NoneType, UnionType
@@ -351,9 +351,7 @@ class StateReader:
         types = get_type_hints(cls)
         for entry in fields(cls):
             if entry.name not in content:
-                if entry.default is MISSING and entry.default_factory is MISSING:
-                    raise self.bad(field, f"a {cls.__name__} with {entry.name!r}", "none")
-                continue
+                raise self.bad(field, f"a {cls.__name__} with {entry.name!r}", "none")
             inner = content[entry.name]
             if not _fits(inner, types[entry.name]):
                 where = f"{field}.{entry.name}"
