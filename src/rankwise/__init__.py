@@ -1,7 +1,7 @@
 """Learn to rank from scores, from queries of scored items, and from comparisons.
 
 The public names are loaded on first use, so that ``import rankwise`` and the command line stay
-quick; ``__init__.pyi`` lists them for type checkers.
+quick; ``__init__.pyi`` is made from the list below, for type checkers.
 """
 
 from importlib import import_module
