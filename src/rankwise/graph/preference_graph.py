@@ -23,6 +23,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
+from rankwise.native.sorting import has_ties
 
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
@@ -242,6 +243,12 @@ class Grades:
         return MIN_GAP * span
 
 
+def _have_ties(queries: Queries, scores: FloatArray) -> bool:
+    """Tell whether two items of a query have the same score in some output."""
+    columns = np.ascontiguousarray(as_columns(scores).T, dtype=float)
+    return any(has_ties(column, queries.order, queries.starts) for column in columns)
+
+
 def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the grade of each item, numbered query by query and by rising score."""
     order = _by_score(queries, scores)
@@ -451,7 +458,11 @@ class PreferenceGraph:
                 f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
                 "Use ties='drop', which leaves tied pairs out."
             )
-        grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=ties == "keep")
+        # without ties, keeping and dropping them are one graph, for which nothing is sorted
+        keep_ties = ties == "keep" or (
+            cost == "magnitude" and not _have_ties(data.queries, data.scores)
+        )
+        grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=keep_ties)
         omega = grades.query_weights(query_weight)
         # the cost of [PTA09] eq. (11), [TH10] eq. (5), in matrices (7)
         laplacian, rhs = _COSTS[cost](grades, data.scores, omega)

@@ -4,8 +4,19 @@ from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32, uint64_
 
 import numpy as np
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define PREFETCH(address)
+    #endif
+    """
+    void PREFETCH(const u64 *address) noexcept nogil
+
 cdef enum:
     N_GRADES = 16  # whole numbers below this are sorted by counting
+    AHEAD = 12  # keys whose places in a table are fetched while others are looked up
 
 
 cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *tied, u64 start,
@@ -172,3 +183,53 @@ def sort_by_key(double[::1] keys, i64[::1] order, const i64[::1] starts):
             for p in range(length):
                 bits[p] = codes[p]
                 items[p] = <i64>spare[p]
+
+
+cdef inline u64 scattered(u64 bits) noexcept nogil:
+    """Return a number all of whose bits depend on all given ones."""
+    bits = (bits ^ (bits >> 32)) * <u64>0x9E3779B97F4A7C15
+    bits = (bits ^ (bits >> 29)) * <u64>0xBF58476D1CE4E5B9
+    return bits ^ (bits >> 32)
+
+
+def has_ties(const double[::1] keys, const i64[::1] order, const i64[::1] starts):
+    """Tell whether two items of a query have equal keys; O(n) where keys are scattered well.
+
+    The items of query q are ``order[starts[q]]`` to ``order[starts[q + 1] - 1]``, their keys
+    finite. Those of a query are put into a table with twice as many places, until one is there.
+    """
+    cdef u64 longest = <u64>longest_query(starts), size = 2, length, p, bits, place
+    cdef u64 nothing = ~<u64>0  # the bits of a NaN
+    while size < longest + longest:
+        size += size
+    cdef u64[::1] room = np.empty(size, dtype=np.uint64)
+    cdef u64 *table = &room[0]
+    cdef Py_ssize_t q
+    cdef double key
+    cdef bint found = False
+    with nogil:
+        for q in range(starts.shape[0] - 1):
+            length = starts[q + 1] - starts[q]
+            if length < 2:
+                continue
+            size = 2
+            while size < length + length:
+                size += size
+            for p in range(size):
+                table[p] = nothing
+            for p in range(length):
+                if p + AHEAD < length:  # places in any order are not foreseen by the processor
+                    key = keys[order[starts[q] + p + AHEAD]] + 0.0
+                    PREFETCH(&table[scattered((<u64 *>&key)[0]) & (size - 1)])
+                key = keys[order[starts[q] + p]] + 0.0  # of zeros, the one without a sign
+                bits = (<u64 *>&key)[0]
+                place = scattered(bits) & (size - 1)
+                while table[place] != nothing and table[place] != bits:
+                    place = (place + 1) & (size - 1)
+                if table[place] == bits:
+                    found = True
+                    break
+                table[place] = bits
+            if found:
+                break
+    return bool(found)
