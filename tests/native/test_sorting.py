@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reference
-from rankwise.native.sorting import has_ties, sort_by_key, sort_items
+from rankwise.native.sorting import has_ties, number_keys, sort_by_key, sort_items
 
 EVERY_POSITION = 2**63 - 1
 SIZES = np.r_[np.arange(1, 42), 64, 100, 0, 256, 1000, 4097]
@@ -114,6 +114,21 @@ def test_ties_are_found_inside_queries_only(kind, size):
         assert has_ties(keys, order, starts) == tied
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_are_numbered_as_by_a_dictionary_for_each_query(kind):
+    starts, (keys, *_), base = problem(kind, 6, n_vectors=1)
+    order = base.astype(np.int64)
+    number, first = number_keys(keys, order, starts)
+    known, items = {}, []
+    for q, (a, b) in enumerate(pairwise(starts)):
+        for item in order[a:b].tolist():
+            if (q, keys[item]) not in known:
+                items.append(item)
+            known.setdefault((q, keys[item]), len(known))
+            assert number[item] == known[q, keys[item]]
+    np.testing.assert_array_equal(first, items)
+
+
 @pytest.mark.parametrize("n_items", [2, 3, 1000, 4097])
 def test_one_tie_is_found_wherever_it_is(n_items):
     rng = np.random.default_rng(n_items)
@@ -135,3 +150,4 @@ def test_nothing_to_sort(n_queries):
     sort_items(0, n_queries, starts, nothing, order[0], EVERY_POSITION, order, tied)
     sort_by_key(nothing[0], np.zeros(0, dtype=np.int64), starts)
     assert not has_ties(nothing[0], np.zeros(0, dtype=np.int64), starts)
+    assert [len(part) for part in number_keys(nothing[0], np.zeros(0, np.int64), starts)] == [0, 0]

@@ -23,7 +23,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
-from rankwise.native.sorting import has_ties
+from rankwise.native.sorting import has_ties, number_keys
 
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
@@ -251,16 +251,16 @@ def _have_ties(queries: Queries, scores: FloatArray) -> bool:
 
 def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the grade of each item, numbered query by query and by rising score."""
-    order = _by_score(queries, scores)
-    q, s = queries.index[order], scores[order]
-    new = np.r_[True, (q[1:] != q[:-1]) | (s[1:] != s[:-1])]
-    grade = np.empty(len(order), dtype=np.intp)
-    grade[order] = np.cumsum(new) - 1
-    return grade, q[new]
+    # equal scores are found by a table, so that only different ones are sorted
+    number, first = number_keys(np.ascontiguousarray(scores), queries.order, queries.starts)
+    distinct = Queries(queries.ids, queries.index[first])
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[_by_score(distinct, scores[first])] = np.arange(len(first))
+    return rank[number], distinct.index
 
 
 def _by_score(queries: Queries, scores: FloatArray) -> IntArray:
-    """Return the items query by query and by rising score; ties stand in any order.
+    """Return the items query by query and by rising score.
 
     Queries of one size are sorted together, many times as fast as all items at once.
     """
