@@ -341,18 +341,18 @@ class CliqueLaplacian(GraphLaplacian):
     @cached_property
     def component(self) -> IntArray:  # type: ignore[override]
         """The component of each item, -1 where it has no edge."""
-        joined = np.append((self.degree > 0) & (self.size > 1), False)
-        return np.where(joined[self.group], np.append(self.label, -1)[self.group], -1)
+        joined = (self.degree > 0) & (self.size > 1)
+        return np.append(np.where(joined, self.label, -1), -1)[self.group]
 
     @cached_property
     def edge_weight(self) -> FloatArray:
         """Weight times degree of each item, 0 for items that take no part."""
-        return np.where(self.group >= 0, self.weight * self.degree[self.group], 0.0)
+        return self.weight * np.append(self.degree, 0.0)[self.group]
 
     @cached_property
     def share(self) -> FloatArray:
         """Share of each item in the weight of its group, 0 for items that take no part."""
-        return np.where(self.group >= 0, self.weight / self.mass[self.group], 0.0)
+        return self.weight / np.append(self.mass, np.inf)[self.group]
 
     def clique_form(self) -> CliqueForm:
         """Return the groups."""
@@ -415,7 +415,8 @@ class CliqueLaplacian(GraphLaplacian):
         scale = np.sqrt(self.edge_weight)
         squares = Squares(Z.shape[1])
         blocks = squares.blocks(self.n_items)
-        mass = np.array([self.weight[block].sum(where=self.group[block] >= 0) for block in blocks])
+        taking_part = np.where(self.group >= 0, self.weight, 0.0)
+        mass = np.add.reduceat(taking_part, [block.start for block in blocks])
         means = np.empty((len(blocks), Z.shape[1]))
         for k, block in enumerate(blocks):
             rows = float_rows(Z[block])

@@ -536,7 +536,7 @@ class OutputGraphs:
         )
         return cls(graphs, outputs, is_multi_output=True)
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Smallest rank of the graphs."""
         return min(graph.laplacian.rank() for graph in self.graphs)

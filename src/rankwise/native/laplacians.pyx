@@ -19,68 +19,69 @@ cdef extern from *:
 cdef extern from *:
     """
     /* for rows in single and in double precision; sums are in double precision */
-    #define LOOPS_OVER_ROWS(VALUE) \
-    ON_WIDE_REGISTERS static void add_deviations_##VALUE( \
-            const VALUE *V, int64_t n_rows, int64_t n_columns, const int64_t *group, \
-            const double *weight, int64_t *first, double *sums) { \
-        for (int64_t i = 0; i < n_rows; i++) { \
-            int64_t g = group[i]; \
-            if (g < 0) continue; \
-            if (first[g] < 0) { first[g] = i; continue; } \
-            double w = weight[i], *restrict sum = sums + g * n_columns; \
-            const VALUE *restrict row = V + i * n_columns; \
-            const VALUE *restrict start = V + first[g] * n_columns; \
-            for (int64_t j = 0; j < n_columns; j++) sum[j] += w * ((double)row[j] - start[j]); \
-        } \
-    } \
-    ON_WIDE_REGISTERS static void fill_centred_##VALUE( \
-            const VALUE *V, int64_t n_rows, int64_t n_columns, const double *means, \
-            const int64_t *group, const double *scale, double *out) { \
-        for (int64_t i = 0; i < n_rows; i++) { \
-            double c = scale[i], *restrict centred = out + i * n_columns; \
-            const VALUE *restrict row = V + i * n_columns; \
-            if (group[i] < 0) { \
-                for (int64_t j = 0; j < n_columns; j++) centred[j] = 0.0; \
-                continue; \
-            } \
-            const double *restrict mean = means + group[i] * n_columns; \
-            for (int64_t j = 0; j < n_columns; j++) centred[j] = c * (row[j] - mean[j]); \
-        } \
-    } \
-    ON_WIDE_REGISTERS static void add_anchored_##VALUE( \
-            const VALUE *Z, int64_t n_rows, int64_t n_columns, const double *R, int64_t n_outputs, \
-            int64_t row_step, int64_t step, const int64_t *anchor, double *out) { \
-        for (int64_t i = 0; i < n_rows; i++) { \
-            const VALUE *restrict row = Z + i * n_columns; \
-            const VALUE *restrict start = Z + anchor[i] * n_columns; \
-            for (int64_t k = 0; k < n_outputs; k++) { \
-                double r = R[i * row_step + k * step], *restrict sum = out + k * n_columns; \
-                if (r != 0.0) \
-                    for (int64_t j = 0; j < n_columns; j++) \
-                        sum[j] += r * ((double)row[j] - start[j]); \
-            } \
-        } \
-    } \
-    ON_WIDE_REGISTERS static void add_flows_##VALUE( \
-            const VALUE *V, int64_t n_columns, const int64_t *first, int64_t step, \
-            const int64_t *second, int64_t other_step, const double *weight, int64_t weight_step, \
-            int64_t n_pairs, int64_t tail, double *out) { \
-        for (int64_t pair = 0; pair < n_pairs; pair++) { \
-            int64_t i = first[pair * step], j = second[pair * other_step]; \
-            int64_t end = (i > j ? i : j) + tail; \
-            double w = weight[pair * weight_step]; \
-            const VALUE *restrict row = V + i * n_columns; \
-            const VALUE *restrict other = V + j * n_columns; \
-            double *restrict gain = out + i * n_columns; \
-            double *restrict loss = out + j * n_columns; \
-            if (i == j) continue; /* nothing flows */ \
-            if (end > n_columns) end = n_columns; \
-            for (int64_t k = 0; k < end; k++) { \
-                double flow = w * ((double)row[k] - other[k]); \
-                gain[k] += flow; \
-                loss[k] -= flow; \
-            } \
-        } \
+    #define LOOPS_OVER_ROWS(VALUE) \\
+    ON_WIDE_REGISTERS static void add_deviations_##VALUE( \\
+            const VALUE *V, int64_t n_rows, int64_t n_columns, const int64_t *group, \\
+            const double *weight, int64_t *first, double *sums) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            int64_t g = group[i]; \\
+            if (g < 0) continue; \\
+            if (first[g] < 0) { first[g] = i; continue; } \\
+            double w = weight[i], *restrict sum = sums + g * n_columns; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            const VALUE *restrict start = V + first[g] * n_columns; \\
+            for (int64_t j = 0; j < n_columns; j++) sum[j] += w * ((double)row[j] - start[j]); \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void fill_centred_##VALUE( \\
+            const VALUE *V, int64_t n_rows, int64_t n_columns, const double *means, \\
+            const int64_t *group, const double *scale, double *out) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            double c = scale[i], *restrict centred = out + i * n_columns; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            if (group[i] < 0) { \\
+                for (int64_t j = 0; j < n_columns; j++) centred[j] = 0.0; \\
+                continue; \\
+            } \\
+            const double *restrict mean = means + group[i] * n_columns; \\
+            for (int64_t j = 0; j < n_columns; j++) centred[j] = c * (row[j] - mean[j]); \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void add_anchored_##VALUE( \\
+            const VALUE *Z, int64_t n_rows, int64_t n_columns, const double *R, \\
+            int64_t n_outputs, int64_t row_step, int64_t step, const int64_t *anchor, \\
+            double *out) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            const VALUE *restrict row = Z + i * n_columns; \\
+            const VALUE *restrict start = Z + anchor[i] * n_columns; \\
+            for (int64_t k = 0; k < n_outputs; k++) { \\
+                double r = R[i * row_step + k * step], *restrict sum = out + k * n_columns; \\
+                if (r != 0.0) \\
+                    for (int64_t j = 0; j < n_columns; j++) \\
+                        sum[j] += r * ((double)row[j] - start[j]); \\
+            } \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void add_flows_##VALUE( \\
+            const VALUE *V, int64_t n_columns, const int64_t *first, int64_t step, \\
+            const int64_t *second, int64_t other_step, const double *weight, int64_t weight_step, \\
+            int64_t n_pairs, int64_t tail, double *out) { \\
+        for (int64_t pair = 0; pair < n_pairs; pair++) { \\
+            int64_t i = first[pair * step], j = second[pair * other_step]; \\
+            int64_t end = (i > j ? i : j) + tail; \\
+            double w = weight[pair * weight_step]; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            const VALUE *restrict other = V + j * n_columns; \\
+            double *restrict gain = out + i * n_columns; \\
+            double *restrict loss = out + j * n_columns; \\
+            if (i == j) continue; /* nothing flows */ \\
+            if (end > n_columns) end = n_columns; \\
+            for (int64_t k = 0; k < end; k++) { \\
+                double flow = w * ((double)row[k] - other[k]); \\
+                gain[k] += flow; \\
+                loss[k] -= flow; \\
+            } \\
+        } \\
     }
     LOOPS_OVER_ROWS(float)
     LOOPS_OVER_ROWS(double)
