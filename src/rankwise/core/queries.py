@@ -108,7 +108,10 @@ class Queries:
         number = np.empty_like(by_appearance)
         number[by_appearance] = np.arange(len(ids))
         lengths = np.diff(np.append(runs, len(values)))
-        return cls(freeze(ids[by_appearance]), freeze(np.repeat(number[inverse], lengths)))
+        queries = cls(freeze(ids[by_appearance]), freeze(np.repeat(number[inverse], lengths)))
+        if len(runs) == len(ids):  # every query is one run of rows: no need to look again
+            vars(queries).update(is_sorted=True, sizes=freeze(lengths))
+        return queries
 
     @classmethod
     def _from_hashables(cls, values: NDArray[Any]) -> Self:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from rankwise.core.arrays import (
     FloatArray,
@@ -453,6 +453,7 @@ class PointRanker(Ranker, ABC):
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 order="C" if reset else None,
+                ensure_all_finite=not (reset and isinstance(X, np.ndarray)),
                 ensure_min_samples=2 if reset else 1,
             )
         if reset:
@@ -461,11 +462,13 @@ class PointRanker(Ranker, ABC):
         return rows
 
     def _look_at_scales(self, rows: Matrix) -> None:
-        """Refuse numbers that are too large; warn if features differ widely in scale."""
+        """Refuse numbers that are no numbers or too large; warn if features differ in scale."""
         if sparse.issparse(rows):
             refuse_huge_rows(rows)
             return
         low, high = column_ranges(rows)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
         refuse_huge_entries(low, high)
         is_kernel = self.__sklearn_tags__().input_tags.pairwise
         if not is_kernel:
