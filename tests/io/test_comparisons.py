@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankwise import DataFileError, InvalidInputError, LeftOutWarning, NothingToLearnError
+from rankwise import (
+    ComparisonTable,
+    DataFileError,
+    InvalidInputError,
+    LeftOutWarning,
+    NothingToLearnError,
+    leaderboard,
+)
 from rankwise.io import ComparisonColumns, read_comparisons
 from rankwise.io.comparisons import read_items
 
@@ -211,12 +218,43 @@ def test_dates_that_nobody_asked_for_need_not_be_readable():
         read_comparisons(games, ComparisonColumns(date="date"))
 
 
+@pytest.mark.parametrize("columns", [None, ComparisonColumns(judge="worker")])
 @pytest.mark.parametrize("nobody", ["", None, np.nan])
-def test_answers_of_nobody_are_no_judge(nobody):
+def test_answers_of_nobody_are_by_the_unknown_judge(nobody, columns):
+    """One blank cell left the whole column unread."""
     votes = {**WINS, "Worker": ["p", nobody, "q"]}
+    table = read_comparisons(votes, columns)
+    assert table.judge.names[table.judge.index].tolist() == ["p", "unknown", "q"]
+    assert table.unread == ()
+
+
+@pytest.mark.parametrize("numbers", [[7, None, 12], [7.0, np.nan, 12.0]])
+def test_numbers_of_judges_beside_blanks_are_text(numbers):
+    """Names of several types have no order, and no model with them can be saved."""
+    table = read_comparisons({**WINS, "worker": numbers})
+    assert table.judge.names.tolist() == ["12", "7", "unknown"]
+    assert table.judge.index.tolist() == [1, 2, 0]
+    whole = read_comparisons({**WINS, "worker": [7, 7, 12]})
+    assert whole.judge.names.tolist() == [7, 12]
+
+
+def test_the_unknown_judge_is_reported_beside_the_others():
+    votes = {key: column * 20 for key, column in WINS.items()}
+    board = leaderboard({**votes, "judge": ["p", None, "q"] * 20}, judges=True, random_state=0)
+    assert {row["judge"] for row in board.judges.rows()} == {"p", "q", "unknown"}
+
+
+def test_judges_of_a_table_may_be_unknown():
+    table = ComparisonTable.of(["x", "y"], ["y", "x"], judge=["p", None])
+    assert table.judge.names.tolist() == ["p", "unknown"]
+
+
+@pytest.mark.parametrize("nobody", ["", None, np.nan])
+def test_a_column_of_blanks_names_no_judges(nobody):
+    votes = {**WINS, "Worker": [nobody] * 3}
     assert read_comparisons(votes).judge is None
     assert read_comparisons(votes).unread == ("Worker",)
-    with pytest.raises(DataFileError, match="who judged in every row: row 1 does not"):
+    with pytest.raises(DataFileError, match="must say who judged: all of its cells are blank"):
         read_comparisons(votes, ComparisonColumns(judge="worker"))
 
 
@@ -272,8 +310,8 @@ def test_cells_without_anything_are_of_any_kind(nothing):
     frame = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "winner": ["a", "b"]}, dtype=object)
     frame["judge"], frame["date"] = ["ann", nothing], ["2026-01-01", nothing]
     table = read_comparisons(frame)
-    assert table.judge is None
-    assert table.unread == ("judge", "date")
+    assert table.judge.names.tolist() == ["ann", "unknown"]
+    assert table.unread == ("date",)
     with pytest.raises(InvalidInputError, match="must name two items: row 1 lacks one"):
         read_comparisons(frame.assign(a=["x", nothing]))
     with pytest.warns(LeftOutWarning, match="1 of 2 rows do not say who won"):

@@ -248,7 +248,10 @@ class ComparisonColumns:
         Column that says which rows are ties, in addition to ``winner`` and ``loser``.
     count, weight : str, optional
         How often each row counts; with both, their product.
-    margin, judge, date : str, optional
+    margin, date : str, optional
+    judge : str, optional
+        Column of who judged. Rows in which it is blank have one judge in common, "unknown"; the
+        others are then called by text.
     home : str, optional
         Column that names the item at home, or says "a", "b" or nothing. If the first items are in
         a column of home teams, they are at home, except in neutral places.
@@ -445,11 +448,10 @@ def _arrow_text(column: nw.Series[Any]) -> Column | None:
     if is_python or not (is_category or column.dtype == nw.String):
         return None
     try:
-        text = column.to_arrow().dictionary_encode()
+        encoded = column.to_arrow().dictionary_encode()
     except (ImportError, TypeError, ValueError, OverflowError):  # no pyarrow, or no text
         return None
-    if hasattr(text, "combine_chunks"):
-        text = text.combine_chunks()
+    text = getattr(encoded, "combine_chunks", lambda: encoded)()  # some arrays come in chunks
     if str(text.type.value_type) not in ("string", "large_string", "string_view"):
         return None
     values = text.dictionary.to_pylist()
@@ -669,20 +671,18 @@ class _Columns:
         return winner, loser, outcome
 
     def _judge(self) -> Column | None:
-        """Return who judged; a column with blanks that was not named stays unread."""
+        """Return who judged; a column of blanks that was not named stays unread."""
         name = self._name("judge", JUDGE)
         if name is None:
             return None
         judges = self._coded(name)
-        blank = np.array([is_blank(judge) for judge in judges.values.tolist()], dtype=bool)
-        if blank.any() and self.given.judge is not None:
-            row = np.argmax(blank[judges.code])
+        if all(map(is_blank, judges.values.tolist())):
+            if self.given.judge is None:
+                return None
             raise DataFileError(
-                f"The column for `judge` must say who judged in every row: row {row} does not. "
-                "Name these judges, or leave the rows out."
+                "The column for `judge` must say who judged: all of its cells are blank. Leave it "
+                "out."
             )
-        if blank.any():
-            return None
         self.used.add(name)
         return judges
 

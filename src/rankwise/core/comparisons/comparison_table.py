@@ -16,6 +16,7 @@ from rankwise.core.checks import (
     check_positive,
     check_weight,
     entries_of,
+    is_blank,
     missing_cells,
     refuse_huge_entries,
 )
@@ -25,6 +26,9 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
+
+UNKNOWN_JUDGE = "unknown"
+"""Who judged where nobody is named."""
 
 
 @final
@@ -156,7 +160,8 @@ class ComparisonTable:
             1, 0 or -1; by default the first always won.
         weight, margin, date : (n_rows,), optional
         judge : (n_rows,), optional
-            Names of any type.
+            Names of any type. Rows in which it is blank have one judge in common, "unknown"; the
+            others are then called by text.
         covariates : dict of (n_rows,), optional
         names : (n_items,), optional
             All items, in this order; by default those that occur, sorted.
@@ -427,6 +432,17 @@ def _numbers(name: str, values: ArrayLike, n_rows: int) -> FloatArray:
 
 
 def _judges(judge: Any, n_rows: int) -> Labels:
-    labels = Labels.of(judge)
+    """Return who judged; where somebody is not named, all judges have texts as names."""
+    column = judge if isinstance(judge, Column) else _column(as_array("judge", judge))
+    names = column.values.tolist()
+    if any(map(is_blank, names)):
+        texts = [UNKNOWN_JUDGE if is_blank(name) else _text(name) for name in names]
+        column = Column(np.array(texts, dtype=object), column.code)
+    labels = Labels.of(column)
     check_length("judge", labels.index, n_rows, "the table")
     return labels
+
+
+def _text(name: Any) -> str:
+    """Return a name as text; whole numbers beside blanks are floats in many frames."""
+    return str(int(name) if isinstance(name, float) and name.is_integer() else name)
