@@ -195,6 +195,9 @@ NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null"])
 UNKNOWN, LEFT_OUT = 8, 9
 """What a cell says that is not understood, or that says nothing."""
 
+NAMED = np.array([UNKNOWN, FIRST_WON, SECOND_WON])
+"""What a cell says by naming neither item, the first or the second."""
+
 MEANINGS = {"a": FIRST_WON, "b": SECOND_WON, "tie": TIED, "skip": LEFT_OUT}
 """What the caller's codes can mean."""
 
@@ -869,26 +872,34 @@ class _ResultColumn:
 
     def outcomes(self, cells: Column, first: Column, second: Column) -> IntArray:
         """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing."""
-        words, code = _spelt_values(cells), cells.code
+        # the cases that occur: what a cell says, and which of the two items it names
+        case = len(NAMED) * cells.code + _named(cells, first, second)
+        occurs = np.flatnonzero(np.bincount(case))
+        value, named = occurs // len(NAMED), NAMED[occurs % len(NAMED)]
+        spelt = _spelt_values(cells)
+        words = [spelt[k] for k in value.tolist()]
         # codes, and blank cells
-        said = _translated(words, {"": LEFT_OUT, **self.codes})
-        is_open = (said == UNKNOWN)[code]
+        outcome = _translated(words, {"": LEFT_OUT, **self.codes})
+        is_open = outcome == UNKNOWN
         # names of the two items, and words for ties
-        named = np.where(is_open, _named(cells, first, second), UNKNOWN)
         by_word = is_open & (named == UNKNOWN)
-        rest = _occurring(words, code[by_word])
+        rest = _different(words, by_word)
         reading = {word: _said(word, {}) for word in rest}
         if UNKNOWN in reading.values():
             # words or numbers, in all rows or else beside names
-            every = _occurring(words, code[is_open])
-            readings = self._readings(every)
-            reading = self._only(readings or self._readings(rest), rest, int(np.argmax(by_word)))
+            readings = self._readings(_different(words, is_open))
+            row = _first_row(case, occurs[by_word])
+            reading = self._only(readings or self._readings(rest), rest, row)
             if readings:
                 by_word = is_open
             else:
-                self._refuse_doubt(cells, named, sorted(set(every) - set(rest)), rest)
-        said = np.where(said == UNKNOWN, _translated(words, reading), said)
-        return np.where(is_open & ~by_word, named, said[code])
+                is_name = is_open & ~np.isin(words, rest)
+                self._refuse_doubt(words, np.where(is_name, named, UNKNOWN), rest, occurs, case)
+        outcome = np.where(is_open, named, outcome)
+        outcome[by_word] = _translated(words, reading)[by_word]
+        of_case = np.full(len(NAMED) * len(cells.values), UNKNOWN, dtype=np.intp)
+        of_case[occurs] = outcome
+        return of_case[case]
 
     def _readings(self, words: Sequence[str]) -> list[dict[str, int]]:
         """Return the different ways to read all words, by what the columns are called."""
@@ -938,17 +949,22 @@ class _ResultColumn:
         )
 
     def _refuse_doubt(
-        self, cells: Column, named: IntArray, names: Sequence[str], rest: Sequence[str]
+        self,
+        words: Sequence[str],
+        named: IntArray,
+        rest: Sequence[str],
+        occurs: IntArray,
+        case: IntArray,
     ) -> None:
         """Refuse names that are also words for another outcome, in a table that has such words."""
-        words = np.array(_spelt_values(cells), dtype=object)
-        for word in names:
+        for word in _different(words, named != UNKNOWN):
             for reading in self._readings(sorted({word, *rest})):
-                doubtful = (words == word)[cells.code] & (named != reading[word])
-                if doubtful.any():
+                is_other = (np.array(words) == word) & (named != reading[word])
+                if is_other.any():
+                    row = _first_row(case, occurs[is_other])
                     raise DataFileError(
                         f"The column {self.name!r} must say who won in one way: {word!r} names an "
-                        f"item of row {np.argmax(doubtful)}, and is a word for another outcome. "
+                        f"item of row {row}, and is a word for another outcome. "
                         + self._explained("Say which is meant", {word: reading[word]})
                     )
 
@@ -970,9 +986,16 @@ def _spelt_values(column: Column) -> list[str]:
     return [_spelt(alike.setdefault(value, value)) for value in column.values.tolist()]
 
 
-def _occurring(words: Sequence[str], numbers: IntArray) -> list[str]:
-    """Return the words of these numbers once each, sorted."""
-    return sorted({words[number] for number in np.flatnonzero(np.bincount(numbers)).tolist()})
+def _first_row(case: IntArray, chosen: IntArray) -> int:
+    """Return the first row of the cases chosen."""
+    is_chosen = np.zeros(int(case.max()) + 1, dtype=bool)
+    is_chosen[chosen] = True
+    return int(np.argmax(is_chosen[case]))
+
+
+def _different(words: Sequence[str], chosen: NDArray[np.bool_]) -> list[str]:
+    """Return the words chosen once each, sorted."""
+    return sorted({words[place] for place in np.flatnonzero(chosen).tolist()})
 
 
 def _translated(words: Sequence[str], reading: Mapping[str, int]) -> IntArray:
@@ -1009,11 +1032,13 @@ def _numeral(text: str) -> str | None:
 
 
 def _named(cells: Column, first: Column, second: Column) -> IntArray:
-    """Return which of the two items every cell names: as it is written, or by its number."""
-    named = np.full(len(cells), UNKNOWN, dtype=np.intp)
+    """Return which item every cell names, as it is written or by its number: a place in `NAMED`."""
+    named = np.zeros(len(cells), dtype=np.intp)
     for key in (_number_of, _written):  # the last to name an item decides
         for names, won in ((second, SECOND_WON), (first, FIRST_WON)):
-            named[_same(cells, names, key)] = won
+            same = _same(cells, names, key)
+            if same is not None:
+                named[same] = won % len(NAMED)
     return named
 
 
@@ -1025,18 +1050,19 @@ def _number_of(value: Any) -> str | None:
     return _numeral(str(value).strip())
 
 
-def _same(cells: Column, names: Column, key: Callable[[Any], Any]) -> NDArray[np.bool_]:
-    """Tell in which rows the cell and the name have the same key."""
+def _same(cells: Column, names: Column, key: Callable[[Any], Any]) -> NDArray[np.bool_] | None:
+    """Tell in which rows the cell and the name have the same key; None if in no row."""
     said = [key(value) for value in cells.values.tolist()]
     has_truth = [column.values.dtype.kind == "b" for column in (cells, names)]
-    if has_truth[0] == has_truth[1] and any(word is not None for word in said):  # True is no item 1
-        known = [key(value) for value in names.values.tolist()]
-        place = {word: number for number, word in enumerate(known) if word is not None}
-        if not place.keys().isdisjoint(said):
-            of_cells = np.array([place.get(word, -1) for word in said])
-            of_names = np.array([place.get(word, -2) for word in known])
-            return np.equal(of_cells[cells.code], of_names[names.code])
-    return np.zeros(len(cells), dtype=bool)
+    if has_truth[0] != has_truth[1] or all(word is None for word in said):  # True is no item 1
+        return None
+    known = [key(value) for value in names.values.tolist()]
+    place = {word: number for number, word in enumerate(known) if word is not None}
+    if place.keys().isdisjoint(said):
+        return None
+    of_cells = np.array([place.get(word, -1) for word in said])
+    of_names = np.array([place.get(word, -2) for word in known])
+    return np.equal(of_cells[cells.code], of_names[names.code])
 
 
 def _sides(first: str, second: str) -> dict[str, int]:
