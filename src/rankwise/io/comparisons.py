@@ -434,10 +434,14 @@ def columns_of(source: Any) -> Mapping[str, AnyColumn]:
 def cells_of(column: AnyColumn) -> NDArray[Any]:
     """Return the cells of a column; those of mixed types as they are, without a look at them.
 
-    Whole numbers beside blanks stay whole: as floats, large ids would be rounded.
+    Missing texts of Arrow are None. Whole numbers beside blanks stay whole: as floats, large ids
+    would be rounded.
     """
     if not isinstance(column, nw.Series):
         return column
+    text = _arrow_text(column)
+    if text is not None:
+        return text.values[text.code]
     as_they_are = column.dtype == nw.Object or (
         column.dtype.is_integer() and column.is_null().any()
     )
