@@ -12,11 +12,13 @@ from benchmarks.harness import Row, markdown
 from benchmarks.harness import cpu_ratio as row
 from rankwise import (
     NDCG,
+    BoostedRanker,
     Gaussian,
     LinearRankRLS,
     RankRLS,
     RankRLSCV,
     RankSVM,
+    SearchRanker,
     evaluate,
 )
 
@@ -171,8 +173,50 @@ def margin_rows(T, topic) -> list[Row]:
     return [*squared, compare("hinge", 1.0, "none")]
 
 
+def latency_rows() -> list[Row]:
+    """Return a thousand calls for one query of 20 x 46 each, beside what they cannot do without."""
+    X, y, qid = dense_problem(2_000, 46, 100)
+    one, ids = X[:20].copy(), np.zeros(20, dtype=int)
+    linear = RankRLS().fit(X, y, qid=qid)
+    search = SearchRanker().fit(X, y, qid=qid)
+    boosted = BoostedRanker().fit(X, y, qid=qid)
+    booster = lightgbm.Booster(model_str=boosted.model_.tobytes().decode())
+    members = [member.steps_[-1] for member in search.members_]
+    parts = [(m.dual_coef_, np.ascontiguousarray(m.predictor_.rows.T)) for m in members]
+    rows = [np.random.default_rng(0).random((20, len(basis))) for _, basis in parts]
+
+    def kernels():
+        for A, (weights, basis) in zip(rows, parts, strict=True):
+            np.exp(A @ basis) @ weights
+
+    def trees():
+        booster.predict(one, num_threads=1)
+
+    def compare(job, ours, against, other, bar) -> Row:
+        return row(
+            f"{job}, 1,000 times one query of 20 x 46",
+            lambda: [ours() for _ in range(1_000)],
+            against,
+            lambda: [other() for _ in range(1_000)],
+            bar,
+            repeats=5,
+        )
+
+    bare, peer = "X @ w", "predict of LightGBM's Booster"
+    return [
+        compare("RankRLS.predict", lambda: linear.predict(one), bare, lambda: one @ linear.coef_,
+            "5 ms"),
+        compare("RankRLS.predict", lambda: linear.predict(one), peer, trees, "at most 1x"),
+        compare("RankRLS.rank", lambda: linear.rank(one, k=10), peer, trees, "15 ms"),
+        compare("BoostedRanker.predict", lambda: boosted.predict(one), peer, trees,
+            "at most 1.2x"),
+        compare("SearchRanker.predict", lambda: search.predict(one, qid=ids),
+            "the products and exponentials of its two kernels", kernels, "60 ms"),
+    ]  # fmt: skip
+
+
 def table() -> list[Row]:
-    return [evaluation_row(), *selection_rows(), *word_rows()]
+    return [evaluation_row(), *latency_rows(), *selection_rows(), *word_rows()]
 
 
 if __name__ == "__main__":

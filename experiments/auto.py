@@ -72,7 +72,7 @@ def hash_of(qid: object) -> float:
     return (sum(map(ord, str(qid))) * 2654435761 % 2**32) / 2**32
 
 
-def trees(loss: str, on_top: str | None = None) -> Callable[[], object]:
+def trees(loss: str) -> Callable[[], object]:
     """Make boosted trees on the features and their ranks."""
     ranker = BoostedRanker(
         loss,
@@ -80,7 +80,6 @@ def trees(loss: str, on_top: str | None = None) -> Callable[[], object]:
         feature_share=0.3,
         cv=4,
         measure=NDCG_10,
-        on_top=on_top,
         random_state=0,
     )
     return lambda: RankerPipeline([WithinQueryRanks("values_and_ranks"), ranker])
@@ -97,7 +96,6 @@ METHODS: dict[str, Learner] = {
     "SearchRanker": ours(lambda: SearchRanker(NDCG_10)),
     "SearchRanker, features made raw": ours(lambda: SearchRanker(NDCG_10), made_raw),
     "BoostedRanker, RankRLS": ours(trees("rank_rls")),
-    "BoostedRanker, RankRLS, linear on top": ours(trees("rank_rls", on_top="linear")),
     "BoostedRanker, squared hinge": ours(trees("squared_hinge")),
     "BoostedRanker, lambdarank": ours(trees("lambdarank")),
     "LightGBM, 6 settings": peer([lightgbm(setting) for setting in LIGHTGBM]),

@@ -21,12 +21,12 @@ from experiments.baselines import (
     svm_ir,
 )
 from experiments.harness import HERE, TOL, is_quick, markdown_table, progress, with_error
+from experiments.learned_decay import DECAYS, learned_decay
 from experiments.letor_data import FEATURES, TITLES, Fold, Part, folds, read_parts
 from rankwise import DORM, DORMCV, RankRLS, RankRLSCV, RankSVM, Utility, evaluate
 
 SIZES = (100, 300, 1000)
 SMALL_SIZES = (50, 100, 200, 450)
-DECAYS: tuple[float | str, ...] = (0.25, 1 / 3, 0.5, 1.0, 2.0, 3.0, "log", "loglog")
 NDCG10 = "NDCG(gain='exponential', empty='zero') @ 10"
 MRR = "RR(empty='zero')"
 WTA = "WTA(empty='zero')"
@@ -96,7 +96,7 @@ that is measured."""
 Fit = Callable[[Part, Part, str], Any]
 
 
-def dorm(objective: str, decay: float | str = 0.5) -> Fit:
+def dorm(objective: str, decay: float | str | tuple[float, ...] = 0.5) -> Fit:
     """Return a fit of DORM for a measure, C chosen on the validation part."""
 
     def fit(train: Part, validation: Part, measure: str) -> Any:
@@ -111,6 +111,11 @@ def dorm(objective: str, decay: float | str = 0.5) -> Fit:
         )
 
     return fit
+
+
+def dorm_with_learned_decay(train: Part, validation: Part, measure: str) -> Any:
+    """Return DORM for NDCG with the decay that the training part teaches."""
+    return dorm("NDCG", learned_decay(train))(train, validation, measure)
 
 
 def least_squares(train: Part, _: Part, measure: str) -> Any:
@@ -226,7 +231,7 @@ def decay_differences(all_folds: Sequence[Fold]) -> str:
     found = np.array([curve(dorm("NDCG", d), all_folds, sizes, NDCG10) for d in decays])
     names = [d if isinstance(d, str) else f"(i + 1)^-{d:.3g}" for d in decays]
     rows = [[name, *map(with_error, line)] for name, line in zip(names, found, strict=True)]
-    learned = curve(dorm("NDCG", "learned"), all_folds, sizes, NDCG10)
+    learned = curve(dorm_with_learned_decay, all_folds, sizes, NDCG10)
     rows.append(["learned", *map(with_error, learned)])
     means = found.mean(axis=2)
     spread = [

@@ -786,12 +786,6 @@ def judged_answer(reliability, width, tied, flip_rate=0.0):
     )
 
 
-def residual_weights(Z, L, r, f, alpha):
-    """Weights of Z for what scores f leave over of preferences (L, r), at the best factor of f."""
-    c = (f @ r) / (f @ L @ f)
-    return np.linalg.solve(Z.T @ L @ Z + alpha * np.eye(Z.shape[1]), Z.T @ (r - c * (L @ f))) / c
-
-
 def person_item_covariance(K, K_tastes, n_persons, Z=None, K_traits=None):
     """Return the covariance of f + g_p at all items: of nobody (f alone) first, then by person.
 

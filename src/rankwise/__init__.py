@@ -1,7 +1,7 @@
 """Learn to rank from scores, from queries of scored items, and from comparisons.
 
 The public names are loaded on first use, so that ``import rankwise`` and the command line stay
-quick; ``__init__.pyi`` lists them for type checkers.
+quick; ``__init__.pyi`` is made from the list below, for type checkers.
 """
 
 from importlib import import_module
@@ -78,7 +78,6 @@ _HOMES = {
         "leave_pair_out_auc",
         "permutation_test",
     ],
-    "rankwise.rankers.rls.transductive": ["transductive_scores"],
     "rankwise.report.report": ["Report", "leaderboard_report", "make_report"],
     "rankwise.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],

@@ -96,7 +96,6 @@ from rankwise.rankers.rls.small_samples import PermutationTest as PermutationTes
 from rankwise.rankers.rls.small_samples import TournamentROC as TournamentROC
 from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
-from rankwise.rankers.rls.transductive import transductive_scores as transductive_scores
 from rankwise.rankers.scorer import QueryKFold as QueryKFold
 from rankwise.rankers.scorer import RankerRegressor as RankerRegressor
 from rankwise.rankers.scorer import as_regressor as as_regressor

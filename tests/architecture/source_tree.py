@@ -1,7 +1,6 @@
 """The source tree as syntax: modules, who imports whom, classes, functions."""
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -81,15 +80,6 @@ def imports() -> list[tuple[Module, ast.AST, str]]:
     ]
 
 
-def importers() -> dict[str, set[str]]:
-    """Return the modules that import each module; the `__init__` of packages do not count."""
-    found = defaultdict(set)
-    for module, _, name in imports():
-        if not module.is_package and module_of(name) != module.name:
-            found[module_of(name)].add(module.name)
-    return found
-
-
 def exported() -> dict[str, str]:
     """Return the home of every public name: those of `rankwise`, and of packages with `__all__`."""
     homes = dict(_lazy_homes(MODULES["rankwise"]))
@@ -105,29 +95,6 @@ def _lazy_homes(package: Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Assign) and node.targets[0].id == "_HOMES":
             for home, names in ast.literal_eval(node.value).items():
                 yield from ((name, home) for name in names)
-
-
-def loaded_by_name() -> set[str]:
-    """Return the modules that `import_module` is asked for with a name put together at run time.
-
-    Their last part is a string of the module that asks, as in a table of commands; or a module
-    hands its own name to a library that will import it.
-    """
-    found = set()
-    for module in MODULES.values():
-        handed = [word for call in module.nodes(ast.Call) for word in call.keywords]
-        if any(ast.unparse(word.value) == "__name__" for word in handed):
-            found.add(module.name)
-        words = {n.value for n in module.nodes(ast.Constant) if isinstance(n.value, str)}
-        for call in module.nodes(ast.Call):
-            if ast.unparse(call.func) == "import_module" and isinstance(
-                call.args[0], ast.JoinedStr
-            ):
-                prefix = getattr(call.args[0].values[0], "value", "")
-                found |= {prefix + word for word in words if prefix + word in MODULES}
-            elif ast.unparse(call.func) == "import_module":
-                found |= words & set(MODULES)
-    return found
 
 
 def defined(module: str, name: str) -> ast.AST | None:

@@ -1,85 +1,26 @@
-"""How the source is built: one idea a file, one meaning a name, imports that point one way.
+"""How the source is built: imports that point one way, short functions, classes that are final.
 
 The layers and the independence of the families are contracts of import-linter in pyproject.toml.
 """
 
 import ast
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from architecture.source_tree import (
     MODULES,
-    SOURCE,
     Function,
     Module,
     classes,
-    exported,
     imported_names,
-    importers,
     imports,
     last_part,
-    loaded_by_name,
     module_of,
     none_of,
 )
 
-MOST_FILES = 15
-MOST_JOINED_LINES = 500
-"""A module and the only one that imports it, in one folder, are one file up to this many lines."""
-
-SAME_ELSEWHERE = {"evaluate"}
-"""Public functions that do the same elsewhere, under the same name: on a cluster."""
-
 MOST_LINES = 60
 OPEN_BASES = ("NamedTuple", "TypedDict", "Protocol", "Enum", "Exception", "Error", "Warning")
 """What the name of a base ends with whose classes need not be marked final or abstract."""
-
-
-# Files
-
-
-def test_a_folder_holds_at_most_fifteen_files():
-    sizes = Counter(module.path.parent for module in MODULES.values())
-    none_of(
-        f"{folder.relative_to(SOURCE)}: {n} files, at most {MOST_FILES}"
-        for folder, n in sizes.items()
-        if n > MOST_FILES
-    )
-
-
-def test_no_module_serves_a_single_other_module():
-    served = importers()
-    exempt = set(exported().values()) | loaded_by_name() | set(_commands())
-    none_of(
-        f"{module.where}: imported by {', '.join(served[name]) or 'nothing'} only"
-        for name, module in MODULES.items()
-        if len(served[name]) < 2
-        and _could_join(name, served[name])
-        and name not in exempt
-        and not name.startswith("rankwise.cli.jobs.")  # loaded by the name of the command
-        and not module.is_package
-        and not module.path.stem.endswith("_kernels")
-        and module.path.stem != "__main__"
-    )
-
-
-def _could_join(name, importers):
-    neighbours = [i for i in importers if MODULES[i].path.parent == MODULES[name].path.parent]
-    if len(neighbours) < len(importers):
-        return False
-    return _lines(name) + sum(map(_lines, neighbours)) <= MOST_JOINED_LINES
-
-
-def _lines(name):
-    return MODULES[name].path.read_text().count("\n")
-
-
-def _commands():
-    """Yield the entry point of the command line and its commands, which only the former imports."""
-    commands = ("rankwise.cli.commands.", "rankwise.cli.fit_commands.")
-    yield "rankwise.cli.app"
-    for module, _, name in imports():
-        if module.name == "rankwise.cli.app" and name.startswith(commands):
-            yield module_of(name)
 
 
 # Imports
@@ -136,47 +77,15 @@ def test_parts_of_scipy_that_few_processes_need_are_loaded_by_calls():
     )
 
 
-def test_no_import_hides_from_the_interpreter():
-    none_of(
-        module.at(node, "TYPE_CHECKING")
-        for module in MODULES.values()
-        for node in module.nodes(ast.Name, ast.Attribute)
-        if last_part(node) == "TYPE_CHECKING"
-    )
-
-
 # Classes and functions
 
 
 def test_a_class_name_means_one_thing():
+    """Model files name classes, and so does the test below."""
     homes = defaultdict(list)
     for module, node in classes():
         homes[node.name.lstrip("_")].append(f"{module.where}:{node.lineno}")
     none_of(f"{name}: {', '.join(places)}" for name, places in homes.items() if len(places) > 1)
-
-
-def test_a_name_is_defined_once():
-    """Functions, classes and types; kernels and jobs, called like their commands, stand alone."""
-    homes = defaultdict(list)
-    for module in MODULES.values():
-        is_apart = _is_private(module.name) or module.name.startswith("rankwise.cli.jobs.")
-        for node in [] if is_apart else module.tree.body:
-            if name := _defined_name(node):
-                homes[name].append(f"{module.where}:{node.lineno}")
-    none_of(
-        f"{name}: {', '.join(places)}"
-        for name, places in homes.items()
-        if len(places) > 1 and not name.startswith("_") and name not in SAME_ELSEWHERE
-    )
-
-
-def _defined_name(node):
-    """Return the name of a function, a class or a type, at the top of a module."""
-    if isinstance(node, ast.ClassDef | Function):
-        return node.name
-    if isinstance(node, ast.AnnAssign) and last_part(node.annotation) == "TypeAlias":
-        return node.target.id
-    return None
 
 
 def test_every_class_is_abstract_or_final():

@@ -22,13 +22,18 @@ def test_different_rows_are_their_own_first():
     assert first_equal(X).tolist() == list(range(20))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (341, 3), (342, 3), (1025, 1), (5, 2000)])
+SHAPES = [(1, 1), (7, 3), (341, 3), (342, 3), (1025, 1), (5, 2000), (300, 1100), (140_000, 1)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_ranges_of_columns(shape, dtype):
     X = np.random.default_rng(0).normal(size=shape).astype(dtype)
     low, high = column_ranges(X)
     assert_array_equal(low, X.min(axis=0))
     assert_array_equal(high, X.max(axis=0))
+    X[-1, 0] = np.nan
+    assert [np.isnan(bounds[0]) for bounds in column_ranges(X)] == [True, True]
 
 
 @pytest.mark.parametrize("largest", [0, 1, 2**16 - 1, 2**16, 2**32, 2**48 + 5, 2**63 - 1])

@@ -323,10 +323,6 @@ PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
             lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y > 0, roc=np.ones(3)),
             "`roc` must be True or False",
         ),
-        (
-            lambda: rankwise.transductive_scores(RankRLS(), P.X, P.y, P.qid, P.X * 1e300, P.qid),
-            "`X_new` must hold numbers up to",
-        ),
         (lambda: rankwise.click_propensities([[1, 2], [3]], [1, 0]), "`position` must hold one"),
         (lambda: rankwise.click_propensities([0, 1], "no"), "`clicked` must hold numbers"),
         (lambda: rankwise.ConditionalRankRLS().fit(10**400, P.X, P.y), "numbers that fit a float"),
@@ -404,10 +400,6 @@ def matrix():
         (
             lambda: rankwise.feature_importance(RANKER, P.X, P.y, n_repeats=2**31),
             "`n_repeats` must be at most 100,000",
-        ),
-        (
-            lambda: rankwise.transductive_scores(None, P.X, P.y, P.qid, P.X, P.qid),
-            "`ranker` must be a RankRLS",
         ),
         (lambda: rankwise.suspect_answers([("a", "b")], None), "`board` must be a Leaderboard"),
         (lambda: rankwise.average_over_length_scales(None), "`gp` must be a PreferenceGP"),

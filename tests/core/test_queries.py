@@ -42,6 +42,16 @@ def test_order_sorts_by_query_and_keeps_the_order_inside(qid):
     assert queries.is_sorted == (queries.order.tolist() == list(range(len(qid))))
 
 
+@given(IDS, st.booleans())
+def test_runs_of_rows_tell_sizes_as_the_rows_do(qid, in_runs):
+    """What `from_qid` knows of rows that come query by query is what is found without it."""
+    queries = Queries.from_qid(sorted(qid, key=str) if in_runs else qid)
+    found = Queries(queries.ids, queries.index)
+    assert queries.is_sorted == found.is_sorted
+    assert queries.sizes.tolist() == found.sizes.tolist()
+    assert not queries.sizes.flags.writeable
+
+
 def test_sums_means_and_spread():
     queries = Queries.from_qid(["b", "a", "b"])
     assert queries.sum([1, 2, 3]).tolist() == [4, 2]

@@ -8,6 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference
+from problems import problem
+from rankwise import Gaussian, Linear, Queries
+from rankwise.measures.value import Judgements
+from rankwise.rankers.dorm.losses import PositionObjective, RankingLoss
+from rankwise.rankers.dorm.oracles.assignment import plan_assignments
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -158,6 +165,63 @@ def test_the_learning_curves_of_dorm_on_stand_ins(module):
         assert 70.0 < values.mean() <= 100.0
     text = curves.curve_table("stand-in", found, sizes)
     assert text.count(" ± ") == 4
+
+
+def test_a_learned_decay_falls_from_one_to_zero(module):
+    decay = module("learned_decay").learned_decay(parts_of(module)[0])
+    assert len(decay) == 8
+    assert decay[0] == 1.0
+    assert decay[-1] == pytest.approx(0.0, abs=1e-12)
+    assert (np.diff(decay) < 0).all()
+
+
+def test_the_mixture_of_decays_is_the_best_at_fixed_scores(module):
+    """No random mixture has smaller slacks; the slacks are written out as a maximum."""
+    learned = module("learned_decay")
+    P = problem(seed=3, sizes=(4, 5, 3, 5), n_features=2, shuffle=False)
+    rng = np.random.default_rng(0)
+    queries = Queries.from_qid(P.qid)
+    form = PositionObjective.of("NDCG", Judgements.of(P.y, queries))
+    scores = 0.3 * rng.normal(size=len(P.y))
+
+    def loss_of(c):
+        plan = plan_assignments(form.gains, form.discounts, c, queries.starts)
+        return RankingLoss.from_gains(plan, np.zeros(len(c)))
+
+    family = np.stack([learned.falling_by_one(decay, queries) for decay in learned.DECAYS])
+    targets = np.stack([loss_of(c).target for c in family])
+    mixtures = np.eye(len(family))
+    found = learned.best_mixture(mixtures[2], family, targets, scores, loss_of)
+    least = loss_of(found @ family).slacks(scores).sum()
+    assert found.sum() == pytest.approx(1.0)
+    assert (found >= 0).all()
+    mixtures = [*mixtures, *rng.dirichlet(np.full(len(family), 0.3), size=200)]
+    others = [loss_of(mixture @ family).slacks(scores).sum() for mixture in mixtures]
+    assert least <= min(others) * (1 + 2e-3)
+    assert least < others[2]
+
+
+@pytest.mark.parametrize("alpha", [0.1, 10.0])
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("ties", "query_weight"), [("drop", "items"), ("keep", "pairs"), ("drop", "equal")]
+)
+def test_scored_together_means_the_smallest_left_out_residuals(
+    module, ties, query_weight, kernel, alpha
+):
+    P = problem(seed=4, sizes=(5, 1, 6, 4, 4, 1), n_features=4, shuffle=False)
+    new = np.isin(P.qid, [24, 31, 38])  # two queries of four items, and one of a single item
+    parts = [module("letor_data").Part(P.X[at], P.y[at], P.qid[at]) for at in (~new, new)]
+    found = module("transductive").scored_together(
+        *parts, kernel, alpha, ties=ties, query_weight=query_weight
+    )
+    K = kernel(P.X, P.X)
+    expected = reference.transductive_scores(K, P.y[~new], P.qid, ties, query_weight, alpha)
+    for q in np.unique(P.qid[new]):
+        rows = P.qid[new] == q
+        lead, wanted = (s[rows] - s[rows][0] for s in (found, expected))
+        np.testing.assert_allclose(lead, wanted, atol=1e-7)
+    assert found[-1] == 0.0  # the query of one item
 
 
 def test_different_sources_on_stand_ins(module, monkeypatch):

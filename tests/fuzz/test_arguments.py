@@ -235,10 +235,6 @@ TARGETS = {
     "leaderboard, a cell of a frame": (
         with_cells(lambda columns: rankwise.leaderboard(pd.DataFrame(columns))), COLUMNS, [],
     ),
-    "transductive_scores": (
-        partial(rankwise.transductive_scores, RANKER),
-        {**DATA, "X_new": P.X, "qid_new": P.qid}, [],
-    ),
 }  # fmt: skip
 PACKAGE = Path(rankwise.__file__).parent
 SCIKIT_LEARN = Path(sklearn.__file__).parent

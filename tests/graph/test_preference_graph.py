@@ -13,6 +13,7 @@ import reference
 from laws.test_graphs import CONVENTIONS, QUERY_WEIGHTS
 from problems import problem
 from rankwise import InvalidInputError, NothingToLearnError, PreferenceGraph, Queries
+from rankwise.graph import laplacian
 from rankwise.graph.preference_graph import Grades
 
 
@@ -212,6 +213,44 @@ def test_useless_queries_are_counted():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", ["alike", "shifted by block", "one far out", "sorted"])
+def test_squares_of_one_query_add_up_whatever_the_blocks(rows, dtype, monkeypatch):
+    """Blocks are centred on their own means: neither offsets nor an odd block cost digits."""
+    n_items, n_features = 103, 3
+    monkeypatch.setattr(laplacian, "BLOCK_BYTES", 10 * 8 * n_features)
+    rng = np.random.default_rng(0)
+    X = 500.0 + rng.normal(size=(n_items, n_features))
+    X[:10] += 1e4 if rows == "shifted by block" else 0.0
+    X[0] += 1e6 if rows == "one far out" else 0.0
+    X = (np.sort(X, axis=0) if rows == "sorted" else X).astype(dtype)
+    weight = rng.uniform(size=n_items) * (np.arange(n_items) // 10 != 4)  # a block of none
+    graph = PreferenceGraph.from_scores(rng.normal(size=n_items), sample_weight=weight)
+    exact, share = X.astype(np.longdouble), weight / weight.astype(np.longdouble).sum()
+    centred = exact - share @ exact
+    truth = (centred.T * weight @ centred).astype(float)
+    size = np.sqrt(np.outer(np.diag(truth), np.diag(truth)))
+    # means are rounded where the offset is; squares of the offset would cost its square
+    offset = np.max(np.abs(share @ exact) / np.sqrt(np.diag(truth) / weight.sum()))
+    tolerance = np.finfo(float).eps * (4.0 + float(offset))
+    gram = graph.laplacian.gram(X)
+    np.testing.assert_allclose(gram / size, truth / size, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("query_weight", QUERY_WEIGHTS)
+def test_scores_without_ties_make_the_graph_that_keeps_ties(query_weight):
+    p = problem(seed=5, sizes=(6, 1, 5), grades=4)
+    y = np.random.default_rng(0).permutation(len(p.y)).astype(float)
+    dropped, kept = (
+        PreferenceGraph.from_scores(y, p.qid, ties=ties, query_weight=query_weight)
+        for ties in ("drop", "keep")
+    )
+    np.testing.assert_array_equal(dropped @ p.X, kept @ p.X)
+    np.testing.assert_array_equal(dropped.rhs, kept.rhs)
+    truth = dense(y, p.qid, "magnitude", "drop", query_weight)[0]
+    np.testing.assert_allclose(dropped @ p.X, truth @ p.X, atol=1e-13)
 
 
 def traced_by_shrinking(n_items, rank):

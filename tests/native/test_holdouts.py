@@ -25,7 +25,7 @@ def frozen(array):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 9, 20, 33])
 def test_refits_without_each_fold_solve_what_remains(n, n_outputs):
     rng = np.random.default_rng(n)
     n_folds, alphas = 4, frozen([1e-2, 1.0, 1e3, 1e8])
@@ -78,9 +78,12 @@ def test_systems_that_are_not_definite_have_no_pivot():
     np.testing.assert_array_equal(worst, 0.0)
 
 
-@pytest.mark.parametrize("decisive", [(-1, -1), (2, -1), (5, 1)])
-def test_pairs_left_out_are_counted_as_by_a_solve_for_each(decisive):
-    rng, n_items = np.random.default_rng(0), 12
+@pytest.mark.parametrize(
+    ("n_items", "decisive"),
+    [(12, (-1, -1)), (12, (2, -1)), (12, (5, 1)), (12, (0, 1)), (12, (11, -1)), (90, (40, 70))],
+)
+def test_pairs_left_out_are_counted_as_by_a_solve_for_each(n_items, decisive):
+    rng = np.random.default_rng(0)
     B, A = definite(rng, n_items), rng.normal(size=(n_items, 2))
     Y = np.round(rng.normal(size=(n_items, 2)))
     listed = frozen([[-1, -1], decisive])

@@ -217,3 +217,32 @@ def test_squared_distances_are_those_of_differences(n_columns):
     np.testing.assert_allclose(
         kernels.squared_distances(*frozen(V), *pairs.T), expected, rtol=1e-14
     )
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("n_columns", [1, 3, 8, 13, 16, 31, 46, 70])
+def test_loops_over_rows_add_up_in_one_order_whatever_the_registers(n_columns, dtype):
+    """To the last bit what NumPy finds row by row."""
+    V, group, weight, mass = grouped_rows(0, dtype, n_columns=n_columns, offset=3.0)
+    rng, wide, n_items = np.random.default_rng(n_columns), V.astype(float), len(V)
+    sums, first = np.zeros((len(mass), n_columns)), {}
+    for i in np.flatnonzero(group >= 0):
+        start = first.setdefault(group[i], i)
+        sums[group[i]] += weight[i] * (wide[i] - wide[start])
+    expected = np.zeros_like(sums)
+    for g, start in first.items():
+        expected[g] = wide[start] + sums[g] / mass[g]
+    np.testing.assert_array_equal(kernels.group_means(V, group, weight, mass), expected)
+
+    pairs = rng.integers(0, n_items, size=(80, 2))  # some of an item with itself
+    flows, product = np.zeros((n_items, n_columns)), np.zeros((1, n_columns))
+    for i, (a, b) in enumerate(pairs[:n_items]):
+        flow = weight[i] * (wide[a] - wide[b])
+        flows[a] += flow
+        flows[b] -= flow
+        product[0] += weight[i] * (wide[i] - wide[a])
+    found = kernels.laplacian_product(V, *pairs[:n_items].T, weight, n_columns)
+    np.testing.assert_array_equal(found, flows)
+    anchored = np.zeros((1, n_columns))
+    kernels.anchored_product(V, weight[:, None], np.ascontiguousarray(pairs[:n_items, 0]), anchored)
+    np.testing.assert_array_equal(anchored, product)

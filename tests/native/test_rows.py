@@ -1,5 +1,6 @@
-"""Passes over sparse rows against dense matrices, in every precision and width of indices."""
+"""Passes over rows against dense matrices, sparse ones in every precision and width of indices."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -55,6 +56,29 @@ def test_products_with_vectors(given):
     sums = np.zeros(X.shape[1])
     kernels.add_rows(*arrays, *frozen(v), 0, len(X), sums)
     np.testing.assert_allclose(sums, v @ X, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "shape", [(20, 46), (1, 1), (3, 4), (9, 7), (5, 2), (0, 3), (4, 0)], ids=str
+)
+def test_products_of_dense_rows_are_exact_to_rounding_and_equal_for_equal_rows(shape):
+    rng = np.random.default_rng(0)
+    once = rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4, shape)
+    X, w = frozen(np.concatenate([once, once]), rng.normal(size=shape[1]))
+    out = np.full(len(X), np.nan)
+    kernels.dense_products(X, w, out)
+    assert out[: len(once)].tobytes() == out[len(once) :].tobytes()
+    right = np.array([math.fsum(terms) for terms in X * w])  # exact sums of rounded products
+    bound = (shape[1] + 1) * np.finfo(float).eps * np.abs(X * w).sum(axis=1)
+    assert np.all(np.abs(out - right) <= bound)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_products_of_dense_rows_leave_out_no_entry(bad):
+    X, w, out = np.zeros((5, 6)), np.zeros(6), np.zeros(5)
+    X[range(5), range(5)] = bad
+    kernels.dense_products(X, w, out)
+    assert np.isnan(out).all()
 
 
 @pytest.mark.parametrize("width", [4, 8])

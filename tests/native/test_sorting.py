@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reference
-from rankwise.native.sorting import sort_by_key, sort_items
+from rankwise.native.sorting import has_ties, number_keys, sort_by_key, sort_items
 
 EVERY_POSITION = 2**63 - 1
 SIZES = np.r_[np.arange(1, 42), 64, 100, 0, 256, 1000, 4097]
@@ -102,9 +102,52 @@ def test_keys_are_sorted_in_place_and_their_order_with_them(kind):
         np.testing.assert_array_equal(found_order[a:b], order[place])
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ties_are_found_inside_queries_only(kind, size):
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        keys, order = hard_keys(kind, 4 * size, rng), rng.permutation(4 * size)
+        starts = np.arange(5) * size
+        keys.flags.writeable = order.flags.writeable = starts.flags.writeable = False
+        tied = any(len(set(keys[order[a:b]].tolist())) < b - a for a, b in pairwise(starts))
+        assert has_ties(keys, order, starts) == tied
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_are_numbered_as_by_a_dictionary_for_each_query(kind):
+    starts, (keys, *_), base = problem(kind, 6, n_vectors=1)
+    order = base.astype(np.int64)
+    number, first = number_keys(keys, order, starts)
+    known, items = {}, []
+    for q, (a, b) in enumerate(pairwise(starts)):
+        for item in order[a:b].tolist():
+            if (q, keys[item]) not in known:
+                items.append(item)
+            known.setdefault((q, keys[item]), len(known))
+            assert number[item] == known[q, keys[item]]
+    np.testing.assert_array_equal(first, items)
+
+
+@pytest.mark.parametrize("n_items", [2, 3, 1000, 4097])
+def test_one_tie_is_found_wherever_it_is(n_items):
+    rng = np.random.default_rng(n_items)
+    keys, order, starts = rng.normal(size=n_items), np.arange(n_items), np.array([0, n_items])
+    assert not has_ties(keys, order, starts)
+    for _ in range(20):
+        a, b = rng.choice(n_items, 2, replace=False)
+        tied = keys.copy()
+        tied[a] = tied[b]
+        assert has_ties(tied, order, starts)
+    keys[0], keys[-1] = 0.0, -0.0  # one number
+    assert has_ties(keys, order, starts)
+
+
 @pytest.mark.parametrize("n_queries", [0, 1, 3])
 def test_nothing_to_sort(n_queries):
     starts, nothing = np.zeros(n_queries + 1, dtype=np.int64), np.zeros((1, 0))
     order, tied = nothing.astype(np.uint32), nothing.astype(np.uint8)
     sort_items(0, n_queries, starts, nothing, order[0], EVERY_POSITION, order, tied)
     sort_by_key(nothing[0], np.zeros(0, dtype=np.int64), starts)
+    assert not has_ties(nothing[0], np.zeros(0, dtype=np.int64), starts)
+    assert [len(part) for part in number_keys(nothing[0], np.zeros(0, np.int64), starts)] == [0, 0]

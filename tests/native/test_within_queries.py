@@ -89,6 +89,9 @@ def test_ranks_and_quantiles_of_blocks(kind, feature):
     right = reference.ranks_within_queries(X, query)
     np.testing.assert_allclose(ranks[:, feature:], right[:, feature:], rtol=1e-15)
     assert not ranks[:, :feature].any()
+    counted = np.zeros(X.shape)
+    kernels.count_ranks(X, query, counted)
+    np.testing.assert_array_equal(counted[:, feature:], ranks[:, feature:])
 
     shares = np.array([0.0, 0.3, 0.5, 1.0])
     found = np.zeros((4, N_QUERIES, 5))

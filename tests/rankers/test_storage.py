@@ -209,6 +209,7 @@ def test_what_is_no_ranker_is_not_built(name, tmp_path):
     [
         ({"value": "Mystery", "fields": {}}, "it holds a 'Mystery'"),
         ({"value": "Gaussian", "fields": {"mystery": 1.0}}, "its Gaussian has 'mystery'"),
+        ({"value": "Polynomial", "fields": {"degree": 2}}, "expected a Polynomial with"),
     ],
 )
 def test_a_model_with_an_unknown_value_is_refused(value, match, tmp_path):

@@ -75,8 +75,11 @@ def fit_preparation(
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
     """Put checked rows through fitted transformers; only text is looked at again."""
     for step in steps:
-        is_read = X.dtype == np.float64
-        X = step._transformed(X, queries) if is_read else step.transform(X, queries)
+        if X.dtype == np.float64:
+            X = step._transformed(X, queries)
+        else:
+            with arrays_between_steps():
+                X = step.transform(X, queries)
     return X
 
 
@@ -126,9 +129,8 @@ class SumOfRankers(Ranker, ABC):
         return self._added(rows, Queries.of(qid, len(rows)))
 
     def _added(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
-        with arrays_between_steps():
-            ready = prepared(self.preparation_, rows, queries)
-            return added_scores(self.members_, self.member_weights_, ready, queries)
+        ready = prepared(self.preparation_, rows, queries)
+        return added_scores(self.members_, self.member_weights_, ready, queries)
 
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of rows of a single query."""
@@ -141,7 +143,7 @@ def added_scores(
     """Return the weighted sum of the scores of fitted members, whose steps are all our own."""
     total = np.zeros(len(X))
     with np.errstate(over="ignore", invalid="ignore"):
-        for weight, member in zip(weights, members, strict=True):
+        for weight, member in zip(weights.tolist(), members, strict=True):
             *transformers, ranker = member.steps_
             total += weight * ranker._scores(prepared(transformers, X, queries))
     if not np.isfinite(total).all():

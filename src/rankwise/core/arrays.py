@@ -17,6 +17,9 @@ Matrix: TypeAlias = Any
 RUN = 1024
 """Entries that NumPy reduces in one go where columns are few, so that rows cost nothing."""
 
+RUNS = 128
+"""Runs whose largest entries are found while their least ones have brought them into cache."""
+
 
 def freeze(array: NDArray) -> NDArray:
     """Return a read-only view of ``array``, so that frozen values stay what they are."""
@@ -42,8 +45,12 @@ def column_ranges(X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     parts = [X[whole:]] if whole < n_items else []
     if whole:
         runs = X[:whole].reshape(-1, together * n_columns)
-        extremes = np.stack([runs.min(axis=0), runs.max(axis=0)])
-        parts.append(extremes.reshape(-1, n_columns))
+        low, high = runs[0].copy(), runs[0].copy()
+        for k in range(0, len(runs), RUNS):
+            block = runs[k : k + RUNS]
+            np.minimum(low, block.min(axis=0), out=low)
+            np.maximum(high, block.max(axis=0), out=high)
+        parts.append(np.stack([low, high]).reshape(-1, n_columns))
     rows = np.concatenate(parts)
     return rows.min(axis=0), rows.max(axis=0)
 

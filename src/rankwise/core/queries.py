@@ -96,7 +96,10 @@ class Queries:
             return cls._from_hashables(values)
         if len(values) == 0:
             return cls(freeze(values), freeze(np.zeros(0, dtype=np.intp)))
-        runs = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+        changes = np.flatnonzero(values[1:] != values[:-1])
+        if len(changes) == 0:
+            return cls(freeze(values[:1].copy()), freeze(np.zeros(len(values), dtype=np.intp)))
+        runs = np.append(0, changes + 1)
         if values.dtype.kind in "biu":
             ids, first, inverse = distinct_integers(values[runs])
         else:
@@ -105,7 +108,10 @@ class Queries:
         number = np.empty_like(by_appearance)
         number[by_appearance] = np.arange(len(ids))
         lengths = np.diff(np.append(runs, len(values)))
-        return cls(freeze(ids[by_appearance]), freeze(np.repeat(number[inverse], lengths)))
+        queries = cls(freeze(ids[by_appearance]), freeze(np.repeat(number[inverse], lengths)))
+        if len(runs) == len(ids):  # every query is one run of rows: no need to look again
+            vars(queries).update(is_sorted=True, sizes=freeze(lengths))
+        return queries
 
     @classmethod
     def _from_hashables(cls, values: NDArray[Any]) -> Self:
@@ -138,6 +144,8 @@ class Queries:
     @cached_property
     def sizes(self) -> IntArray:
         """Number of items of each query."""
+        if self.n_queries == 1:
+            return freeze(np.array([self.n_items], dtype=np.intp))
         if self.is_sorted:
             return freeze(np.diff(np.searchsorted(self.index, np.arange(self.n_queries + 1))))
         return freeze(np.bincount(self.index, minlength=self.n_queries))
@@ -145,7 +153,7 @@ class Queries:
     @cached_property
     def is_sorted(self) -> bool:
         """Whether the items are already sorted by query, so that ``order`` changes nothing."""
-        return bool(np.all(self.index[1:] >= self.index[:-1]))
+        return self.n_queries == 1 or bool(np.all(self.index[1:] >= self.index[:-1]))
 
     @cached_property
     def order(self) -> IntArray:
@@ -157,7 +165,9 @@ class Queries:
     @cached_property
     def starts(self) -> IntArray:
         """Where each query begins in ``order``; one entry more than there are queries."""
-        return freeze(np.concatenate([[0], np.cumsum(self.sizes)]))
+        starts = np.zeros(self.n_queries + 1, dtype=np.intp)
+        self.sizes.cumsum(out=starts[1:])
+        return freeze(starts)
 
     def rows(self, query: int) -> IntArray:
         """Return the items of one query, in their original order."""
@@ -195,14 +205,15 @@ class Queries:
 def _as_id_vector(qid: Any) -> NDArray[Any]:
     """Return the ids as a vector; an object vector when NumPy has no common type for them."""
     refuse_masked("qid", qid)
-    mixed = isinstance(qid, list | tuple) and len({type(v) for v in qid}) > 1
-    nested = isinstance(qid, list | tuple) and any(isinstance(v, list | tuple) for v in qid)
+    listed = isinstance(qid, list | tuple)
+    mixed = listed and len({type(v) for v in qid}) > 1
+    nested = listed and any(isinstance(v, list | tuple) for v in qid)
     values: NDArray[Any]
     if mixed or nested:  # NumPy would turn [1, "a"] into strings and tuples into a matrix
         values = _as_objects([tuple(v) if isinstance(v, list) else v for v in qid])
     else:
         values = np.asarray(qid)
-        whole = isinstance(qid, list | tuple) and len(qid) > 0 and isinstance(qid[0], int)
+        whole = listed and len(qid) > 0 and isinstance(qid[0], int)
         if values.dtype.kind == "f" and whole:
             values = _as_objects(qid)  # integers beyond 64 bits, which floats would merge
     if values.ndim != 1:

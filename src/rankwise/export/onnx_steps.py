@@ -119,11 +119,6 @@ def _of_pipeline(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float)
 
 @scores_node.register
 def _of_trees(ranker: BoostedRanker, graph: GraphWriter, rows: str, factor: float) -> str:
-    if ranker.residual_ is not None:
-        raise InvalidInputError(
-            "ONNX can express trees alone: this ranker adds RankRLS to them (`on_top`). Fit it "
-            "with on_top=None, or save it with `save`."
-        )
     nodes = TreeNodes()
     for number, tree in enumerate(ranker.tree_structures()):
         nodes.add_tree(number, tree)

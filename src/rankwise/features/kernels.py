@@ -90,6 +90,10 @@ class Kernel(ABC):
         A row of weight k counts as k equal rows.
         """
 
+    def with_rows(self, B: Matrix) -> Callable[[Matrix], FloatArray]:
+        """Return the kernel of any rows with those of B; what B alone decides is computed once."""
+        return lambda A: self(A, B)
+
     def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms | None:  # noqa: ARG002
         """Return the kernel as a sum of products over features, None where it is no such sum.
 
@@ -172,21 +176,25 @@ class Gaussian(Kernel):
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
-        n_rows = EXP_ROWS if K.size > WORK_PER_THREAD else len(K)
 
-        def finish(k: int) -> None:
-            rows = slice(k * n_rows, (k + 1) * n_rows)
+        def finish(rows: slice) -> None:
             block = K[rows]
             block *= 2 * gamma
             block -= a[rows, None]
             block -= b
-            np.minimum(block, 0.0, out=block)
-            np.exp(block, out=block)
+            _exp_in_place(block)
 
-        in_threads(finish, -(-len(K) // max(1, n_rows)))
+        _by_few_rows(finish, K)
         if same:
             np.fill_diagonal(K, 1.0)
         return K
+
+    def with_rows(self, B: Matrix) -> Callable[[Matrix], FloatArray]:
+        """Return the kernel with rows whose centre and norms are computed once."""
+        if sparse.issparse(B):
+            return lambda A: self(A, B)
+        held = _GaussianOfRows.of(_number(self.gamma), B)
+        return lambda A: self(A, B) if sparse.issparse(A) else held(A)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
@@ -199,6 +207,58 @@ class Gaussian(Kernel):
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _GaussianOfRows:
+    """The Gaussian kernel with given rows: its exponents are one product of two matrices.
+
+    Parameters
+    ----------
+    shift : (n_features,)
+        The centre of the rows, which is taken off all rows, so that an offset costs no digits.
+    factors : (n_features + 2, n_rows)
+        What moved rows, their squared norms and 1 are multiplied with.
+    """
+
+    shift: FloatArray
+    factors: FloatArray
+
+    @classmethod
+    def of(cls, gamma: float, B: FloatArray) -> Self:
+        """Build from dense rows."""
+        shift = B.mean(axis=0, dtype=float)
+        factors = np.empty((B.shape[1] + 2, len(B)))
+        moved = np.subtract(B.T, shift[:, None], out=factors[:-2])
+        factors[-2], factors[-1] = -gamma, -gamma * _squared_norms(moved.T)
+        moved *= 2 * gamma
+        return cls(shift, factors)
+
+    def __call__(self, A: FloatArray) -> FloatArray:
+        """Return the kernel of every row of A with every given row."""
+        left = np.empty((len(A), len(self.factors)))
+        moved = np.subtract(A, self.shift, out=left[:, :-2])
+        left[:, -2], left[:, -1] = _squared_norms(moved), 1.0
+        K = left @ self.factors
+        _by_few_rows(lambda rows: _exp_in_place(K[rows]), K)
+        return K
+
+
+def _exp_in_place(exponents: FloatArray) -> None:
+    """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
+    if exponents.max(initial=0.0) > 0.0:
+        np.minimum(exponents, 0.0, out=exponents)
+    np.exp(exponents, out=exponents)
+
+
+def _by_few_rows(finish: Callable[[slice], None], K: FloatArray) -> None:
+    """Call ``finish`` for all rows of a kernel matrix, in threads for so many as stay in cache."""
+    if K.size <= WORK_PER_THREAD:
+        finish(slice(None))
+        return
+    n_parts = -(-len(K) // EXP_ROWS)
+    in_threads(lambda k: finish(slice(k * EXP_ROWS, (k + 1) * EXP_ROWS)), n_parts)
 
 
 @storable

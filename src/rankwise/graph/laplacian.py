@@ -192,13 +192,15 @@ class GraphLaplacian(ABC):
 
     def rank(self) -> int:
         """Return the rank of the Laplacian: active items minus components."""
-        active = self.component[self.component >= 0]
-        return len(active) - int(np.count_nonzero(np.bincount(active)))
+        sizes = np.bincount(self.component + 1)[1:]
+        return int(sizes.sum() - np.count_nonzero(sizes))
 
     def anchor(self) -> IntArray:
         """Return, for each item, the first item of its component."""
-        _, first, inverse = np.unique(self.component, return_index=True, return_inverse=True)
-        return first[inverse]
+        number = self.component + 1
+        first = np.empty(number.max(initial=0) + 1, dtype=np.intp)
+        first[number[::-1]] = np.arange(self.n_items)[::-1]  # of several the last is kept
+        return first[number]
 
 
 @final
@@ -246,6 +248,32 @@ def float_rows(V: Matrix) -> Matrix:
     """Return V of shape (n,) or (n, k) as contiguous rows in single or double precision."""
     dtype = np.float32 if V.dtype == np.float32 else np.float64
     return np.ascontiguousarray(V[:, None] if V.ndim == 1 else V, dtype=dtype)
+
+
+@final
+class Squares:
+    """A sum of ``H.T @ H`` over blocks of centred rows H, of which one at a time is stored."""
+
+    def __init__(self, n_features: int) -> None:
+        self._block = max(1, BLOCK_BYTES // (8 * n_features))
+        self._room = np.empty((0, n_features))
+        self._sum = np.zeros((n_features, n_features), order="F")
+
+    def blocks(self, n_rows: int) -> list[slice]:
+        """Return blocks of rows that stay in a core's cache."""
+        return [slice(k, min(k + self._block, n_rows)) for k in range(0, n_rows, self._block)]
+
+    def add(self, rows: FloatArray, means: FloatArray, group: IntArray, scale: FloatArray) -> None:
+        """Add a block of rows less the means of their groups, times their scales."""
+        if len(self._room) < len(rows):
+            self._room = np.empty(rows.shape)
+        H = self._room[: len(rows)]
+        centred_rows(float_rows(rows), means, group, scale, H)
+        self._sum = dsyrk(1.0, H.T, beta=1.0, c=self._sum, overwrite_c=True)
+
+    def total(self) -> FloatArray:
+        """Return the sum, a symmetric matrix."""
+        return np.triu(self._sum) + np.triu(self._sum, 1).T
 
 
 @final
@@ -302,30 +330,29 @@ class CliqueLaplacian(GraphLaplacian):
     @cached_property
     def size(self) -> IntArray:
         """Number of items that take part in each group."""
-        return np.bincount(self.group[self.group >= 0], minlength=self.n_groups)
+        return np.bincount(self.group + 1, minlength=self.n_groups + 1)[1:]
 
     @cached_property
     def mass(self) -> FloatArray:
         """Total weight of each group; 1 for an empty one, whose mean is never used."""
-        member = self.group >= 0
-        total = sum_by(self.group[member], self.weight[member], self.n_groups)
+        total = sum_by(self.group + 1, self.weight, self.n_groups + 1)[1:]
         return np.where(self.size > 0, total, 1.0)
 
     @cached_property
     def component(self) -> IntArray:  # type: ignore[override]
         """The component of each item, -1 where it has no edge."""
-        joined = np.append((self.degree > 0) & (self.size > 1), False)
-        return np.where(joined[self.group], np.append(self.label, -1)[self.group], -1)
+        joined = (self.degree > 0) & (self.size > 1)
+        return np.append(np.where(joined, self.label, -1), -1)[self.group]
 
     @cached_property
     def edge_weight(self) -> FloatArray:
         """Weight times degree of each item, 0 for items that take no part."""
-        return np.where(self.group >= 0, self.weight * self.degree[self.group], 0.0)
+        return self.weight * np.append(self.degree, 0.0)[self.group]
 
     @cached_property
     def share(self) -> FloatArray:
         """Share of each item in the weight of its group, 0 for items that take no part."""
-        return np.where(self.group >= 0, self.weight / self.mass[self.group], 0.0)
+        return self.weight / np.append(self.mass, np.inf)[self.group]
 
     def clique_form(self) -> CliqueForm:
         """Return the groups."""
@@ -365,24 +392,40 @@ class CliqueLaplacian(GraphLaplacian):
         return self.edge_weight * (1.0 - self.weight / self.mass[self.group])
 
     def gram(self, Z: Matrix) -> FloatArray:
-        """Return ``Z.T @ L @ Z`` in two passes over Z, without a copy of it."""
+        """Return ``Z.T @ L @ Z`` in two passes over Z, or one for one group, without a copy."""
         return self._gram_sparse(Z) if sparse.issparse(Z) else self._gram_dense(Z)
 
     def _gram_dense(self, Z: FloatArray) -> FloatArray:
         if Z.shape[1] == 0:  # BLAS has no empty matrices
             return np.zeros((0, 0))
-        means = self.means(Z)
+        if self.n_groups == 1:
+            return self._gram_of_one_group(Z)
+        return self.gram_about(self.means(Z), Z)
+
+    def gram_about(self, means: FloatArray, Z: FloatArray) -> FloatArray:
+        """Return ``Z.T @ L @ Z`` for dense Z, given the means of its groups."""
         scale = np.sqrt(self.edge_weight)
-        n_features = Z.shape[1]
-        rows = max(1, BLOCK_BYTES // (8 * n_features))
-        G = np.zeros((n_features, n_features), order="F")
-        buffer = np.empty((min(rows, self.n_items), n_features))
-        for start in range(0, self.n_items, rows):
-            block = slice(start, start + rows)
-            H = buffer[: min(rows, self.n_items - start)]
-            centred_rows(float_rows(Z[block]), means, self.group[block], scale[block], H)
-            G = dsyrk(1.0, H.T, beta=1.0, c=G, overwrite_c=True)
-        return np.triu(G) + np.triu(G, 1).T
+        squares = Squares(Z.shape[1])
+        for block in squares.blocks(self.n_items):
+            squares.add(Z[block], means, self.group[block], scale[block])
+        return squares.total()
+
+    def _gram_of_one_group(self, Z: FloatArray) -> FloatArray:
+        """Centre each block of rows on its own mean while in cache, and these means at last."""
+        scale = np.sqrt(self.edge_weight)
+        squares = Squares(Z.shape[1])
+        blocks = squares.blocks(self.n_items)
+        taking_part = np.where(self.group >= 0, self.weight, 0.0)
+        mass = np.add.reduceat(taking_part, [block.start for block in blocks])
+        means = np.empty((len(blocks), Z.shape[1]))
+        for k, block in enumerate(blocks):
+            rows = float_rows(Z[block])
+            means[k] = group_means(rows, self.group[block], self.weight[block], mass[k : k + 1])
+            squares.add(rows, means[k : k + 1], self.group[block], scale[block])
+        group = np.where(mass > 0.0, 0, -1)
+        mean = group_means(means, group, mass, self.mass)
+        squares.add(means, mean, group, np.sqrt(mass * self.degree[0]))
+        return squares.total()
 
     def _gram_sparse(self, Z: sparse.csr_array) -> FloatArray:
         """Make rows dense block by block, group after group, so that means stay few at a time."""
@@ -551,8 +594,11 @@ class NestedCliqueLaplacian(GraphLaplacian):
         return self.within.diagonal() + across
 
     def gram(self, Z: Matrix) -> FloatArray:
-        """Return ``Z.T @ L @ Z``."""
-        return self.within.gram(Z) + self.between.gram(self.within.means(Z))
+        """Return ``Z.T @ L @ Z``; the means of the groups are found once."""
+        means = self.within.means(Z)
+        if sparse.issparse(Z) or Z.shape[1] == 0:
+            return self.within.gram(Z) + self.between.gram(means)
+        return self.within.gram_about(means, Z) + self.between.gram(means)
 
     def clique_form(self) -> CliqueForm:
         """Return the groups, with what joins their means."""

@@ -23,6 +23,7 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
+from rankwise.native.sorting import has_ties, number_keys
 
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
@@ -242,18 +243,24 @@ class Grades:
         return MIN_GAP * span
 
 
+def _have_ties(queries: Queries, scores: FloatArray) -> bool:
+    """Tell whether two items of a query have the same score in some output."""
+    columns = np.ascontiguousarray(as_columns(scores).T, dtype=float)
+    return any(has_ties(column, queries.order, queries.starts) for column in columns)
+
+
 def _number_grades(queries: Queries, scores: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the grade of each item, numbered query by query and by rising score."""
-    order = _by_score(queries, scores)
-    q, s = queries.index[order], scores[order]
-    new = np.r_[True, (q[1:] != q[:-1]) | (s[1:] != s[:-1])]
-    grade = np.empty(len(order), dtype=np.intp)
-    grade[order] = np.cumsum(new) - 1
-    return grade, q[new]
+    # equal scores are found by a table, so that only different ones are sorted
+    number, first = number_keys(np.ascontiguousarray(scores), queries.order, queries.starts)
+    distinct = Queries(queries.ids, queries.index[first])
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[_by_score(distinct, scores[first])] = np.arange(len(first))
+    return rank[number], distinct.index
 
 
 def _by_score(queries: Queries, scores: FloatArray) -> IntArray:
-    """Return the items query by query and by rising score; ties stand in any order.
+    """Return the items query by query and by rising score.
 
     Queries of one size are sorted together, many times as fast as all items at once.
     """
@@ -451,7 +458,11 @@ class PreferenceGraph:
                 f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
                 "Use ties='drop', which leaves tied pairs out."
             )
-        grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=ties == "keep")
+        # without ties, keeping and dropping them are one graph, for which nothing is sorted
+        keep_ties = ties == "keep" or (
+            cost == "magnitude" and not _have_ties(data.queries, data.scores)
+        )
+        grades = Grades.of(data.queries, data.scores, data.weight, keep_ties=keep_ties)
         omega = grades.query_weights(query_weight)
         # the cost of [PTA09] eq. (11), [TH10] eq. (5), in matrices (7)
         laplacian, rhs = _COSTS[cost](grades, data.scores, omega)
@@ -525,7 +536,7 @@ class OutputGraphs:
         )
         return cls(graphs, outputs, is_multi_output=True)
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Smallest rank of the graphs."""
         return min(graph.laplacian.rank() for graph in self.graphs)

@@ -43,7 +43,7 @@ class GainMeasure(InnerProductMeasure):
             return self._from_table(judgements, np.array(self.gain))
         self._refuse(judgements, y < 0, "must not be negative")
         if self.gain == "linear":
-            return y.copy()
+            return y
         self._refuse(
             judgements, y > MAX_EXPONENT, f"must be at most {MAX_EXPONENT} with exponential gain"
         )

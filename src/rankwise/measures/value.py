@@ -104,16 +104,13 @@ class Judgements:
         The grouping of the items.
     y : (n_items,)
         The grades, query by query.
-    weight : (n_items,)
-        The weights of the items, query by query.
-    weighted : bool
-        Whether weights were given.
+    given_weight : (n_items,), optional
+        The weights of the items, query by query, where given.
     """
 
     queries: Queries
     y: FloatArray
-    weight: FloatArray
-    weighted: bool
+    given_weight: FloatArray | None
 
     @classmethod
     def of(cls, y: ArrayLike, queries: Queries, sample_weight: ArrayLike | None = None) -> Self:
@@ -130,13 +127,23 @@ class Judgements:
                 f"y has {len(grades)}, qid has {queries.n_items}."
             )
         check_finite("y", grades)
-        weight = freeze(check_weight("sample_weight", sample_weight, len(grades), "item"))
-        return cls(
-            queries=queries,
-            y=_by_query(grades, queries),
-            weight=weight if sample_weight is None else _by_query(weight, queries),
-            weighted=sample_weight is not None,
-        )
+        weight = None
+        if sample_weight is not None:
+            checked = check_weight("sample_weight", sample_weight, len(grades), "item")
+            weight = _by_query(checked, queries)
+        return cls(queries, _by_query(grades, queries), weight)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether weights were given."""
+        return self.given_weight is not None
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """The weights of the items, query by query, 1 where none were given."""
+        if self.given_weight is None:
+            return freeze(np.ones(len(self.y)))
+        return self.given_weight
 
     @property
     def starts(self) -> IntArray:

@@ -2,8 +2,121 @@
 
 import numpy as np
 
+cimport rankwise.native.registers
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 from libc.stdint cimport int64_t as i64
+
+cdef extern from *:
+    """
+    #include <math.h>
+    ON_WIDE_REGISTERS static void multiply_symmetric(const double *A, int64_t stride, int64_t n,
+                                                     const double *restrict v,
+                                                     double *restrict out) {
+        for (int64_t j = 0; j < n; j++) {
+            const double *restrict row = A + j * stride;
+            double s[8] = {0};
+            int64_t k = 0;
+            out[j] = 0.0;
+            for (; k + 8 <= j; k += 8)
+                for (int l = 0; l < 8; l++) {
+                    s[l] += row[k + l] * v[k + l];
+                    out[k + l] += row[k + l] * v[j];
+                }
+            for (; k < j; k++) {
+                s[0] += row[k] * v[k];
+                out[k] += row[k] * v[j];
+            }
+            out[j] += ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+                + row[j] * v[j];
+        }
+    }
+    ON_WIDE_REGISTERS static void subtract_products(double *A, int64_t stride, int64_t n,
+                                                    const double *restrict v,
+                                                    const double *restrict p) {
+        for (int64_t j = 0; j < n; j++) {
+            double *restrict row = A + j * stride, vj = v[j], pj = p[j];
+            for (int64_t k = 0; k <= j; k++) row[k] -= vj * p[k] + pj * v[k];
+        }
+    }
+    ON_WIDE_REGISTERS static void reflect(double *X, int64_t n, int64_t n_columns, const double *v,
+                                          double tau, double *restrict dots) {
+        int64_t j = 0;
+        for (int64_t a = 0; a < n_columns; a++) dots[a] = 0.0;
+        for (; j + 4 <= n; j += 4) { /* dots are read and written a quarter as often */
+            const double *restrict x = X + j * n_columns, *restrict y = x + n_columns;
+            const double *restrict z = y + n_columns, *restrict w = z + n_columns;
+            double p = v[j], q = v[j + 1], r = v[j + 2], s = v[j + 3];
+            for (int64_t a = 0; a < n_columns; a++)
+                dots[a] = ((dots[a] + p * x[a] + q * y[a]) + r * z[a]) + s * w[a];
+        }
+        for (; j < n; j++) {
+            const double *restrict x = X + j * n_columns;
+            for (int64_t a = 0; a < n_columns; a++) dots[a] += v[j] * x[a];
+        }
+        for (j = 0; j < n; j++) {
+            double *restrict x = X + j * n_columns, p = tau * v[j];
+            for (int64_t a = 0; a < n_columns; a++) x[a] -= p * dots[a];
+        }
+    }
+    ON_WIDE_REGISTERS static double smallest_share(const double *restrict b, double b_ii,
+                                                   const double *restrict diagonal, int64_t n) {
+        double smallest = 1.0;
+        for (int64_t j = 0; j < n; j++) {
+            double share = (b_ii * diagonal[j] - b[j] * b[j]) / (b_ii * diagonal[j]);
+            smallest = share < smallest ? share : smallest;
+        }
+        return smallest;
+    }
+    ON_WIDE_REGISTERS static void judge_pairs(
+            const double *restrict b, double b_ii, const double *restrict diagonal, double a_i,
+            const double *restrict a, double y_i, const double *restrict y, double tie, int64_t n,
+            double *restrict right, double *restrict total, double *restrict own) {
+        double credits[8] = {0}, counts[8] = {0};
+        for (int64_t first = 0; first < n; first += 64) { /* of which credits stay in registers */
+            double credit[64], counted[64];
+            int64_t length = n - first < 64 ? n - first : 64;
+            for (int64_t k = 0; k < length; k++) {
+                int64_t j = first + k;
+                double det = b_ii * diagonal[j] - b[j] * b[j], gap = y_i - y[j];
+                /* [PTA09] eq. (38), as one 2 x 2 solve */
+                double turn = (diagonal[j] + b[j]) * a_i - (b_ii + b[j]) * a[j];
+                double difference = gap * det - turn;
+                double value = (difference > 0.0) == (gap > 0.0) ? 1.0 : 0.0;
+                value = fabs(difference) <= tie * det ? 0.5 : value;
+                credit[k] = gap == 0.0 ? 0.0 : value;
+                counted[k] = gap == 0.0 ? 0.0 : 1.0;
+                right[j] += credit[k];
+                total[j] += counted[k];
+            }
+            for (int64_t k = length; k < 64; k++) credit[k] = counted[k] = 0.0;
+            for (int64_t k = 0; k < 64; k += 8)
+                for (int l = 0; l < 8; l++) {
+                    credits[l] += credit[k + l];
+                    counts[l] += counted[k + l];
+                }
+        }
+        for (int l = 0; l < 8; l++) {
+            own[0] += credits[l];
+            own[1] += counts[l];
+        }
+    }
+    """
+    # out = A v, of a symmetric A whose lower triangle is read once
+    void multiply_symmetric(const double *A, i64 stride, i64 n, const double *v,
+                            double *out) noexcept nogil
+    # A -= v p' + p v', in the lower triangle
+    void subtract_products(double *A, i64 stride, i64 n, const double *v,
+                           const double *p) noexcept nogil
+    # X -= tau v v' X, with room for the products v' X
+    void reflect(double *X, i64 n, i64 n_columns, const double *v, double tau,
+                 double *dots) noexcept nogil
+    # the smallest determinant of b_ii, b_j and diagonal_j, as a share of the product of the two
+    double smallest_share(const double *b, double b_ii, const double *diagonal,
+                          i64 n) noexcept nogil
+    # what `complete_pairs` does for one item i and output, and those before it; own is for i
+    void judge_pairs(const double *b, double b_ii, const double *diagonal, double a_i,
+                     const double *a, double y_i, const double *y, double tie, i64 n,
+                     double *right, double *total, double *own) noexcept nogil
 
 
 # --- refits without each fold -------------------------------------------------------------------
@@ -63,36 +176,6 @@ cdef inline void add_to(double *sums, const double *values, Py_ssize_t length) n
         sums[i] += values[i]
 
 
-cdef double product_and_sum(const double *row, const double *v, double factor, double *p,
-                            Py_ssize_t length) noexcept nogil:
-    """Return ``row @ v``, and add ``factor * row`` to p: both triangles of a matrix in one look."""
-    cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0, r0, r1, r2, r3, p0, p1, p2, p3
-    cdef Py_ssize_t k = 0
-    while k + 4 <= length:
-        r0 = row[k]
-        r1 = row[k + 1]
-        r2 = row[k + 2]
-        r3 = row[k + 3]
-        p0 = p[k] + r0 * factor
-        p1 = p[k + 1] + r1 * factor
-        p2 = p[k + 2] + r2 * factor
-        p3 = p[k + 3] + r3 * factor
-        a += r0 * v[k]
-        b += r1 * v[k + 1]
-        c += r2 * v[k + 2]
-        d += r3 * v[k + 3]
-        p[k] = p0
-        p[k + 1] = p1
-        p[k + 2] = p2
-        p[k + 3] = p3
-        k += 4
-    while k < length:
-        a += row[k] * v[k]
-        p[k] += row[k] * factor
-        k += 1
-    return (a + c) + (b + d)
-
-
 cdef void tridiagonalise(double *A, Py_ssize_t n, double *V, double *tau, double *p) noexcept nogil:
     """Reduce a small symmetric matrix to tridiagonal form in place, A = Q T Q'.
 
@@ -100,10 +183,10 @@ cdef void tridiagonalise(double *A, Py_ssize_t n, double *V, double *tau, double
     subdiagonal T's neighbour; row i of V and tau[i] hold the Householder reflection of step i.
     ``p`` is room for a vector.
     """
-    cdef Py_ssize_t i, j, k, below
-    cdef double tail, head, beta, scale, dot, half, vj, pj
+    cdef Py_ssize_t i, j, below
+    cdef double tail, head, beta, scale, dot, half
     cdef double *v
-    cdef double *row
+    cdef double *corner
     for i in range(n - 1):
         v = V + i * n
         below = i + 1
@@ -124,12 +207,8 @@ cdef void tridiagonalise(double *A, Py_ssize_t n, double *V, double *tau, double
             v[j] *= scale
         A[below * n + i] = beta
         # p = tau (A v - (tau / 2) (v' A v) v)
-        for j in range(below, n):
-            p[j] = 0.0
-        for j in range(below, n):
-            row = A + j * n
-            dot = product_and_sum(row + below, v + below, v[j], p + below, j - below)
-            p[j] += dot + row[j] * v[j]
+        corner = A + below * n + below
+        multiply_symmetric(corner, n, n - below, v + below, p + below)
         dot = 0.0
         for j in range(below, n):
             p[j] *= tau[i]
@@ -138,12 +217,7 @@ cdef void tridiagonalise(double *A, Py_ssize_t n, double *V, double *tau, double
         for j in range(below, n):
             p[j] -= half * v[j]
         # A - v p' - p v'
-        for j in range(below, n):
-            row = A + j * n
-            vj = v[j]
-            pj = p[j]
-            for k in range(below, j + 1):
-                row[k] -= vj * p[k] + pj * v[k]
+        subtract_products(corner, n, n - below, v + below, p + below)
 
 
 cdef void shifted_solutions(const double *A, Py_ssize_t n, const double *V, const double *tau,
@@ -218,38 +292,7 @@ cdef void shifted_solutions(const double *A, Py_ssize_t n, const double *V, cons
     # Q times the solutions
     for i in range(n - 2, -1, -1):
         if tau[i] != 0.0:
-            reflect(X, n, n_alphas, V + i * n, tau[i], i + 1, dots)
-
-
-cdef void reflect(double *X, Py_ssize_t n, Py_ssize_t n_columns, const double *v, double tau,
-                  Py_ssize_t first, double *dots) noexcept nogil:
-    """Apply a reflection to the rows of X from the first on."""
-    cdef Py_ssize_t j = first, a
-    cdef double p, q, r, s
-    cdef double *x
-    for a in range(n_columns):
-        dots[a] = 0.0
-    while j + 4 <= n:  # dots are read and written a quarter as often
-        p = v[j]
-        q = v[j + 1]
-        r = v[j + 2]
-        s = v[j + 3]
-        x = X + j * n_columns
-        for a in range(n_columns):
-            dots[a] = ((dots[a] + p * x[a] + q * x[a + n_columns]) + r * x[a + 2 * n_columns]
-                       + s * x[a + 3 * n_columns])
-        j += 4
-    while j < n:
-        p = v[j]
-        x = X + j * n_columns
-        for a in range(n_columns):
-            dots[a] += p * x[a]
-        j += 1
-    for j in range(first, n):
-        p = tau * v[j]
-        x = X + j * n_columns
-        for a in range(n_columns):
-            x[a] -= p * dots[a]
+            reflect(X + (i + 1) * n_alphas, n - i - 1, n_alphas, V + i * n + i + 1, tau[i], dots)
 
 
 # --- small definite systems ---------------------------------------------------------------------
@@ -324,39 +367,44 @@ def complete_pairs(const double[:, ::1] B, const double[:, ::1] A, const double[
     The lower triangle of B is read. A tie counts one half. Returns the smallest determinant as a
     share of the product of its diagonal: rounding errors grow by its inverse.
     """
-    cdef Py_ssize_t n_outputs = Y.shape[1], row, i, j, k
+    cdef Py_ssize_t n_items = B.shape[0], n_outputs = Y.shape[1], row, i, k, without
     cdef i64 first, second
-    cdef double worst = 1.0, b_ii, b_ij, b_jj, det, gap, turn, difference, credit
+    cdef double worst = 1.0
+    cdef double[2] own
+    cdef const double[::1] diagonal = np.diagonal(B).copy()
+    # output by output, so that items follow one another
+    cdef const double[:, ::1] a = np.ascontiguousarray(A.T)
+    cdef const double[:, ::1] y = np.ascontiguousarray(Y.T)
+    cdef double[:, ::1] credits = np.zeros((n_outputs, n_items))
+    cdef double[:, ::1] counts = np.zeros((n_outputs, n_items))
     with nogil:
         for row in range(rows.shape[0]):
             i = rows[row]
-            b_ii = B[i, i]
-            for j in range(i):
-                b_ij = B[i, j]
-                b_jj = B[j, j]
-                det = b_ii * b_jj - b_ij * b_ij
-                if det / (b_ii * b_jj) < worst:
-                    worst = det / (b_ii * b_jj)
-                for k in range(n_outputs):
-                    gap = Y[i, k] - Y[j, k]
-                    if gap == 0.0:
-                        continue
-                    first = decisive[k, 0]
-                    second = decisive[k, 1]
-                    if (first == i or first == j) and (second < 0 or second == i or second == j):
-                        continue
-                    # [PTA09] eq. (38), as one 2 x 2 solve
-                    turn = (b_jj + b_ij) * A[i, k] - (b_ii + b_ij) * A[j, k]
-                    difference = gap * det - turn
-                    credit = 0.0
-                    if fabs(difference) <= tie[k] * det:
-                        credit = 0.5
-                    elif (difference > 0.0) == (gap > 0.0):
-                        credit = 1.0
-                    right[i, k] += credit
-                    right[j, k] += credit
-                    total[i, k] += 1.0
-                    total[j, k] += 1.0
+            worst = min(worst, smallest_share(&B[i, 0], B[i, i], &diagonal[0], i))
+            for k in range(n_outputs):
+                # the one item before i that decides with it, if not all do
+                first = decisive[k, 0]
+                second = decisive[k, 1]
+                if first == i and (second < 0 or second == i):
+                    continue
+                without = i
+                if first == i:
+                    without = second
+                elif first >= 0 and (second < 0 or second == i or second == first):
+                    without = first
+                without = min(without, i)
+                own[0] = own[1] = 0.0
+                judge_pairs(&B[i, 0], B[i, i], &diagonal[0], a[k, i], &a[k, 0], y[k, i], &y[k, 0],
+                            tie[k], without, &credits[k, 0], &counts[k, 0], own)
+                if without + 1 < i:
+                    judge_pairs(&B[i, 0] + without + 1, B[i, i], &diagonal[without + 1], a[k, i],
+                                &a[k, without + 1], y[k, i], &y[k, without + 1], tie[k],
+                                i - without - 1, &credits[k, without + 1], &counts[k, without + 1],
+                                own)
+                credits[k, i] += own[0]
+                counts[k, i] += own[1]
+    np.asarray(right)[:] += np.asarray(credits).T
+    np.asarray(total)[:] += np.asarray(counts).T
     return worst
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+cimport rankwise.native.registers
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t as i64
 
@@ -14,6 +15,126 @@ cdef extern from *:
     #endif
     """
     void PREFETCH(const double *address) noexcept nogil
+
+cdef extern from *:
+    """
+    /* for rows in single and in double precision; sums are in double precision */
+    #define LOOPS_OVER_ROWS(VALUE) \\
+    ON_WIDE_REGISTERS static void add_deviations_##VALUE( \\
+            const VALUE *V, int64_t n_rows, int64_t n_columns, const int64_t *group, \\
+            const double *weight, int64_t *first, double *sums) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            int64_t g = group[i]; \\
+            if (g < 0) continue; \\
+            if (first[g] < 0) { first[g] = i; continue; } \\
+            double w = weight[i], *restrict sum = sums + g * n_columns; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            const VALUE *restrict start = V + first[g] * n_columns; \\
+            for (int64_t j = 0; j < n_columns; j++) sum[j] += w * ((double)row[j] - start[j]); \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void fill_centred_##VALUE( \\
+            const VALUE *V, int64_t n_rows, int64_t n_columns, const double *means, \\
+            const int64_t *group, const double *scale, double *out) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            double c = scale[i], *restrict centred = out + i * n_columns; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            if (group[i] < 0) { \\
+                for (int64_t j = 0; j < n_columns; j++) centred[j] = 0.0; \\
+                continue; \\
+            } \\
+            const double *restrict mean = means + group[i] * n_columns; \\
+            for (int64_t j = 0; j < n_columns; j++) centred[j] = c * (row[j] - mean[j]); \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void add_anchored_##VALUE( \\
+            const VALUE *Z, int64_t n_rows, int64_t n_columns, const double *R, \\
+            int64_t n_outputs, int64_t row_step, int64_t step, const int64_t *anchor, \\
+            double *out) { \\
+        for (int64_t i = 0; i < n_rows; i++) { \\
+            const VALUE *restrict row = Z + i * n_columns; \\
+            const VALUE *restrict start = Z + anchor[i] * n_columns; \\
+            for (int64_t k = 0; k < n_outputs; k++) { \\
+                double r = R[i * row_step + k * step], *restrict sum = out + k * n_columns; \\
+                if (r != 0.0) \\
+                    for (int64_t j = 0; j < n_columns; j++) \\
+                        sum[j] += r * ((double)row[j] - start[j]); \\
+            } \\
+        } \\
+    } \\
+    ON_WIDE_REGISTERS static void add_flows_##VALUE( \\
+            const VALUE *V, int64_t n_columns, const int64_t *first, int64_t step, \\
+            const int64_t *second, int64_t other_step, const double *weight, int64_t weight_step, \\
+            int64_t n_pairs, int64_t tail, double *out) { \\
+        for (int64_t pair = 0; pair < n_pairs; pair++) { \\
+            int64_t i = first[pair * step], j = second[pair * other_step]; \\
+            int64_t end = (i > j ? i : j) + tail; \\
+            double w = weight[pair * weight_step]; \\
+            const VALUE *restrict row = V + i * n_columns; \\
+            const VALUE *restrict other = V + j * n_columns; \\
+            double *restrict gain = out + i * n_columns; \\
+            double *restrict loss = out + j * n_columns; \\
+            if (i == j) continue; /* nothing flows */ \\
+            if (end > n_columns) end = n_columns; \\
+            for (int64_t k = 0; k < end; k++) { \\
+                double flow = w * ((double)row[k] - other[k]); \\
+                gain[k] += flow; \\
+                loss[k] -= flow; \\
+            } \\
+        } \\
+    }
+    LOOPS_OVER_ROWS(float)
+    LOOPS_OVER_ROWS(double)
+
+    ON_WIDE_REGISTERS static void fill_squared_distances(
+            const double *V, int64_t n_columns, const int64_t *first, int64_t step,
+            const int64_t *second, int64_t other_step, int64_t n_pairs, double *out) {
+        for (int64_t pair = 0; pair < n_pairs; pair++) {
+            const double *a = V + first[pair * step] * n_columns;
+            const double *b = V + second[pair * other_step] * n_columns;
+            double s[8] = {0}, rest = 0.0, difference;
+            int64_t k = 0;
+            for (; k + 8 <= n_columns; k += 8)
+                for (int j = 0; j < 8; j++) {
+                    difference = a[k + j] - b[k + j];
+                    s[j] += difference * difference;
+                }
+            for (; k < n_columns; k++) {
+                difference = a[k] - b[k];
+                rest += difference * difference;
+            }
+            out[pair] = rest + (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])));
+        }
+    }
+    """
+    # sums[g] += weight_i (V_i - the first row of group g), which is set where it is -1
+    void add_deviations_float(const float *V, i64 n_rows, i64 n_columns, const i64 *group,
+                              const double *weight, i64 *first, double *sums) noexcept nogil
+    void add_deviations_double(const double *V, i64 n_rows, i64 n_columns, const i64 *group,
+                               const double *weight, i64 *first, double *sums) noexcept nogil
+    # out_i = scale_i (V_i - the mean of its group), 0 for group -1
+    void fill_centred_float(const float *V, i64 n_rows, i64 n_columns, const double *means,
+                            const i64 *group, const double *scale, double *out) noexcept nogil
+    void fill_centred_double(const double *V, i64 n_rows, i64 n_columns, const double *means,
+                             const i64 *group, const double *scale, double *out) noexcept nogil
+    # out += R' (Z - Z[anchor])
+    void add_anchored_float(const float *Z, i64 n_rows, i64 n_columns, const double *R,
+                            i64 n_outputs, i64 row_step, i64 step, const i64 *anchor,
+                            double *out) noexcept nogil
+    void add_anchored_double(const double *Z, i64 n_rows, i64 n_columns, const double *R,
+                             i64 n_outputs, i64 row_step, i64 step, const i64 *anchor,
+                             double *out) noexcept nogil
+    # out = L V; the numbers of the pairs, and their weights, are so many steps apart
+    void add_flows_float(const float *V, i64 n_columns, const i64 *first, i64 step,
+                         const i64 *second, i64 other_step, const double *weight, i64 weight_step,
+                         i64 n_pairs, i64 tail, double *out) noexcept nogil
+    void add_flows_double(const double *V, i64 n_columns, const i64 *first, i64 step,
+                          const i64 *second, i64 other_step, const double *weight, i64 weight_step,
+                          i64 n_pairs, i64 tail, double *out) noexcept nogil
+    # |V_i - V_j|^2 for the pairs, eight sums side by side
+    void fill_squared_distances(const double *V, i64 n_columns, const i64 *first, i64 step,
+                                const i64 *second, i64 other_step, i64 n_pairs,
+                                double *out) noexcept nogil
 
 ctypedef fused Value:
     float
@@ -265,28 +386,16 @@ def group_means(const Value[:, ::1] V, const i64[::1] group, const double[::1] w
     """
     cdef i64[::1] first = np.full(mass.shape[0], -1, dtype=np.int64)
     cdef double[:, ::1] out = np.zeros((mass.shape[0], V.shape[1]))
-    cdef Py_ssize_t i, j, g, f, n_columns = V.shape[1]
-    cdef double w
-    cdef double *sums
-    cdef const Value *row
-    cdef const Value *start
-    if n_columns == 0:
+    cdef Py_ssize_t j, g, f, n_rows = V.shape[0], n_columns = V.shape[1]
+    if n_columns == 0 or n_rows == 0 or mass.shape[0] == 0:
         return np.asarray(out)
     with nogil:
-        for i in range(V.shape[0]):
-            g = group[i]
-            if g < 0:
-                continue
-            f = first[g]
-            if f < 0:
-                first[g] = i
-                continue
-            w = weight[i]
-            sums = &out[g, 0]
-            row = &V[i, 0]
-            start = &V[f, 0]
-            for j in range(n_columns):
-                sums[j] += w * (<double>row[j] - start[j])
+        if Value is float:
+            add_deviations_float(&V[0, 0], n_rows, n_columns, &group[0], &weight[0], &first[0],
+                                 &out[0, 0])
+        else:
+            add_deviations_double(&V[0, 0], n_rows, n_columns, &group[0], &weight[0], &first[0],
+                                  &out[0, 0])
         for g in range(mass.shape[0]):
             f = first[g]
             if f >= 0:
@@ -298,25 +407,16 @@ def group_means(const Value[:, ::1] V, const i64[::1] group, const double[::1] w
 def centred_rows(const Value[:, ::1] V, const double[:, ::1] means, const i64[::1] group,
                  const double[::1] scale, double[:, ::1] out):
     """Fill in ``scale * (row - mean of its group)``, and zeros for rows of group -1."""
-    cdef Py_ssize_t i, j, g, n_columns = V.shape[1]
-    cdef double c
-    cdef double *centred
-    cdef const Value *row
-    cdef const double *mean
-    if n_columns == 0:
+    cdef Py_ssize_t n_rows = V.shape[0], n_columns = V.shape[1]
+    cdef const double *mean = &means[0, 0] if means.shape[0] and n_columns else NULL
+    if n_columns == 0 or n_rows == 0:
         return
     with nogil:
-        for i in range(V.shape[0]):
-            g = group[i]
-            centred = &out[i, 0]
-            if g >= 0:
-                c = scale[i]
-                row = &V[i, 0]
-                mean = &means[g, 0]
-                for j in range(n_columns):
-                    centred[j] = c * (row[j] - mean[j])
-            else:
-                clear(centred, n_columns)
+        if Value is float:
+            fill_centred_float(&V[0, 0], n_rows, n_columns, mean, &group[0], &scale[0], &out[0, 0])
+        else:
+            fill_centred_double(&V[0, 0], n_rows, n_columns, mean, &group[0], &scale[0],
+                                &out[0, 0])
 
 
 def reflect_rows(const double[:, ::1] V, const i64[::1] rows, const i64[::1] starts,
@@ -369,23 +469,18 @@ def anchored_product(const Value[:, ::1] Z, const double[:, :] R, const i64[::1]
     This is ``R.T @ Z`` when R sums to zero over the items of each anchor, without the rounding
     errors of offsets, and exactly zero for columns that are constant over them.
     """
-    cdef Py_ssize_t i, j, k, n_columns = Z.shape[1]
-    cdef double r
-    cdef double *sums
-    cdef const Value *row
-    cdef const Value *start
-    if n_columns == 0:
+    cdef Py_ssize_t n_rows = Z.shape[0], n_columns = Z.shape[1], n_outputs = R.shape[1]
+    cdef Py_ssize_t row_step = R.strides[0] // <Py_ssize_t>sizeof(double)
+    cdef Py_ssize_t step = R.strides[1] // <Py_ssize_t>sizeof(double)
+    if n_columns == 0 or n_rows == 0 or n_outputs == 0:
         return
     with nogil:
-        for i in range(Z.shape[0]):
-            row = &Z[i, 0]
-            start = &Z[anchor[i], 0]
-            for k in range(R.shape[1]):
-                r = R[i, k]
-                if r != 0.0:
-                    sums = &out[k, 0]
-                    for j in range(n_columns):
-                        sums[j] += r * (<double>row[j] - start[j])
+        if Value is float:
+            add_anchored_float(&Z[0, 0], n_rows, n_columns, &R[0, 0], n_outputs, row_step, step,
+                               &anchor[0], &out[0, 0])
+        else:
+            add_anchored_double(&Z[0, 0], n_rows, n_columns, &R[0, 0], n_outputs, row_step, step,
+                                &anchor[0], &out[0, 0])
 
 
 # --- pairs given one by one ---------------------------------------------------------------------
@@ -398,28 +493,19 @@ def laplacian_product(const Value[:, ::1] V, const i64[:] first, const i64[:] se
     Row i of V is zero from column ``i + tail`` on, which halves the work for a square V.
     """
     cdef double[:, ::1] product = np.zeros((V.shape[0], V.shape[1]))
-    cdef Py_ssize_t pair, i, j, k, end, n_columns = V.shape[1]
-    cdef double flow, w
-    cdef const Value *row
-    cdef const Value *other
-    cdef double *gain
-    cdef double *loss
-    if n_columns == 0:
+    cdef Py_ssize_t n_pairs = first.shape[0], n_columns = V.shape[1]
+    cdef Py_ssize_t step = first.strides[0] // <Py_ssize_t>sizeof(i64)
+    cdef Py_ssize_t other_step = second.strides[0] // <Py_ssize_t>sizeof(i64)
+    cdef Py_ssize_t weight_step = weight.strides[0] // <Py_ssize_t>sizeof(double)
+    if n_columns == 0 or n_pairs == 0:
         return np.asarray(product)
     with nogil:
-        for pair in range(first.shape[0]):
-            i = first[pair]
-            j = second[pair]
-            end = min(n_columns, max(i, j) + tail)
-            w = weight[pair]
-            row = &V[i, 0]
-            other = &V[j, 0]
-            gain = &product[i, 0]
-            loss = &product[j, 0]
-            for k in range(end):
-                flow = w * (<double>row[k] - other[k])
-                gain[k] += flow
-                loss[k] -= flow
+        if Value is float:
+            add_flows_float(&V[0, 0], n_columns, &first[0], step, &second[0], other_step,
+                            &weight[0], weight_step, n_pairs, tail, &product[0, 0])
+        else:
+            add_flows_double(&V[0, 0], n_columns, &first[0], step, &second[0], other_step,
+                             &weight[0], weight_step, n_pairs, tail, &product[0, 0])
     return np.asarray(product)
 
 
@@ -429,28 +515,12 @@ def squared_distances(const double[:, ::1] V, const i64[:] first, const i64[:] s
     Eight sums are added up side by side, so that they run in vector registers.
     """
     cdef double[::1] distances = np.empty(first.shape[0])
-    cdef Py_ssize_t pair, j, k, n_columns = V.shape[1]
-    cdef Py_ssize_t eights = n_columns - n_columns % 8
-    cdef double difference, rest
-    cdef double[8] sums
-    cdef const double *a
-    cdef const double *b
-    if n_columns == 0:
-        return np.zeros(first.shape[0])
+    cdef Py_ssize_t n_pairs = first.shape[0], n_columns = V.shape[1]
+    cdef Py_ssize_t step = first.strides[0] // <Py_ssize_t>sizeof(i64)
+    cdef Py_ssize_t other_step = second.strides[0] // <Py_ssize_t>sizeof(i64)
+    if n_columns == 0 or n_pairs == 0:
+        return np.zeros(n_pairs)
     with nogil:
-        for pair in range(first.shape[0]):
-            a = &V[first[pair], 0]
-            b = &V[second[pair], 0]
-            for j in range(8):
-                sums[j] = 0.0
-            for k in range(0, eights, 8):
-                for j in range(8):
-                    difference = a[k + j] - b[k + j]
-                    sums[j] += difference * difference
-            rest = 0.0
-            for k in range(eights, n_columns):
-                difference = a[k] - b[k]
-                rest += difference * difference
-            distances[pair] = rest + (((sums[0] + sums[4]) + (sums[2] + sums[6]))
-                                      + ((sums[1] + sums[5]) + (sums[3] + sums[7])))
+        fill_squared_distances(&V[0, 0], n_columns, &first[0], step, &second[0], other_step,
+                               n_pairs, &distances[0])
     return np.asarray(distances)

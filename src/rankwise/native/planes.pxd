@@ -1,17 +1,10 @@
 """The working set of cutting planes of a query; products of rows, always added up in one order."""
 
+cimport rankwise.native.registers
 from libc.stdint cimport int64_t as i64
 
 cdef extern from *:
     """
-    #include <stdint.h>
-    /* Eight sums side by side: wide registers change the speed and not the result. */
-    #if defined(__x86_64__) && defined(__GLIBC__) && __GNUC__ >= 12 && !defined(__clang__)
-    #define ON_WIDE_REGISTERS \\
-        __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-    #else
-    #define ON_WIDE_REGISTERS
-    #endif
     ON_WIDE_REGISTERS static void fill_products(const double *A, int64_t stride, int64_t n_rows,
                                                 const double *x, int64_t length, double *out) {
         for (int64_t r = 0; r < n_rows; r++) {
@@ -41,7 +34,6 @@ cdef extern from *:
         for (int64_t i = 0; i < length; i++)
             out[i] += d[0] * r0[i] + d[1] * r1[i] + d[2] * r2[i] + d[3] * r3[i];
     }
-    #undef ON_WIDE_REGISTERS
     """
     # out[r] = <A[r], x>
     void fill_products(const double *A, i64 stride, i64 n_rows, const double *x, i64 length,

@@ -30,6 +30,7 @@ def copy_rows(
     out: NDArray[Any],
     out_indices: NDArray[Any],
 ) -> None: ...
+def dense_products(X: FloatArray, w: FloatArray, out: FloatArray) -> None: ...
 def row_products(
     data: NDArray[Any],
     indices: NDArray[Any],

@@ -1,9 +1,9 @@
-"""Sparse rows of features: products, sums over columns, and updates of conjugate gradients.
+"""Rows of features: products, sums over columns, and updates of conjugate gradients.
 
 Each kernel works on a part of the rows, so that threads run parts side by side. Rows are in
 compressed form: values in single or double precision, columns numbered in 16 or 32 bits. Sums are
 in double precision. A product is added up in four sums, so that an addition need not wait for
-the one before.
+the one before. One kernel is for a few dense rows.
 """
 
 import numpy as np
@@ -123,6 +123,33 @@ def copy_rows(const Value[::1] data, const Index[::1] indices, const i64[::1] in
 
 
 # --- products -----------------------------------------------------------------------------------
+
+
+def dense_products(const double[:, ::1] X, const double[::1] w, double[::1] out):
+    """Put ``X @ w`` of dense rows into ``out``, every row added up in the same order."""
+    cdef Py_ssize_t n_columns = X.shape[1], i, k
+    cdef const double *x
+    cdef const double *factor
+    cdef double a, b, c, d
+    if n_columns == 0:
+        out[:] = 0.0
+        return
+    with nogil:
+        factor = &w[0]
+        for i in range(X.shape[0]):
+            x = &X[i, 0]
+            a = b = c = d = 0.0
+            k = 0
+            while k + 4 <= n_columns:
+                a += x[k] * factor[k]
+                b += x[k + 1] * factor[k + 1]
+                c += x[k + 2] * factor[k + 2]
+                d += x[k + 3] * factor[k + 3]
+                k += 4
+            while k < n_columns:
+                a += x[k] * factor[k]
+                k += 1
+            out[i] = (a + b) + (c + d)
 
 
 def row_products(const Value[::1] data, const Index[::1] indices, const i64[::1] indptr,

@@ -4,8 +4,25 @@ from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32, uint64_
 
 import numpy as np
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define PREFETCH(address)
+    #endif
+    """
+    void PREFETCH(const u64 *address) noexcept nogil
+
+cdef extern from *:
+    """
+    #define NOTHING (~(uint64_t)0)
+    """
+    const u64 NOTHING  # in a table of keys; the bits of a NaN
+
 cdef enum:
     N_GRADES = 16  # whole numbers below this are sorted by counting
+    AHEAD = 12  # keys whose places in a table are fetched while others are looked up
 
 
 cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *tied, u64 start,
@@ -172,3 +189,106 @@ def sort_by_key(double[::1] keys, i64[::1] order, const i64[::1] starts):
             for p in range(length):
                 bits[p] = codes[p]
                 items[p] = <i64>spare[p]
+
+
+cdef inline u64 scattered(u64 bits) noexcept nogil:
+    """Return a number all of whose bits depend on all given ones."""
+    bits = (bits ^ (bits >> 32)) * <u64>0x9E3779B97F4A7C15
+    bits = (bits ^ (bits >> 29)) * <u64>0xBF58476D1CE4E5B9
+    return bits ^ (bits >> 32)
+
+
+cdef inline u64 bits_of_key(double key) noexcept nogil:
+    """Return the bits of a key; of zeros, those of the one without a sign."""
+    key += 0.0
+    return (<u64 *>&key)[0]
+
+
+cdef inline u64 place_of(u64 bits, const u64 *table, u64 size) noexcept nogil:
+    """Return where bits are in a table of a power of two places, or the free place for them."""
+    cdef u64 place = scattered(bits) & (size - 1)
+    while table[place] != NOTHING and table[place] != bits:
+        place = (place + 1) & (size - 1)
+    return place
+
+
+cdef inline u64 cleared_table(u64 *table, u64 length) noexcept nogil:
+    """Clear a table with places for twice as many keys; return their number, a power of two."""
+    cdef u64 size = 2, p
+    while size < length + length:
+        size += size
+    for p in range(size):
+        table[p] = NOTHING
+    return size
+
+
+def has_ties(const double[::1] keys, const i64[::1] order, const i64[::1] starts):
+    """Tell whether two items of a query have equal keys; O(n) where keys are scattered well.
+
+    The items of query q are ``order[starts[q]]`` to ``order[starts[q + 1] - 1]``, their keys
+    finite. Those of a query are put into a table with twice as many places, until one is there.
+    """
+    cdef u64 longest = <u64>longest_query(starts), size, length, p, bits, place
+    cdef u64[::1] room = np.empty(4 * longest + 2, dtype=np.uint64)
+    cdef u64 *table = &room[0]
+    cdef const i64 *items
+    cdef Py_ssize_t q
+    cdef bint found = False
+    with nogil:
+        for q in range(starts.shape[0] - 1):
+            length = starts[q + 1] - starts[q]
+            if length < 2:
+                continue
+            items = &order[starts[q]]
+            size = cleared_table(table, length)
+            for p in range(length):
+                if p + AHEAD < length:  # places in any order are not foreseen by the processor
+                    PREFETCH(&table[scattered(bits_of_key(keys[items[p + AHEAD]])) & (size - 1)])
+                bits = bits_of_key(keys[items[p]])
+                place = place_of(bits, table, size)
+                if table[place] == bits:
+                    found = True
+                    break
+                table[place] = bits
+            if found:
+                break
+    return bool(found)
+
+
+def number_keys(const double[::1] keys, const i64[::1] order, const i64[::1] starts):
+    """Number the keys of all queries, equal ones of a query alike, in the order of appearance.
+
+    The queries are those of `has_ties`. Returns the number of each item's key, and the item in
+    which each key appears first.
+    """
+    cdef Py_ssize_t n_items = order.shape[0], q
+    cdef u64 longest = <u64>longest_query(starts), size, length, p, bits, place
+    cdef u64[:, ::1] room = np.empty((2, 4 * longest + 2), dtype=np.uint64)
+    cdef u64 *table = &room[0, 0]
+    cdef u64 *number_at = &room[1, 0]
+    cdef i64[::1] number = np.empty(n_items, dtype=np.int64)
+    cdef i64[::1] first = np.empty(n_items, dtype=np.int64)
+    cdef i64 n_keys = 0, item
+    cdef const i64 *items
+    with nogil:
+        for q in range(starts.shape[0] - 1):
+            length = starts[q + 1] - starts[q]
+            if length == 0:
+                continue
+            items = &order[starts[q]]
+            size = cleared_table(table, length)
+            for p in range(length):
+                if p + AHEAD < length:
+                    place = scattered(bits_of_key(keys[items[p + AHEAD]])) & (size - 1)
+                    PREFETCH(&table[place])
+                    PREFETCH(&number_at[place])
+                item = items[p]
+                bits = bits_of_key(keys[item])
+                place = place_of(bits, table, size)
+                if table[place] != bits:
+                    table[place] = bits
+                    number_at[place] = n_keys
+                    first[n_keys] = item
+                    n_keys += 1
+                number[item] = number_at[place]
+    return np.asarray(number), np.asarray(first)[:n_keys]

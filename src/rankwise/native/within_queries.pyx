@@ -4,63 +4,116 @@ Inner loops take their operands first and choose between results, without branch
 treat several features at once.
 """
 
+cimport rankwise.native.registers
 from libc.math cimport INFINITY, NAN, floor
 from libc.stdint cimport int64_t as i64
+
+import numpy as np
+
+cdef extern from *:
+    """
+    ON_WIDE_REGISTERS static void widen_ranges(
+            const double *X, int64_t n_rows, int64_t n_features, const int64_t *query, double *low,
+            double *high) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            const double *restrict x = X + i * n_features;
+            double *restrict lowest = low + query[i] * n_features;
+            double *restrict highest = high + query[i] * n_features;
+            for (int64_t j = 0; j < n_features; j++) {
+                lowest[j] = x[j] < lowest[j] ? x[j] : lowest[j];
+                highest[j] = x[j] > highest[j] ? x[j] : highest[j];
+            }
+        }
+    }
+    ON_WIDE_REGISTERS static void count_and_add(
+            const double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
+            double *counts, double *sums) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            const double *restrict x = X + i * n_features;
+            double *restrict count = counts + query[i] * n_features;
+            double *restrict total = sums + query[i] * n_features;
+            for (int64_t j = 0; j < n_features; j++) {
+                count[j] += x[j] == x[j] ? 1.0 : 0.0;
+                total[j] += x[j] == x[j] ? x[j] : 0.0;
+            }
+        }
+    }
+    ON_WIDE_REGISTERS static void add_squared_deviations(
+            const double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
+            const double *centre, double *sums) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            const double *restrict x = X + i * n_features;
+            const double *restrict middle = centre + query[i] * n_features;
+            double *restrict total = sums + query[i] * n_features;
+            for (int64_t j = 0; j < n_features; j++) {
+                double value = x[j] - middle[j];
+                value = value == value ? value : 0.0;
+                total[j] += value * value;
+            }
+        }
+    }
+    ON_WIDE_REGISTERS static void fill_scaled(
+            const double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
+            const double *shift, const double *scale, double *out) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            const double *restrict x = X + i * n_features;
+            const double *restrict a = shift + query[i] * n_features;
+            const double *restrict b = scale + query[i] * n_features;
+            double *restrict y = out + i * n_features;
+            for (int64_t j = 0; j < n_features; j++) {
+                double value = (x[j] - a[j]) / (b[j] > 0.0 ? b[j] : 1.0);
+                y[j] = b[j] > 0.0 ? value : x[j] - x[j];
+            }
+        }
+    }
+    ON_WIDE_REGISTERS static void replace_blanks(
+            double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
+            const double *filling) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            double *restrict x = X + i * n_features;
+            const double *restrict other = filling + query[i] * n_features;
+            for (int64_t j = 0; j < n_features; j++) {
+                double value = x[j], instead = other[j];
+                x[j] = value == value ? value : instead;
+            }
+        }
+    }
+    """
+    void widen_ranges(const double *X, i64 n_rows, i64 n_features, const i64 *query, double *low,
+                      double *high) noexcept nogil
+    void count_and_add(const double *X, i64 n_rows, i64 n_features, const i64 *query,
+                       double *counts, double *sums) noexcept nogil
+    void add_squared_deviations(const double *X, i64 n_rows, i64 n_features, const i64 *query,
+                                const double *centre, double *sums) noexcept nogil
+    void fill_scaled(const double *X, i64 n_rows, i64 n_features, const i64 *query,
+                     const double *shift, const double *scale, double *out) noexcept nogil
+    void replace_blanks(double *X, i64 n_rows, i64 n_features, const i64 *query,
+                        const double *filling) noexcept nogil
 
 
 def find_extremes(const double[:, ::1] X, const i64[::1] query, double[:, ::1] low,
                   double[:, ::1] high):
     """Lower and raise the extremes, (n_queries, n_features), to those of the rows."""
-    cdef Py_ssize_t n_features = X.shape[1], i, j
-    cdef const double *x
-    cdef double *lowest
-    cdef double *highest
-    with nogil:
-        for i in range(X.shape[0]):
-            x = &X[i, 0]
-            lowest = &low[query[i], 0]
-            highest = &high[query[i], 0]
-            for j in range(n_features):
-                lowest[j] = x[j] if x[j] < lowest[j] else lowest[j]
-                highest[j] = x[j] if x[j] > highest[j] else highest[j]
+    if X.shape[0] and X.shape[1]:
+        with nogil:
+            widen_ranges(&X[0, 0], X.shape[0], X.shape[1], &query[0], &low[0, 0], &high[0, 0])
 
 
 def add_known(const double[:, ::1] X, const i64[::1] query, double[:, ::1] counts,
               double[:, ::1] sums):
     """Count the known values of each query and feature, and add them up."""
-    cdef Py_ssize_t n_features = X.shape[1], i, j
-    cdef const double *x
-    cdef double *count
-    cdef double *total
-    cdef double value
-    with nogil:
-        for i in range(X.shape[0]):
-            x = &X[i, 0]
-            count = &counts[query[i], 0]
-            total = &sums[query[i], 0]
-            for j in range(n_features):
-                value = x[j]
-                count[j] += 1.0 if value == value else 0.0
-                total[j] += value if value == value else 0.0
+    if X.shape[0] and X.shape[1]:
+        with nogil:
+            count_and_add(&X[0, 0], X.shape[0], X.shape[1], &query[0], &counts[0, 0], &sums[0, 0])
 
 
 def add_squares(const double[:, ::1] X, const i64[::1] query, const double[:, ::1] centre,
                 double[:, ::1] sums):
     """Add up the squares of the known values of each query and feature less its centre."""
-    cdef Py_ssize_t n_features = X.shape[1], i, j
-    cdef const double *x
-    cdef const double *middle
-    cdef double *total
-    cdef double value
-    with nogil:
-        for i in range(X.shape[0]):
-            x = &X[i, 0]
-            middle = &centre[query[i], 0]
-            total = &sums[query[i], 0]
-            for j in range(n_features):
-                value = x[j] - middle[j]
-                value = value if value == value else 0.0
-                total[j] += value * value
+    if X.shape[0] and X.shape[1]:
+        with nogil:
+            add_squared_deviations(&X[0, 0], X.shape[0], X.shape[1], &query[0], &centre[0, 0],
+                                   &sums[0, 0])
 
 
 def shift_and_scale(const double[:, ::1] X, const i64[::1] query, const double[:, ::1] shift,
@@ -69,41 +122,17 @@ def shift_and_scale(const double[:, ::1] X, const i64[::1] query, const double[:
 
     Values are finite or NaN, which stays NaN.
     """
-    cdef Py_ssize_t n_features = X.shape[1], i, j
-    cdef const double *x
-    cdef const double *a
-    cdef const double *b
-    cdef double *y
-    cdef double value, nothing, span, divisor
-    with nogil:
-        for i in range(X.shape[0]):
-            x = &X[i, 0]
-            a = &shift[query[i], 0]
-            b = &scale[query[i], 0]
-            y = &out[i, 0]
-            for j in range(n_features):
-                value = x[j] - a[j]
-                nothing = x[j] - x[j]
-                span = b[j]
-                divisor = span if span > 0.0 else 1.0
-                value = value / divisor
-                y[j] = value if span > 0.0 else nothing
+    if X.shape[0] and X.shape[1]:
+        with nogil:
+            fill_scaled(&X[0, 0], X.shape[0], X.shape[1], &query[0], &shift[0, 0], &scale[0, 0],
+                        &out[0, 0])
 
 
 def fill_blanks(double[:, ::1] X, const i64[::1] query, const double[:, ::1] filling):
     """Replace each NaN by what its query and feature have, (n_queries, n_features)."""
-    cdef Py_ssize_t n_features = X.shape[1], i, j
-    cdef double *x
-    cdef const double *other
-    cdef double value, instead
-    with nogil:
-        for i in range(X.shape[0]):
-            x = &X[i, 0]
-            other = &filling[query[i], 0]
-            for j in range(n_features):
-                value = x[j]
-                instead = other[j]
-                x[j] = value if value == value else instead
+    if X.shape[0] and X.shape[1]:
+        with nogil:
+            replace_blanks(&X[0, 0], X.shape[0], X.shape[1], &query[0], &filling[0, 0])
 
 
 def gather_block(const double[:, ::1] X, const i64[::1] order, const i64[::1] starts,
@@ -153,6 +182,52 @@ def write_ranks(const double[:, :, ::1] keys, const i64[:, :, ::1] place, const 
                     for k in range(p, end):
                         out[order[begin + place[j, r, k]], feature + j] = rank
                     p = end
+
+
+def count_ranks(const double[:, ::1] X, const i64[::1] query, double[:, ::1] out):
+    """Write the ranks that `write_ranks` writes by comparing all rows of a query: for a few rows.
+
+    A value that exceeds so many more of the k known ones than exceed it, d, has the rank
+    ``(d + k - 1) / 2`` from 0 to k - 1, the mean of its ties.
+    """
+    cdef Py_ssize_t n_rows = X.shape[0], n_features = X.shape[1], i, other, j
+    cdef const double *x
+    cdef const double *y
+    cdef double *above
+    cdef double *below
+    cdef double *k
+    cdef double more, value, rank
+    cdef double[::1] known = np.empty(n_features)
+    if n_features == 0:
+        return
+    out[:, :] = 0.0
+    with nogil:
+        for i in range(n_rows):
+            x = &X[i, 0]
+            above = &out[i, 0]
+            for other in range(i):
+                if query[other] == query[i]:
+                    y = &X[other, 0]
+                    below = &out[other, 0]
+                    for j in range(n_features):
+                        more = (1.0 if x[j] > y[j] else 0.0) - (1.0 if x[j] < y[j] else 0.0)
+                        above[j] += more
+                        below[j] -= more
+        k = &known[0]
+        for i in range(n_rows):
+            if i == 0 or query[i] != query[i - 1]:
+                known[:] = 0.0
+                for other in range(n_rows):
+                    if query[other] == query[i]:
+                        y = &X[other, 0]
+                        for j in range(n_features):
+                            k[j] += 1.0 if y[j] == y[j] else 0.0
+            x = &X[i, 0]
+            above = &out[i, 0]
+            for j in range(n_features):
+                rank = 0.5 if k[j] == 1.0 else 0.5 * (above[j] + k[j] - 1.0) / (k[j] - 1.0)
+                value = x[j]
+                above[j] = rank if value == value else NAN
 
 
 def find_quantiles(const double[:, :, ::1] keys, const double[::1] shares, const i64[::1] queries,

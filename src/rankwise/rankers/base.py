@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from rankwise.core.arrays import (
     FloatArray,
@@ -103,8 +103,8 @@ def _are_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Tell whether arguments are arrays, counts or left out; arrays of pairs may hold names."""
     if kwargs and any(kwargs.get(name) is not None for name in PAIRS):
         return False
-    for value in (*args, *kwargs.values()):
-        if value is None or type(value) is int or isinstance(value, np.ndarray):
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, np.ndarray) or value is None or type(value) is int:
             continue
         if not sparse.issparse(value):
             return False
@@ -240,10 +240,14 @@ class Ranker(BaseEstimator, ABC):
             raise InvalidInputError(
                 "`items` must come with as_frame=True: an order of row numbers has no names."
             )
-        if qid is None and not as_frame:
-            return np.argsort(-scores, kind="stable")[:k]
-        ranked = RankedItems.of(scores, qid, items).in_order(k)
-        return ranked.to_frame() if as_frame else ranked.rows
+        if as_frame:
+            return RankedItems.of(scores, qid, items).in_order(k).to_frame()
+        queries = None if qid is None else Queries.of(qid, len(scores))
+        if queries is None or queries.n_queries == 1:
+            return (-scores).argsort(kind="stable")[:k]
+        order = np.lexsort((-scores, queries.index))
+        place = np.arange(len(order)) - queries.starts[queries.index[order]]
+        return order if k is None else order[place < k]
 
     @takes_tables
     def score(
@@ -419,14 +423,22 @@ class PointRanker(Ranker, ABC):
         """
         if "predictor_" not in vars(self):
             check_is_fitted(self)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores(self._check_rows(X, reset=False))
+        scores = self._scores_of_few(X)
+        if scores is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = self._scores(self._check_rows(X, reset=False))
         if not (math.isfinite(np.vdot(scores, scores)) or np.isfinite(scores).all()):
             raise NumericalError(
                 "The scores of these rows exceed the range of double precision. Scale the rows "
                 "like the training rows."
             )
         return scores
+
+    def _scores_of_few(self, X: Any) -> FloatArray | None:
+        """Return the scores of a few plain rows, for which all else would take longest."""
+        if as_device(None) is not None or not are_plain_rows(X, self):
+            return None
+        return self.predictor_.product_of_few(X, self._weights)
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> Matrix:
         """Return rows as floats, dense in C order or CSR; ``reset`` is for training rows."""
@@ -441,6 +453,7 @@ class PointRanker(Ranker, ABC):
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 order="C" if reset else None,
+                ensure_all_finite=not (reset and isinstance(X, np.ndarray)),
                 ensure_min_samples=2 if reset else 1,
             )
         if reset:
@@ -449,11 +462,13 @@ class PointRanker(Ranker, ABC):
         return rows
 
     def _look_at_scales(self, rows: Matrix) -> None:
-        """Refuse numbers that are too large; warn if features differ widely in scale."""
+        """Refuse numbers that are no numbers or too large; warn if features differ in scale."""
         if sparse.issparse(rows):
             refuse_huge_rows(rows)
             return
         low, high = column_ranges(rows)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
         refuse_huge_entries(low, high)
         is_kernel = self.__sklearn_tags__().input_tags.pairwise
         if not is_kernel:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from inspect import signature
 from os import PathLike
 from types import NoneType, UnionType
@@ -351,9 +351,7 @@ class StateReader:
         types = get_type_hints(cls)
         for entry in fields(cls):
             if entry.name not in content:
-                if entry.default is MISSING and entry.default_factory is MISSING:
-                    raise self.bad(field, f"a {cls.__name__} with {entry.name!r}", "none")
-                continue
+                raise self.bad(field, f"a {cls.__name__} with {entry.name!r}", "none")
             inner = content[entry.name]
             if not _fits(inner, types[entry.name]):
                 where = f"{field}.{entry.name}"
@@ -503,21 +501,7 @@ def _misfits(state: dict[str, Any], n_features: int) -> Iterator[str]:
             yield "ratings_"
     if "model_" in state and not are_trees(state["model_"].tobytes(), n_features):
         yield "model_"
-    if state.get("residual_") is not None:
-        yield from _misfits_of_residual(state["residual_"], n_features)
     yield from _misfits_of_transformers(state, n_features)
-
-
-def _misfits_of_residual(residual: Any, n_features: int) -> Iterator[str]:
-    """Yield what does not fit of what is added to trees: its scales, or its weights."""
-    rows = residual.predictor.expansion_rows
-    n_weights = n_features if rows is None else _shape(rows)[0]
-    shapes = (n_features,), (n_features,), (n_weights, 1)
-    parts = residual.centre, residual.scale, residual.weights
-    if any(_shape(part) != shape for part, shape in zip(parts, shapes, strict=True)):
-        yield "residual_"
-    if rows is not None and _shape(rows)[1:] != (n_features,):
-        yield "residual_"
 
 
 def _misfits_of_pairs(state: dict[str, Any], n_features: int) -> Iterator[str]:
@@ -652,7 +636,6 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "model_": _is_bytes,
     "feature_importances_": _is_column,
     "n_trees_": _is_count,
-    "residual_": lambda value: value is None or type(value).__name__ == "ResidualRLS",
     "ending_": _is_a(Ending),
     "ending_reason_": _is_a(str),
     "preparation_": _are(_is_a(BaseEstimator)),

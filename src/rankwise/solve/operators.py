@@ -181,6 +181,8 @@ def normal_operator(
     rows: ItemRows, graph: PreferenceGraph, largest_block: int = LARGEST_BLOCK
 ) -> GraphOperator:
     """Choose the form of the operator that passes over the rows least often."""
+    # In memory two passes take 1.0 to 1.6x the CPU time of the other forms (3,000 to 100,000 rows).
+    # Those serve files, which they read once, and the preconditioner: their diagonals are exact.
     cliques = graph.laplacian.clique_form()
     if cliques is None:
         return TwoPasses(rows, graph)

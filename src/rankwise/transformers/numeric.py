@@ -16,6 +16,7 @@ from rankwise.core.threads import in_threads
 from rankwise.native.within_queries import (
     add_known,
     add_squares,
+    count_ranks,
     fill_blanks,
     find_extremes,
     find_quantiles,
@@ -31,6 +32,9 @@ Filling: TypeAlias = Literal["median", "mean", "min"]
 
 BLOCK = 1 << 15
 """Entries of X that are sorted together, so that they stay in the cache."""
+
+FEW_ROWS = 32
+"""Rows that are ranked by comparing all of them before NumPy is ready to sort."""
 
 
 @final
@@ -106,7 +110,7 @@ class WithinQueryScaler(QueryTransformer):
 
 def _min_max(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
     low, high = extremes_within_queries(X, queries)
-    return low, np.maximum(high - low, 0.0)
+    return low, high - low  # less than 0 where nothing is known
 
 
 def _max_abs(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
@@ -275,7 +279,9 @@ class WithinQueryImputer(QueryTransformer):
 
 def of_queries(values: float, X: FloatArray, queries: Queries) -> FloatArray:
     """Return an array with an entry per query and feature, all of one value."""
-    return np.full((queries.n_queries, X.shape[1]), values)
+    out = np.empty((queries.n_queries, X.shape[1]))
+    out.fill(values)
+    return out
 
 
 def extremes_within_queries(X: FloatArray, queries: Queries) -> tuple[FloatArray, FloatArray]:
@@ -295,6 +301,9 @@ def means_within_queries(X: FloatArray, queries: Queries) -> tuple[FloatArray, F
 def ranks_within_queries(X: FloatArray, queries: Queries, *, at_once: int = BLOCK) -> FloatArray:
     """Return the rank of each value in its query from 0 to 1; blanks stay blank."""
     ranks = np.empty(X.shape)
+    if len(X) <= FEW_ROWS:
+        count_ranks(X, queries.index, ranks)
+        return ranks
 
     def rank(block: _SortedTogether, keys: FloatArray) -> None:
         place = np.argsort(keys, axis=2)

@@ -26,14 +26,11 @@ from rankwise import (
 )
 from rankwise.measures.value import Judgements
 from rankwise.rankers.dorm.losses import (
-    DECAYS,
     PositionObjective,
-    RankingLoss,
     decay_of,
-    falling_by_one,
 )
-from rankwise.rankers.dorm.oracles.assignment import ideal_positions, plan_assignments
-from rankwise.rankers.dorm.problem import _best_mixture, preliminary_scores
+from rankwise.rankers.dorm.oracles.assignment import ideal_positions
+from rankwise.rankers.dorm.problem import preliminary_scores
 
 MEASURES = [
     "NDCG",
@@ -545,51 +542,6 @@ def test_decays_are_those_of_the_paper():
     assert decay_of([3, 2], queries).tolist() == [3, 2, 2, 2, 3, 2]
 
 
-# --- a decay that is learned ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("measure", ["NDCG", "NDCG @ 3", "RR"])
-def test_a_learned_decay_falls_and_gives_the_ranker_of_its_values(measure):
-    learned = fitted(measure, C=0.3, decay="learned")
-    values = np.array(learned.decay_)
-    assert len(values) == 7
-    assert values[0] == 1.0
-    assert values[-1] == pytest.approx(0.0, abs=1e-12)
-    assert (np.diff(values) < 0).all()
-    again = fitted(measure, C=0.3, decay=learned.decay_)
-    np.testing.assert_allclose(learned.predict(P.X), again.predict(P.X), atol=1e-5)
-
-
-def test_the_mixture_of_decays_is_the_best_at_fixed_scores():
-    """No random mixture has smaller slacks; the slacks are written out as a maximum."""
-    rng = np.random.default_rng(0)
-    queries = Queries.from_qid(SORTED.qid)
-    form = PositionObjective.of("NDCG", Judgements.of(SORTED.y, queries))
-    scores = 0.3 * rng.normal(size=len(SORTED.y))
-
-    def loss_of(c):
-        plan = plan_assignments(form.gains, form.discounts, c, queries.starts)
-        return RankingLoss.from_gains(plan, np.zeros(len(c)))
-
-    family = np.stack([falling_by_one(decay, queries) for decay in DECAYS])
-    targets = np.stack([loss_of(c).target for c in family])
-    first = np.eye(len(DECAYS))[2]
-    found = _best_mixture(first, family, targets, scores, loss_of)
-    least = loss_of(found @ family).slacks(scores).sum()
-    assert found.sum() == pytest.approx(1.0)
-    assert (found >= 0).all()
-    mixtures = [*np.eye(len(DECAYS)), *rng.dirichlet(np.full(len(DECAYS), 0.3), size=200)]
-    others = [loss_of(mixture @ family).slacks(scores).sum() for mixture in mixtures]
-    assert least <= min(others) * (1 + 2e-3)
-    assert least < others[2]
-
-
-def test_only_the_decay_of_a_measure_is_learned():
-    ranker = DORM(lambda y: np.outer(y, np.arange(len(y))), decay="learned")
-    with pytest.raises(InvalidInputError, match="can be learned for a measure"):
-        ranker.fit(P.X, P.y, qid=P.qid)
-
-
 # --- a ranking function for each of the first positions -----------------------------------------
 
 
@@ -669,7 +621,6 @@ def test_one_function_ranks_by_its_scores(tmp_path):
         ({"n_functions": 0}, "`n_functions` must be"),
         ({"n_functions": 2, "kernel": Gaussian(0.3)}, "needs features: got a kernel"),
         ({"n_functions": 2, "objective": "RR"}, "got the reciprocal rank"),
-        ({"n_functions": 2, "decay": "learned"}, "needs a given `decay`"),
         ({"n_functions": 2, "decay": (1.0, 0.0)}, "above 0 at every position"),
     ],
 )

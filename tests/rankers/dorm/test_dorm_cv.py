@@ -119,17 +119,6 @@ def test_the_best_of_several_settings_is_taken():
     assert best.path.grid[-1] == pytest.approx(100 * best.path.grid[0])
 
 
-def test_every_fold_learns_its_own_decay():
-    search = DORMCV([0.5], decay="learned", cv=folds(), **EXACT).fit(P.X, P.y, qid=P.qid)
-    scores = np.empty(len(P.y))
-    for rest, out in folds():
-        ranker = DORM(C=0.5, decay="learned", **EXACT).fit(P.X[rest], P.y[rest], qid=P.qid[rest])
-        scores[out] = ranker.predict(P.X[out])
-    value = NDCG.overall(P.y, scores, Queries.from_qid(P.qid))
-    assert search.held_out_value_ == pytest.approx(value, abs=1e-9)
-    assert len(search.decay_) == 8
-
-
 def test_what_decides_follows_what_is_trained():
     for objective, decides in [
         ("WTA", WTA),

@@ -5,24 +5,18 @@ import signal
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
-from scipy.sparse import csr_array
 
 import rankwise
-import reference
 from problems import problem
 from rankwise import (
     BoostedRanker,
     ConvergenceWarning,
-    Gaussian,
     InvalidInputError,
     evaluate,
-    export_ranker,
 )
 from rankwise.core.queries import TrainingData
-from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem
 from rankwise.rankers.trees.objectives import tree_objective
-from rankwise.rankers.trees.residual import ResidualPreferences
 from rankwise.selection.holdouts import Folds
 
 LOSSES = ("rank_rls", "squared_hinge", "lambdarank")
@@ -231,72 +225,3 @@ def test_large_queries_are_refused_by_lambdarank_only():
     with pytest.raises(InvalidInputError, match="at most 10,000 items in a query: got 10,001"):
         BoostedRanker("lambdarank", **options).fit(X, X[:, 0].round())
     assert BoostedRanker("rank_rls", **options).fit(X, X[:, 0].round()).n_trees_ == 1
-
-
-def lines_and_bends(seed=0):
-    """Draw grades of a line in many features and a bend in one, which trees alone find hard."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(600, 12))
-    y = X[:, 1:].sum(axis=1) + 3.0 * np.abs(X[:, 0]) + 0.5 * rng.normal(size=600)
-    return X, np.round(y), np.repeat(np.arange(60), 10)
-
-
-SMALL = {"n_trees": 40, "learning_rate": 0.1, "n_iter_no_change": 5, "random_state": 0}
-
-
-@pytest.mark.parametrize("kernel", ["linear", Gaussian(0.05)], ids=repr)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rank_rls_on_top_learns_what_trees_leave_over(loss, kernel):
-    X, y, qid = lines_and_bends()
-    train, test = qid < 40, qid >= 40
-    X[5, 3] = np.nan
-    trees = BoostedRanker(loss, **SMALL).fit(X[train], y[train], qid[train])
-    both = BoostedRanker(loss, on_top=kernel, **SMALL).fit(X[train], y[train], qid[train])
-    assert np.isfinite(both.residual_.alpha)
-    gained = both.score(X[test], y[test], qid[test]) - trees.score(X[test], y[test], qid[test])
-    assert gained > 0.02
-
-
-def test_rank_rls_on_top_is_that_of_the_residual_preferences():
-    P = problem(seed=3, sizes=(8, 5, 9, 6))
-    data = TrainingData.of(len(P.y), P.y, P.qid)
-    graph = PreferenceGraph.of(data)
-    L, f = graph @ np.eye(len(P.y)), P.y + np.random.default_rng(0).normal(size=len(P.y))
-    preferences = ResidualPreferences("magnitude", "drop", "items")
-    found = preferences.solutions(P.X, data, f, np.array([0.3, np.inf]))
-    np.testing.assert_allclose(
-        found[:, 0], reference.residual_weights(P.X, L, graph.rhs, f, 0.3), rtol=1e-8
-    )
-    np.testing.assert_array_equal(found[:, 1], 0.0)
-
-
-def test_nothing_is_added_where_it_does_not_help():
-    rng = np.random.default_rng(0)
-    X, qid = rng.normal(size=(200, 1)), np.repeat(np.arange(20), 10)
-    far = np.abs(X[:, 0])  # on both sides alike, where no linear function can help
-    y = (far > 1.0).astype(float) + (far > 0.5)
-    ranker = BoostedRanker(on_top="linear", measure="NDCG @ 3", **SMALL).fit(X, y, qid)
-    trees = BoostedRanker(measure="NDCG @ 3", **SMALL).fit(X, y, qid)
-    assert np.isinf(ranker.residual_.alpha)
-    np.testing.assert_array_equal(ranker.predict(X), trees.predict(X))
-    assert ranker.score(X, y, qid) > 0.9
-
-
-@pytest.mark.parametrize("kernel", ["linear", Gaussian(0.05)], ids=repr)
-def test_what_is_added_to_trees_is_saved(kernel, tmp_path):
-    X, y, qid = lines_and_bends()
-    ranker = BoostedRanker(on_top=kernel, **SMALL).fit(X, y, qid)
-    ranker.save(tmp_path / "model")
-    loaded = rankwise.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict(X), ranker.predict(X))
-    sparse_rows = BoostedRanker(on_top="linear", **SMALL).fit(csr_array(np.maximum(X, 0)), y, qid)
-    assert sparse_rows.predict(csr_array(np.maximum(X, 0))).shape == y.shape
-
-
-def test_on_top_needs_held_out_scores():
-    X, y, qid = drawn()
-    with pytest.raises(InvalidInputError, match="needs held-out scores of the trees"):
-        BoostedRanker(on_top="linear", early_stopping=False, n_trees=3).fit(X, y, qid)
-    ranker = BoostedRanker(on_top="linear", **SMALL).fit(X, y, qid)
-    with pytest.raises(InvalidInputError, match="ONNX can express trees alone"):
-        export_ranker(ranker, "model.onnx")

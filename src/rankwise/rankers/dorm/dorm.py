@@ -112,7 +112,7 @@ class DirectRanker(PointRanker, ABC):
         """Store the solution and what is known about it."""
         predictor, weights = problem.weights(solution, earlier)
         self.solution_, self.C_, self.n_iter_ = solution, solution.C, solution.n_iter
-        self.decay_ = problem.decay
+        self.decay_ = problem.options.decay
         self.improvement_ = problem.improvement(solution, earlier)
         return self._keep(predictor, weights, problem.data, problem.n_ignored_queries)
 
@@ -230,10 +230,9 @@ class DORM(DirectRanker):
         number of queries: ten times the value above which the sum matters more than the norm.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
-    decay : float, "log", "loglog", "learned" or array
+    decay : float, "log", "loglog" or array
         The decay c: :math:`(i + 1)^{-d}` at position i for a number d, 1 / log(i + 2),
-        1 / log log(i + 2), or its values, the last of which is repeated. "learned" is the mixture
-        of eight such decays that lowers the bound most; it costs a few more fits.
+        1 / log log(i + 2), or its values, the last of which is repeated.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, indices of rows of X, or the rows themselves.
@@ -271,8 +270,8 @@ class DORM(DirectRanker):
         the previous weights). Close to 0 nothing was learned: the bound is too loose, see Notes.
     n_iter_ : int
         Number of passes made.
-    decay_ : float, str or tuple
-        The decay: as given, or the values that were learned.
+    decay_ : float, str or array
+        The decay.
     kernel_ : Kernel
         The kernel with all its parameters.
     n_queries_ : int

@@ -225,8 +225,7 @@ class DORMCV(DirectRanker):
         Take the best C, or the smallest one within a standard error of it.
     kernel, decay
         As in `DORM`; from a list of kernels or decays, the best is chosen. An array or a tuple of
-        values is one decay. With ``decay=[0.5, "learned"]`` the folds decide whether learning the
-        decay is better; every fold learns its own.
+        values is one decay.
     basis, n_diverse, tol, max_iter
         As in `DORM`.
     progress : bool
@@ -239,7 +238,7 @@ class DORMCV(DirectRanker):
     C_ : float
         The chosen C.
     objective_, kernel_, decay_
-        The chosen objective, kernel and decay; for a learned decay, its values.
+        The chosen objective, kernel and decay.
     path_ : SelectionPath
         The values for every C, with standard errors and the value of each query; its errors are the
         largest duality gaps behind each value.

@@ -41,10 +41,6 @@ ObjectiveLike: TypeAlias = Measure | str | CostFunction
 Decay: TypeAlias = float | str | ArrayLike
 
 MODIFIED_WTA = "mWTA"
-LEARNED_DECAY = "learned"
-DECAYS: tuple[float | str, ...] = (0.25, 1.0 / 3.0, 0.5, 1.0, 2.0, 3.0, "log", "loglog")
-"""The decays of [LS08] Sect. 6.3, which a learned one mixes."""
-
 HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-all
 
 
@@ -211,13 +207,6 @@ def decay_of(decay: Decay, queries: Queries) -> FloatArray:
     return c[_positions(queries)]
 
 
-def falling_by_one(decay: Decay, queries: Queries) -> FloatArray:
-    """Return c of each position, moved and scaled to fall from 1 to 0 over the longest query."""
-    c = decay_of(decay, queries)
-    lowest, highest = float(c.min()), float(c.max())
-    return (c - lowest) / (highest - lowest)
-
-
 def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     try:
         given = np.asarray(decay, dtype=np.float64)
@@ -229,8 +218,8 @@ def _given_decay(decay: Any, i: FloatArray) -> FloatArray:
     if falls and np.isfinite(given).all() and given[0] > given[-1]:
         return given[np.minimum(np.arange(len(i)), len(given) - 1)]
     raise InvalidInputError(
-        "`decay` must be an exponent above 0, 'log', 'loglog', 'learned', or at least two finite "
-        f"numbers that fall from position to position: got {decay!r}."
+        "`decay` must be an exponent above 0, 'log', 'loglog', or at least two finite numbers "
+        f"that fall from position to position: got {decay!r}."
     )
 
 
@@ -566,27 +555,11 @@ class RankingLoss:
     def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the plane of each query at given scores: the items' coefficients, the losses."""
         if self.oracle is None:
-            return self._planes_at(scores)[1:]
-        at, losses = self.worst(scores)
-        return self.target - self.plan.decay[at], losses
-
-    def worst(self, scores: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the rankings of the greatest score plus loss, and their losses.
-
-        The ranking of each query tells where the position of each item stands in arrays over the
-        positions of all queries.
-        """
-        starts = self.plan.starts
-        first = np.repeat(starts[:-1], np.diff(starts))
-        if self.oracle is not None:
-            found = [self.oracle(q, g) for q, g in enumerate(_by_query(scores, starts))]
-            return np.concatenate([f[0] for f in found]) + first, np.array([f[1] for f in found])
-        positions, _, losses = self._planes_at(scores)
-        return positions + first, losses
-
-    def _planes_at(self, scores: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        g = np.ascontiguousarray(scores, dtype=np.float64)
-        return planes_at(self.plan, self.targets(1.0), g)  # [LS08] eqs. (17), (24)
+            g = np.ascontiguousarray(scores, dtype=np.float64)
+            return planes_at(self.plan, self.targets(1.0), g)[1:]  # [LS08] eqs. (17), (24)
+        parts = enumerate(_by_query(scores, self.plan.starts))
+        beta, losses = zip(*(self.cut(self.oracle, q, g) for q, g in parts), strict=True)
+        return np.concatenate(beta), np.array(losses)
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""

@@ -1,11 +1,10 @@
 """The problem that DORM solves: queries, the loss of their rankings, a space of functions."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, eye_array, kron
 from scipy.sparse.linalg import LinearOperator, cg
@@ -17,10 +16,8 @@ from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import FeatureMap, FunctionSpace
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.value import Judgements, Measure
-from rankwise.rankers.dorm.cutting_planes import DualPlanes, PlaneSpace, PrimalPlanes, solve
+from rankwise.rankers.dorm.cutting_planes import DualPlanes, PlaneSpace, PrimalPlanes
 from rankwise.rankers.dorm.losses import (
-    DECAYS,
-    LEARNED_DECAY,
     MODIFIED_WTA,
     Decay,
     ObjectiveLike,
@@ -28,10 +25,9 @@ from rankwise.rankers.dorm.losses import (
     RankingLoss,
     as_objective,
     decay_of,
-    falling_by_one,
 )
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
-from rankwise.solve.iteration import CertifiedSolution, StoppingRule
+from rankwise.solve.iteration import CertifiedSolution
 from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
@@ -39,15 +35,6 @@ SHRINKAGE = 0.1
 
 MANY_FEATURES = 1000
 """Number of features beyond which these equations are solved by iterations, less exactly."""
-
-FIRST_DECAY = 0.5
-"""The decay that learning of a decay begins with."""
-
-ROUNDS, MIXTURES = 3, 30
-"""How often function and decay are improved in turn; mixtures of decays tried in a round."""
-
-LEARNING_C = 10.0
-"""The C of these fits, in units of the C from which on slacks matter more than the norm."""
 
 ONE_OUTPUT = "Fit one ranker per output."
 
@@ -174,8 +161,6 @@ class RankingProblem:
         Scores that order the items in the target, where the objective leaves their order open.
     loss : RankingLoss
         What is bounded.
-    decay : float, str or array
-        The decay of that loss: as given, or the values that were learned.
     """
 
     data: TrainingData
@@ -185,21 +170,12 @@ class RankingProblem:
     queries: Queries
     preliminary: FloatArray
     loss: RankingLoss
-    decay: Decay
 
     @classmethod
     def of(cls, data: TrainingData, space: FunctionSpace, options: LossOptions) -> Self:
         """Take the queries that hold a preference, and the loss that the options ask for."""
         rows, queries, objective = _with_preferences(data, options.objective)
-        is_learned = isinstance(options.decay, str) and options.decay == LEARNED_DECAY
-        has_conditions = options.sources is not None and options.sources.ndim > 1
-        if is_learned and (objective.costs is not None or has_conditions):
-            raise InvalidInputError(
-                "`decay` can be learned for a measure, with sources by name or none: got a cost "
-                "function, or weighted conditions. Give a decay."
-            )
-        given = FIRST_DECAY if is_learned else options.decay
-        decay = decay_of(given, queries)
+        decay = decay_of(options.decay, queries)
         weights = queries.mean(data.weight[rows])
         if options.preliminary is None:
             relevance = data.single_output(ONE_OUTPUT)[rows]
@@ -209,48 +185,15 @@ class RankingProblem:
             preliminary = preliminary_scores(features, relevance, queries, weights)
         else:
             preliminary = options.preliminary[rows]
-        sources = None if options.sources is None else options.sources[rows]
-
-        def loss_of(c: FloatArray) -> RankingLoss:
-            if options.n_functions > 1:
-                n_functions = _refuse_dependent_functions(options, objective, space, c)
-                costs = _as_costs(objective, queries.starts)
-                return RankingLoss.from_functions(costs, c, n_functions, preliminary, weights)
-            given = objective, queries, c, preliminary, weights, sources, options.n_diverse
-            return _loss(*given)
-
-        problem = cls(data, space, options, rows, queries, preliminary, loss_of(decay), given)
-        return problem._learn_decay(loss_of) if is_learned else problem
-
-    def _learn_decay(self, loss_of: Callable[[FloatArray], RankingLoss]) -> Self:
-        """Improve ranking function and decay in turn: neither step raises the objective.
-
-        [LS08] Sect. 4.1 leaves this open. The decay mixes those of Sect. 6.3, each scaled to fall
-        from 1 to 0, so that none can win by its scale. The fits use a C of their own, that of
-        "scale".
-        """
-        family = np.stack([falling_by_one(decay, self.queries) for decay in DECAYS])
-        targets = np.stack([loss_of(c).target for c in family])
-        mixture = np.zeros(len(DECAYS))
-        mixture[DECAYS.index(FIRST_DECAY)] = 1.0
-        problem = replace(self, loss=loss_of(mixture @ family))
-        C = LEARNING_C * problem.unit_of_c
-        for _ in range(ROUNDS):
-            rule = StoppingRule(tol=1e-2, max_iter=200)
-            solution = solve(problem.plane_space(), problem.loss, C, rule)
-            scores = problem._scores_of(solution.point)
-            mixture = _best_mixture(mixture, family, targets, scores, loss_of)
-            problem = replace(self, loss=loss_of(mixture @ family))
-        longest = int(np.argmax(self.queries.sizes))
-        rows = slice(self.queries.starts[longest], self.queries.starts[longest + 1])
-        return replace(problem, decay=tuple((mixture @ family)[rows].tolist()))
-
-    def _scores_of(self, point: FloatArray) -> FloatArray:
-        """Return the scores of the items at a solution."""
-        if self.space.is_explicit:
-            scores: FloatArray = self.space.features(self.rows) @ point
-            return scores
-        return self.space.kernel_matrix(self.rows) @ point
+        if options.n_functions > 1:
+            n_functions = _refuse_dependent_functions(options, objective, space, decay)
+            costs = _as_costs(objective, queries.starts)
+            loss = RankingLoss.from_functions(costs, decay, n_functions, preliminary, weights)
+        else:
+            sources = None if options.sources is None else options.sources[rows]
+            given = objective, queries, decay, preliminary, weights, sources, options.n_diverse
+            loss = _loss(*given)
+        return cls(data, space, options, rows, queries, preliminary, loss)
 
     def without(self, rows: IntArray) -> Self:
         """Leave out some rows of X."""
@@ -309,44 +252,6 @@ class RankingProblem:
         beta *= np.repeat(self.loss.weights, np.diff(self.loss.plan.starts))
         norm = _squared_norm(self.space, self.rows, beta.reshape(len(self.rows), -1))
         return float(self.loss.weights @ losses) / norm if norm > 0 else 1.0
-
-
-def _best_mixture(
-    mixture: FloatArray,
-    family: FloatArray,
-    targets: FloatArray,
-    scores: FloatArray,
-    loss_of: Callable[[FloatArray], RankingLoss],
-) -> FloatArray:
-    """Return the mixture of decays of the least slacks at fixed scores.
-
-    The slacks are convex and piecewise linear in the mixture. Every mixture tried gives a plane
-    below them, and the next one to try is the lowest point of all planes.
-    """
-    planes: list[FloatArray] = []
-    n_decays = len(family)
-    best, least = mixture, np.inf
-    for _ in range(MIXTURES):
-        loss = loss_of(mixture @ family)
-        at, losses = loss.worst(scores)
-        of_item = np.repeat(loss.weights, np.diff(loss.plan.starts))
-        slope = (family[:, at] - targets) @ (of_item * scores)
-        value = float(loss.weights @ losses + slope @ mixture)
-        if value < least:
-            best, least = mixture, value
-        planes.append(np.append(slope, float(loss.weights @ losses)))
-        found = scipy.optimize.linprog(
-            np.append(np.zeros(n_decays), 1.0),
-            A_ub=np.array([np.append(plane[:-1], -1.0) for plane in planes]),
-            b_ub=[-plane[-1] for plane in planes],
-            A_eq=[[*np.ones(n_decays), 0.0]],
-            b_eq=[1.0],
-            bounds=[(0.0, None)] * n_decays + [(None, None)],
-        )
-        if least - found.fun <= 1e-3 * abs(least):
-            break
-        mixture = np.maximum(found.x[:-1], 0.0) / np.maximum(found.x[:-1], 0.0).sum()
-    return best
 
 
 def refuse_indefinite_kernel(space: FunctionSpace, n_items: int) -> None:
@@ -422,8 +327,6 @@ def _refuse_dependent_functions(
         message = "features: got a kernel. Give a `basis`."
     elif objective.candidates is not None:
         message = "a loss that adds up over items: got the reciprocal rank. Train for NDCG."
-    elif isinstance(options.decay, str) and options.decay == LEARNED_DECAY:
-        message = "a given `decay`: got 'learned'."
     elif (decay <= 0).any():
         message = "a `decay` above 0 at every position: got values of 0 or less."
     if message:

@@ -93,7 +93,7 @@ class LiveProcess(ProcessRanker, ABC):
             self.judges_ = self._judge_report()
             return self.judges_
         if name not in FOLLOWING or live is None:
-            return super().__getattr__(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._condition(self._inference(live.comparisons), (live.tau, live.nu))
         self._live = live
         return vars(self)[name]

@@ -71,19 +71,6 @@ NOBODY, NEW_PERSON = 0, -1
 PAIRS_AT_ONCE = 256
 """Pairs of one person that are predicted together."""
 
-MAY_BE_ABSENT = (
-    "drift_",
-    "last_date_",
-    "judge_names_",
-    "judges_",
-    "cyclic_",
-    "duels_",
-    "tastes_",
-    "traits_",
-    "person_traits_",
-)
-"""Attributes that models saved by earlier versions do not have; None then."""
-
 
 def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
     """Refuse to return standard deviations and covariances together."""
@@ -136,12 +123,6 @@ class ProcessRanker(Ranker, ABC):
     last_date_: float | None
     judge_names_: NDArray[Any] | None
     judges_: JudgeReport | None
-
-    def __getattr__(self, name: str) -> Any:
-        """Return None for attributes that models saved by earlier versions lack."""
-        if name in MAY_BE_ABSENT and "X_train_" in vars(self):
-            return None
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @overload
     def predict(

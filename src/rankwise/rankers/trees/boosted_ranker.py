@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -30,7 +30,6 @@ from rankwise.io.tree_text import trees_only
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
-from rankwise.rankers.trees.residual import ResidualPreferences, ResidualRLS
 from rankwise.selection.holdouts import (
     Folds,
     ValidationData,
@@ -102,10 +101,6 @@ class BoostedRanker(Ranker):
     measure : Measure or str, optional
         The measure that decides; by default the share of pairs in the right order. Its cut-off also
         tells lambdarank how far down a ranking counts.
-    on_top : kernel or str, optional
-        A kernel, or "linear": adds RankRLS in closed form, which learns the residual preferences
-        that the held-out scores of the trees leave over, on features of mean 0 and variance 1. Its
-        alpha, or leaving it out, is chosen by the same folds.
     progress : bool or function
         Whether to show the trees; or a function that is called with a `Step` after each, and stops
         by returning True.
@@ -124,8 +119,6 @@ class BoostedRanker(Ranker):
         The best of these; NaN without early stopping.
     held_out_scores_ : (n_items,) or None
         The score of every item by trees that have not seen its query.
-    residual_ : ResidualRLS or None
-        What `on_top` adds to the trees; ``residual_.alpha`` is infinite if it does not help.
     ending_ : Ending
         Why growing ended.
     feature_importances_ : (n_features,)
@@ -169,7 +162,6 @@ class BoostedRanker(Ranker):
         cv: Any = 3,
         n_iter_no_change: int = 50,
         measure: Measure | str | None = None,
-        on_top: Any = None,
         progress: bool | StepCallback = False,
         random_state: Any = None,
     ) -> None:
@@ -188,7 +180,6 @@ class BoostedRanker(Ranker):
         self.cv = cv
         self.n_iter_no_change = n_iter_no_change
         self.measure = measure
-        self.on_top = on_top
         self.progress = progress
         self.random_state = random_state
 
@@ -237,26 +228,7 @@ class BoostedRanker(Ranker):
         with steps_shown(self.progress, "BoostedRanker", total=self.n_trees) as on_step:
             found = self._grow(problem, validation, on_step)
         self._keep_trees(found, problem)
-        self.residual_ = None if self.on_top is None else self._fit_residual(found, problem)
         return self
-
-    def _fit_residual(self, found: _Chosen, problem: TreeProblem) -> ResidualRLS:
-        """Learn from what the held-out scores of the trees leave over."""
-        if found.scores is None or np.isnan(found.scores).any():
-            raise InvalidInputError(
-                "`on_top` needs held-out scores of the trees: there are none. Give `y`, keep "
-                "early_stopping=True, and leave out X_val."
-            )
-        return ResidualRLS.fit(
-            problem.X,
-            problem.data,
-            found.scores,
-            found.parts,
-            self.on_top,
-            as_measure(self.measure),
-            ResidualPreferences(self.cost, self.ties, self.query_weight),
-            generator(self.random_state),
-        )
 
     def _growth(self) -> dict[str, Any]:
         """Check the parameters of the trees, and return them in LightGBM's words."""
@@ -317,7 +289,7 @@ class BoostedRanker(Ranker):
         if folds[-1].reason == "interrupted":
             grown = replace(grown, reason="interrupted")
         known = scores if problem.data.is_scored else None
-        return _Chosen(grown, n_trees, path, known, [part.out for part in parts])
+        return _Chosen(grown, n_trees, path, known)
 
     def _keep_trees(self, found: _Chosen, problem: TreeProblem) -> None:
         """Store the text of the model and what was held out."""
@@ -384,9 +356,7 @@ class BoostedRanker(Ranker):
         return [tree["tree_structure"] for tree in trees]
 
     def _scores(self, X: Matrix) -> FloatArray:
-        scores = _scores_of(_booster_of(self), X)
-        residual = vars(self).get("residual_")  # older files have none
-        return scores if residual is None else scores + residual.scores(X)
+        return _scores_of(_booster_of(self), X)
 
 
 def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArray:
@@ -490,7 +460,6 @@ class _Chosen:
     n_trees: int
     path: SelectionPath | None
     scores: FloatArray | None
-    parts: Sequence[IntArray] = ()
 
 
 @final

