@@ -3,7 +3,8 @@
 The bare fit aggregates the pairs and takes Newton steps with the analytic Hessian, for a given
 prior and without intervals; each size has the fastest of a dense factor, a sparse factor and
 conjugate gradients preconditioned by the diagonal. Ours learns the spread of the scores, moves from
-the mode to the mean, and returns intervals of scores and ranks. CPU times of one core.
+the mode to the mean, and returns intervals of scores and ranks. Some rows start from a frame of
+names, which ours reads and the bare fit does not. CPU times of one core.
 """
 
 import math
@@ -11,6 +12,7 @@ import time
 from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import splu
@@ -31,6 +33,7 @@ SIZES = [
 PENALTY = 0.01
 GAIN_TOL, CG_TOL = 1e-6, 1e-3
 MOST_ITEMS = {"dense": 2_000, "sparse": 2_000, "cg": 1_000_000}
+NAMED_SIZES = [(100, 1_000_000), (500, 1_000_000), (2_000, 10_000)]
 PEER_SIZES = [(100, 1_000_000), (500, 1_000_000)]
 
 
@@ -42,6 +45,14 @@ def battles(n_items, n_rows):
     second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
     won = f[first] - f[second] + rng.logistic(size=n_rows) > 0.0
     return ComparisonTable.of(first, second, np.where(won, 1, -1), names=np.arange(n_items))
+
+
+def frame_of(table):
+    """Return a table as people have it: a frame of two names and a word for who won."""
+    names = np.array([f"model-{item:05}-instruct" for item in range(table.n_items)])
+    won = np.where(table.outcome > 0, "model_a", "model_b")
+    ends = {"model_a": names[table.first], "model_b": names[table.second]}
+    return pd.DataFrame({**ends, "winner": won})
 
 
 def aggregated(table):
@@ -142,6 +153,12 @@ def table():
             rows.append(cpu_ratio(job, ours, against, bare, "at most 3x", repeats=9))
         if (n_items, n_rows) in PEER_SIZES:
             rows += [peer_row(job, rows[-1].seconds, name, data) for name in PEERS]
+        if (n_items, n_rows) in NAMED_SIZES:
+            frame, job = frame_of(data), f"{job}, from a frame of names"
+            with one_core():
+                named = lambda frame=frame: leaderboard(frame, random_state=0)  # noqa: E731
+                against = f"bare Newton, {solver}, of numbers"
+                rows.append(cpu_ratio(job, named, against, bare, "at most 3x", repeats=9))
     return rows
 
 

@@ -104,3 +104,11 @@ def test_files_are_named_and_tables_have_no_columns(tmp_path):
         read_choices(tmp_path / "orders.csv")
     with pytest.raises(InvalidInputError, match="`columns` must be left out"):
         read_answers(ChoiceTable.from_rankings(ORDERS), ComparisonColumns(judge="x"))
+
+
+def test_a_ranking_ends_at_the_blank_of_a_dictionary_of_arrow():
+    """The blank was read as the last word of the dictionary."""
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"rank1": ["x", "y"], "rank2": ["y", "z"], "rank3": ["z", None]}
+    words = {name: arrow.array(cells).dictionary_encode() for name, cells in columns.items()}
+    assert read_choices(arrow.table(words)).n_choices == read_choices(columns).n_choices == 3

@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankwise import DataFileError, InvalidInputError, LeftOutWarning
+from rankwise import (
+    ComparisonTable,
+    DataFileError,
+    InvalidInputError,
+    LeftOutWarning,
+    NothingToLearnError,
+    leaderboard,
+)
 from rankwise.io import ComparisonColumns, read_comparisons
 from rankwise.io.comparisons import read_items
 
@@ -211,12 +218,43 @@ def test_dates_that_nobody_asked_for_need_not_be_readable():
         read_comparisons(games, ComparisonColumns(date="date"))
 
 
+@pytest.mark.parametrize("columns", [None, ComparisonColumns(judge="worker")])
 @pytest.mark.parametrize("nobody", ["", None, np.nan])
-def test_answers_of_nobody_are_no_judge(nobody):
+def test_answers_of_nobody_are_by_the_unknown_judge(nobody, columns):
+    """One blank cell left the whole column unread."""
     votes = {**WINS, "Worker": ["p", nobody, "q"]}
+    table = read_comparisons(votes, columns)
+    assert table.judge.names[table.judge.index].tolist() == ["p", "unknown", "q"]
+    assert table.unread == ()
+
+
+@pytest.mark.parametrize("numbers", [[7, None, 12], [7.0, np.nan, 12.0]])
+def test_numbers_of_judges_beside_blanks_are_text(numbers):
+    """Names of several types have no order, and no model with them can be saved."""
+    table = read_comparisons({**WINS, "worker": numbers})
+    assert table.judge.names.tolist() == ["12", "7", "unknown"]
+    assert table.judge.index.tolist() == [1, 2, 0]
+    whole = read_comparisons({**WINS, "worker": [7, 7, 12]})
+    assert whole.judge.names.tolist() == [7, 12]
+
+
+def test_the_unknown_judge_is_reported_beside_the_others():
+    votes = {key: column * 20 for key, column in WINS.items()}
+    board = leaderboard({**votes, "judge": ["p", None, "q"] * 20}, judges=True, random_state=0)
+    assert {row["judge"] for row in board.judges.rows()} == {"p", "q", "unknown"}
+
+
+def test_judges_of_a_table_may_be_unknown():
+    table = ComparisonTable.of(["x", "y"], ["y", "x"], judge=["p", None])
+    assert table.judge.names.tolist() == ["p", "unknown"]
+
+
+@pytest.mark.parametrize("nobody", ["", None, np.nan])
+def test_a_column_of_blanks_names_no_judges(nobody):
+    votes = {**WINS, "Worker": [nobody] * 3}
     assert read_comparisons(votes).judge is None
     assert read_comparisons(votes).unread == ("Worker",)
-    with pytest.raises(DataFileError, match="who judged in every row: row 1 does not"):
+    with pytest.raises(DataFileError, match="must say who judged: all of its cells are blank"):
         read_comparisons(votes, ComparisonColumns(judge="worker"))
 
 
@@ -272,8 +310,8 @@ def test_cells_without_anything_are_of_any_kind(nothing):
     frame = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "winner": ["a", "b"]}, dtype=object)
     frame["judge"], frame["date"] = ["ann", nothing], ["2026-01-01", nothing]
     table = read_comparisons(frame)
-    assert table.judge is None
-    assert table.unread == ("judge", "date")
+    assert table.judge.names.tolist() == ["ann", "unknown"]
+    assert table.unread == ("date",)
     with pytest.raises(InvalidInputError, match="must name two items: row 1 lacks one"):
         read_comparisons(frame.assign(a=["x", nothing]))
     with pytest.warns(LeftOutWarning, match="1 of 2 rows do not say who won"):
@@ -303,3 +341,112 @@ def test_cells_that_cannot_be_used_are_named(column, cell, message):
 def test_a_path_that_no_system_has_is_refused():
     with pytest.raises(DataFileError, match="Expected the path of a file, got .*embedded null"):
         read_comparisons("\0")
+
+
+def as_arrow_chunks(columns):
+    """Return text in two chunks, each with a dictionary of its own."""
+    arrow = pytest.importorskip("pyarrow")
+    chunked = {
+        name: arrow.chunked_array(
+            [arrow.array(part, arrow.string()).dictionary_encode() for part in (one[:7], one[7:])]
+        )
+        for name, one in columns.items()
+    }
+    return arrow.table(chunked)
+
+
+def as_polars_categories(columns):
+    polars = pytest.importorskip("polars")
+    return polars.DataFrame(columns).cast(polars.Categorical)
+
+
+KINDS_OF_TEXT = {
+    "lists": lambda columns: columns,
+    "arrays of objects": lambda columns: {k: np.array(v, dtype=object) for k, v in columns.items()},
+    "pandas objects": lambda columns: pd.DataFrame(columns, dtype=object),
+    "pandas text": lambda columns: pd.DataFrame(columns, dtype="str"),
+    "Python strings of pandas": lambda columns: pd.DataFrame(columns, dtype="string[python]"),
+    "Arrow strings of pandas": lambda columns: pd.DataFrame(columns, dtype="string[pyarrow]"),
+    "categories of pandas": lambda columns: pd.DataFrame(columns, dtype="category"),
+    "rows of categories": lambda columns: (
+        pd.concat(
+            [pd.DataFrame(columns), pd.DataFrame({k: ["unused"] for k in columns})],
+            ignore_index=True,
+        )
+        .astype("category")
+        .iloc[:-1]
+    ),
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns),
+    "categories of polars": as_polars_categories,
+    "Arrow": lambda columns: pytest.importorskip("pyarrow").table(columns),
+    "dictionaries of Arrow": as_arrow_chunks,
+}
+
+
+def naive_reading(first, second, winner):
+    """Return the items and the rows that name a winner or a tie, read one by one."""
+    rows = []
+    for row, (one, other, won) in enumerate(zip(first, second, winner, strict=True)):
+        if won in (None, ""):
+            continue
+        rows.append((row, one, other, 0 if won == "tie" else 1 if won == one else -1))
+    return sorted({name for _, *ends, _ in rows for name in ends}), rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", KINDS_OF_TEXT)
+def test_columns_of_text_are_read_as_from_row_to_row(kind, seed):
+    rng = np.random.default_rng(seed)
+    names = ["ann", "bob", "cid", "", "1", "1.0", "é", "dan "]
+    first, second, winner = [], [], []
+    for _ in range(20):
+        one, other = rng.choice(names[:3] + names[4:], size=2, replace=False).tolist()
+        first.append(one)
+        second.append(other)
+        winner.append([one, other, "tie", None, ""][rng.integers(5)])
+    source = KINDS_OF_TEXT[kind]({"a": first, "b": second, "winner": winner})
+    with pytest.warns(LeftOutWarning):
+        table = read_comparisons(source)
+    items, rows = naive_reading(first, second, winner)
+    assert table.names.tolist() == items
+    ends = zip(table.names[table.first], table.names[table.second], strict=True)
+    read = zip(table.row.tolist(), ends, table.outcome.tolist(), strict=True)
+    assert [(row, *end, outcome) for row, end, outcome in read] == rows
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_TEXT)
+def test_names_that_are_missing_are_refused_in_every_kind_of_text(kind):
+    """The blank of a dictionary of Arrow was read as the last of its words."""
+    columns = {"a": ["x"] * 8 + [None], "b": ["y"] * 9, "winner": ["a"] * 9}
+    with pytest.raises(InvalidInputError, match="must name two items: row 8 lacks one"):
+        read_comparisons(KINDS_OF_TEXT[kind](columns))
+
+
+@pytest.mark.parametrize("form", [("model_a", "model_b", "winner"), ("home", "away", "result")])
+@pytest.mark.parametrize("neutral", [{}, {"neutral": [], "date": []}])
+def test_a_table_without_rows_is_refused_in_every_form(form, neutral):
+    columns = {name: [] for name in form} | neutral
+    for source in (columns, pd.DataFrame(columns), pd.DataFrame(columns, dtype="str")):
+        with pytest.raises(NothingToLearnError, match="at least one comparison: got none"):
+            read_comparisons(source)
+
+
+def test_cells_of_rows_that_are_left_out_name_nobody():
+    """True and 1 are equal: a row that is not read must not turn the item 1 into True."""
+    first = np.array([True, 1, 2], dtype=object)
+    with pytest.warns(LeftOutWarning, match="1 of 3"):
+        table = read_comparisons({"a": first, "b": [3, 2, 3], "winner": [None, "a", "b"]})
+    assert [(type(name), name) for name in table.names.tolist()] == [(int, 1), (int, 2), (int, 3)]
+
+
+def test_equal_items_of_different_types_are_one_item():
+    columns = {"a": [1, 1.0, "x"], "b": ["x", "y", "y"], "winner": ["a", "b", "a"]}
+    table = read_comparisons({k: np.array(v, dtype=object) for k, v in columns.items()})
+    assert table.names.tolist() == [1, "x", "y"]
+    assert table.pairs.tolist() == [[0, 1], [2, 0], [1, 2]]
+
+
+def test_tuples_with_lists_are_no_names():
+    columns = {"a": ["x", ("y", [1])], "b": ["y", "z"], "winner": ["a", "b"]}
+    with pytest.raises(DataFileError, match="'a' must hold names or numbers: row 1 holds a tuple"):
+        read_comparisons(columns)

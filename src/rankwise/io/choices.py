@@ -2,12 +2,12 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import is_missing
@@ -19,6 +19,7 @@ from rankwise.io.comparisons import (
     JUDGE,
     WEIGHT,
     ComparisonColumns,
+    cells_of,
     columns_of,
     have_two_items,
     names_of_columns,
@@ -105,7 +106,7 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
 class _Choices:
     """Columns that hold rankings or choices, and those named by the caller."""
 
-    columns: dict[str, Any]
+    columns: Mapping[str, Any]
     given: ComparisonColumns
 
     def table(self) -> ChoiceTable:
@@ -224,8 +225,7 @@ class _Choices:
     def _words(self, name: str | None) -> list[Any]:
         """Return the cells of a column, "" where there is nothing."""
         assert name is not None
-        values: NDArray[Any] = np.asarray(self.columns[name])
-        return ["" if is_missing(one) else one for one in values.tolist()]
+        return ["" if is_missing(one) else one for one in cells_of(self.columns[name]).tolist()]
 
     def _numbers(self, name: str | None, role: str) -> FloatArray:
         words = self._words(name)

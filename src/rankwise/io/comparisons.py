@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import is_blank, is_missing, missing_cells
+from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED, ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import (
@@ -194,6 +195,9 @@ NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null"])
 UNKNOWN, LEFT_OUT = 8, 9
 """What a cell says that is not understood, or that says nothing."""
 
+NAMED = np.array([UNKNOWN, FIRST_WON, SECOND_WON])
+"""What a cell says by naming neither item, the first or the second."""
+
 MEANINGS = {"a": FIRST_WON, "b": SECOND_WON, "tie": TIED, "skip": LEFT_OUT}
 """What the caller's codes can mean."""
 
@@ -247,7 +251,10 @@ class ComparisonColumns:
         Column that says which rows are ties, in addition to ``winner`` and ``loser``.
     count, weight : str, optional
         How often each row counts; with both, their product.
-    margin, judge, date : str, optional
+    margin, date : str, optional
+    judge : str, optional
+        Column of who judged. Rows in which it is blank have one judge in common, "unknown"; the
+        others are then called by text.
     home : str, optional
         Column that names the item at home, or says "a", "b" or nothing. If the first items are in
         a column of home teams, they are at home, except in neutral places.
@@ -401,30 +408,65 @@ def are_positions(pairs: Any) -> bool:
     return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
-def columns_of(source: Any) -> dict[str, Any]:
-    """Return the columns of a source by name."""
+AnyColumn: TypeAlias = NDArray[Any] | nw.Series[Any]
+"""A column as it comes: an array without words in NumPy's own form, or a column of a frame."""
+
+
+def columns_of(source: Any) -> Mapping[str, AnyColumn]:
+    """Return the columns of a source by name; those of a frame are read when they are asked for."""
     if isinstance(source, str | os.PathLike):
         if is_answer_file(source):
             return AnswerFile.read(source).columns()
         table = open_table(source)
-        return {name: np.array(table.words(name), dtype=object) for name in table.names}
+        words = table.cells(table.names)
+        return {
+            name: np.array(cells, dtype=object)
+            for name, cells in zip(table.names, words, strict=True)
+        }
     if isinstance(source, Mapping):
         return {str(name): _vector(values) for name, values in source.items()}
     frame = nw.from_native(source, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        return {str(column.name): _vector(_cells(column)) for column in frame.iter_columns()}
+        return {str(column.name): column for column in frame.iter_columns()}
     return _columns_of_rows(source)
 
 
-def _cells(column: nw.Series[Any]) -> Any:
+def cells_of(column: AnyColumn) -> NDArray[Any]:
     """Return the cells of a column; those of mixed types as they are, without a look at them.
 
-    Whole numbers beside blanks stay whole: as floats, large ids would be rounded.
+    Missing texts of Arrow are None. Whole numbers beside blanks stay whole: as floats, large ids
+    would be rounded.
     """
+    if not isinstance(column, nw.Series):
+        return column
+    text = _arrow_text(column)
+    if text is not None:
+        return text.values[text.code]
     as_they_are = column.dtype == nw.Object or (
         column.dtype.is_integer() and column.is_null().any()
     )
-    return column.to_list() if as_they_are else column.to_numpy()
+    return _vector(column.to_list() if as_they_are else column.to_numpy())
+
+
+def _arrow_text(column: nw.Series[Any]) -> Column | None:
+    """Return the different texts of a column that is held as in Arrow; None for other columns."""
+    is_category = column.dtype in (nw.Categorical, nw.Enum)
+    is_python = getattr(column.to_native(), "dtype", None) == np.dtype(object)
+    if is_python or not (is_category or column.dtype == nw.String):
+        return None
+    try:
+        encoded = column.to_arrow().dictionary_encode()
+    except (ImportError, TypeError, ValueError, OverflowError):  # no pyarrow, or no text
+        return None
+    text = getattr(encoded, "combine_chunks", lambda: encoded)()  # some arrays come in chunks
+    if str(text.type.value_type) not in ("string", "large_string", "string_view"):
+        return None
+    values = text.dictionary.to_pylist()
+    code = np.nan_to_num(text.indices.to_numpy(zero_copy_only=False), nan=len(values))
+    if text.null_count:
+        values.append(None)
+    found = Column(np.array(values, dtype=object), code.astype(np.intp))
+    return found.take(slice(None)) if is_category else found
 
 
 def names_of_columns(source: Any) -> list[str]:
@@ -471,86 +513,77 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
 
 
 def _vector(values: Any) -> NDArray[Any]:
+    """Return cells as a vector; words are objects, and numbers among them become words."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=object if _are_words(values) else None)
     except ValueError:  # cells of different lengths
-        array = np.empty(len(values), dtype=object)
-        array[:] = list(values)
-    if array.dtype.kind in "US":
-        words = array.astype(object)
-        words[[is_missing(value) for value in values]] = None  # NaN among words is no word
-        return words
-    if array.dtype == object and array.ndim == 1:
-        missing = missing_cells(array)
-        if missing.any():
-            array = array.copy()
-            array[missing] = None
-        return array
+        array = np.fromiter(values, dtype=object, count=len(values))
     if array.ndim == 0:
         raise InvalidInputError(
             f"Columns of comparisons must hold one entry per comparison: got {values!r}. Put it "
             "into a list."
         )
     if array.ndim != 1:
-        array = np.empty(len(values), dtype=object)
-        array[:] = list(values)
+        return np.fromiter(values, dtype=object, count=len(values))
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+        array[[is_missing(value) for value in values]] = None  # NaN among words is no word
     return array
+
+
+def _are_words(values: Any) -> bool:
+    """Tell whether a list holds nothing but words and None."""
+    return isinstance(values, list | tuple) and {*map(type, values)} <= {str, type(None)}
 
 
 @final
 class _Columns:
     """Columns with roles: named by the caller, or found by common names; the rest is unread."""
 
-    def __init__(self, columns: dict[str, NDArray[Any]], given: ComparisonColumns) -> None:
+    def __init__(self, columns: Mapping[str, AnyColumn], given: ComparisonColumns) -> None:
         self.columns = columns
         self.given = given
         self.used: set[str] = set()
         self.by_plain = {plain_name(name): name for name in columns}
         self.shown = ("", "")  # the columns of the first and of the second item
+        self.rows = np.zeros(0, dtype=np.intp)  # those that say who won, where others do not
         self.n_left_out = 0
 
     def table(self, names: Any) -> ComparisonTable:
         """Read the roles."""
         first, second, outcome = self._answers()
+        if len(outcome) == 0:
+            raise NothingToLearnError("The table must hold at least one comparison: got none.")
         rows = np.flatnonzero(outcome != LEFT_OUT)
         self.n_left_out = len(outcome) - len(rows)
+        if len(rows) == 0:
+            raise NothingToLearnError(
+                f"The table must hold at least one comparison: none of its {len(outcome)} rows "
+                "says who won."
+            )
         if self.n_left_out:
-            first, second, outcome = first[rows], second[rows], outcome[rows]
-            self._keep(rows, len(rows) + self.n_left_out)
+            first, second, outcome = first.take(rows), second.take(rows), outcome[rows]
+            self.rows = rows
         table = self._with_context(first, second, outcome, names)
         return replace(table, row=freeze(rows[table.row]))
 
-    def _keep(self, rows: IntArray, n_rows: int) -> None:
-        """Go on as if the table had no other rows."""
-        if len(rows) == 0:
-            raise NothingToLearnError(
-                f"The table must hold at least one comparison: none of its {n_rows} rows says who "
-                "won."
-            )
-        self.columns = {
-            name: cells[rows] if len(cells) == n_rows else cells
-            for name, cells in self.columns.items()
-        }
-
     def _with_context(
-        self, first: NDArray[Any], second: NDArray[Any], outcome: IntArray, names: Any
+        self, first: Column, second: Column, outcome: IntArray, names: Any
     ) -> ComparisonTable:
         """Add how much, by whom, when and where."""
-        context = {
+        context: dict[str, Any] = {
             "weight": self._weight(),
-            "margin": self._maybe("margin", MARGIN),
+            "margin": self._maybe_floats("margin", MARGIN),
             "judge": self._judge(),
             "date": self._date(),
         }
         covariates = self._covariates(first, second)
-        if context["margin"] is not None:
-            context["margin"] = self._floats("margin", context["margin"])
         unread = tuple(name for name in self.columns if name not in self.used)
         return ComparisonTable.of(
             first, second, outcome, **context, covariates=covariates, names=names, unread=unread
         )
 
-    def _answers(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
+    def _answers(self) -> tuple[Column, Column, IntArray]:
         """Return both items and the outcome, from whichever form the table has."""
         given = self.given
         shown = given.first or given.second or given.result or given.points
@@ -582,9 +615,7 @@ class _Columns:
         column = _ResultColumn(result, first, second, _read_codes(given.codes))
         return one, other, self._outcomes(column, one, other)
 
-    def _outcomes(
-        self, column: "_ResultColumn", first: NDArray[Any], second: NDArray[Any]
-    ) -> IntArray:
+    def _outcomes(self, column: "_ResultColumn", first: Column, second: Column) -> IntArray:
         """Return what every row of a column says about the two items."""
         cells = self._names(column.name)
         for name, values in zip(self.shown, (first, second), strict=True):
@@ -608,7 +639,9 @@ class _Columns:
         found = [
             (one, other)
             for one, other in _sided(self.columns)
-            if all(_holds_words(self.columns[k]) or "id" in _words(k) for k in (one, other))
+            if all(
+                _holds_words(cells_of(self.columns[k])) or "id" in _words(k) for k in (one, other)
+            )
         ]
         return found[0] if len(found) == 1 else (None, None)
 
@@ -627,7 +660,7 @@ class _Columns:
             if given is not None:
                 found = [self._required(name, "points") for name in names]
             if len(found) == len(names):
-                ahead, behind = (self._floats(name, self._take(name)) for name in found)
+                ahead, behind = (self._floats(name, name) for name in found)
                 if not np.isfinite(ahead - behind).all():
                     row = int(np.argmin(np.isfinite(ahead - behind)))
                     raise DataFileError(
@@ -637,36 +670,37 @@ class _Columns:
                 return np.sign(ahead - behind).astype(np.intp)
         return None
 
-    def _won(
-        self, winner: NDArray[Any], loser: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
+    def _won(self, winner: Column, loser: Column) -> tuple[Column, Column, IntArray]:
         outcome = np.full(len(winner), FIRST_WON, dtype=np.intp)
-        flags = self._maybe("tied", TIE_FLAG)
+        flags = self._name("tied", TIE_FLAG)
         if flags is not None:
-            outcome[_flags(flags)] = TIED
+            outcome[_flags(self._names(flags))] = TIED
         return winner, loser, outcome
 
-    def _judge(self) -> NDArray[Any] | None:
-        """Return who judged; a column with blanks that was not named stays unread."""
+    def _judge(self) -> Column | None:
+        """Return who judged; a column of blanks that was not named stays unread."""
         name = self._name("judge", JUDGE)
         if name is None:
             return None
-        cells = self.columns[name].tolist()
-        blank = [row for row, cell in enumerate(cells) if is_blank(cell)]
-        if blank and self.given.judge is not None:
+        judges = self._coded(name)
+        if all(map(is_blank, judges.values.tolist())):
+            if self.given.judge is None:
+                return None
             raise DataFileError(
-                f"The column for `judge` must say who judged in every row: row {blank[0]} does "
-                "not. Name these judges, or leave the rows out."
+                "The column for `judge` must say who judged: all of its cells are blank. Leave it "
+                "out."
             )
-        return None if blank else self._names(name)
+        self.used.add(name)
+        return judges
 
     def _date(self) -> FloatArray | None:
         """Return the days of a column; an unreadable one that was not named stays unread."""
         name = self._name("date", DATE)
         if name is None:
             return None
+        cells = self._cells(name)
         try:
-            days = as_days(self.columns[name], len(self.columns[name]))
+            days = as_days(cells, len(cells))
         except InvalidInputError:
             if self.given.date is not None:
                 raise
@@ -674,19 +708,16 @@ class _Columns:
         self.used.add(name)
         return days
 
-    def _weight(self) -> NDArray[Any] | None:
-        count, weight = self._maybe("count", COUNT), self._maybe("weight", WEIGHT)
-        parts = [
-            self._floats(role, values)
-            for role, values in (("count", count), ("weight", weight))
-            if values is not None
-        ]
+    def _weight(self) -> FloatArray | None:
+        found = [self._maybe_floats("count", COUNT), self._maybe_floats("weight", WEIGHT)]
+        parts = [part for part in found if part is not None]
         return np.prod(parts, axis=0) if parts else None
 
-    def _covariates(self, first: NDArray[Any], second: NDArray[Any]) -> dict[str, Any]:
-        columns = {}
-        for name in self.given.covariates:
-            columns[name] = self._floats(name, self._take(self._required(name, "covariates")))
+    def _covariates(self, first: Column, second: Column) -> dict[str, Any]:
+        columns: dict[str, Any] = {
+            name: self._floats(name, self._required(name, "covariates"))
+            for name in self.given.covariates
+        }
         if self.given.home is not None:
             column = self._required(self.given.home, "home")
             at_home = _ResultColumn(
@@ -697,13 +728,10 @@ class _Columns:
             )
             columns["home"] = 1.0 * self._outcomes(at_home, first, second)
         elif "home" in _words(_usual_spelling(self.shown[0])):
-            neutral = self._maybe("neutral", NEUTRAL)
-            columns["home"] = np.ones(len(first)) if neutral is None else ~_flags(neutral) * 1.0
+            neutral = self._name("neutral", NEUTRAL)
+            is_neutral = False if neutral is None else _flags(self._names(neutral))
+            columns["home"] = np.where(is_neutral, 0.0, np.ones(len(first)))
         return columns
-
-    def _maybe(self, role: str, usual: Sequence[str]) -> NDArray[Any] | None:
-        name = self._name(role, usual)
-        return None if name is None else self._take(name)
 
     def _name(self, role: str, usual: Sequence[str]) -> str | None:
         asked = None if role == "neutral" else getattr(self.given, role)
@@ -726,29 +754,47 @@ class _Columns:
             )
         return found
 
-    def _names(self, name: str) -> NDArray[Any]:
-        """Return a column of names, or of who won; refuse cells that are lists or tables."""
-        cells = self._take(name)
-        if cells.dtype == object and not all(
-            issubclass(t, Hashable) for t in set(map(type, cells))
-        ):
-            row, cell = next((k, c) for k, c in enumerate(cells) if not isinstance(c, Hashable))
-            raise DataFileError(
-                f"The column {name!r} must hold names or numbers: row {row} holds a "
-                f"{type(cell).__name__}."
-            )
-        return cells
-
-    def _take(self, name: str) -> NDArray[Any]:
+    def _names(self, name: str) -> Column:
+        """Return a column of names, or of who won."""
         self.used.add(name)
-        return self.columns[name]
+        return self._coded(name)
 
-    def _floats(self, role: str, values: NDArray[Any]) -> NDArray[Any]:
+    def _cells(self, name: str) -> NDArray[Any]:
+        """Return the cells of a column in the rows that are read."""
+        cells = cells_of(self.columns[name])
+        return cells[self.rows] if self._is_cut(len(cells)) else cells
+
+    def _coded(self, name: str) -> Column:
+        """Return the different cells in these rows; refuse those that are lists or tables."""
+        column = self.columns[name]
+        text = _arrow_text(column) if isinstance(column, nw.Series) else None
+        if text is not None:
+            return text.take(self.rows) if self._is_cut(len(text)) else text
         try:
-            if values.dtype.kind in "OUT":
-                cells = values.tolist()
-                values = np.array(["nan" if is_blank(cell) else cell for cell in cells])
-            return values.astype(np.float64)
+            return Column.of(self._cells(name))
+        except TypeError as error:
+            raise DataFileError(
+                f"The column {name!r} must hold names or numbers: {error}."
+            ) from error
+
+    def _is_cut(self, n_rows: int) -> bool:
+        """Tell whether rows of a column are left out; one of another length is refused later."""
+        return self.n_left_out > 0 and n_rows == self.n_left_out + len(self.rows)
+
+    def _maybe_floats(self, role: str, usual: Sequence[str]) -> FloatArray | None:
+        name = self._name(role, usual)
+        return None if name is None else self._floats(role, name)
+
+    def _floats(self, role: str, name: str) -> FloatArray:
+        """Return a column of numbers, NaN where a cell is blank."""
+        self.used.add(name)
+        cells = self._cells(name)
+        try:
+            if cells.dtype.kind not in "OUT":
+                return cells.astype(np.float64)
+            words = Column.of(cells)
+            values = ["nan" if is_blank(value) else value for value in words.values.tolist()]
+            return np.array(values).astype(np.float64)[words.code]
         except (TypeError, ValueError, OverflowError) as error:
             raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
 
@@ -771,25 +817,27 @@ def _sided(names: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _holds_words(cells: NDArray[Any]) -> bool:
-    """Tell whether a column holds anything but numbers."""
+    """Tell whether a column holds anything but numbers and missing cells."""
     if cells.dtype.kind not in "OUT":
         return False
     try:
-        cells.astype(np.float64)
+        cells[~missing_cells(cells.astype(object))].astype(np.float64)
     except (TypeError, ValueError):
         return True
     return False
 
 
-def _flags(cells: NDArray[Any]) -> NDArray[np.bool_]:
-    words = [str(cell).strip().lower() for cell in cells.tolist()]
-    strange = next((row for row, word in enumerate(words) if word not in YES | NO), None)
-    if strange is not None:
+def _flags(column: Column) -> NDArray[np.bool_]:
+    values = column.values.tolist()
+    words = ["" if is_missing(value) else str(value).strip().lower() for value in values]
+    strange = np.array([word not in YES | NO for word in words], dtype=bool)[column.code]
+    if strange.any():
+        row = int(np.argmax(strange))
         raise DataFileError(
             "A column of ties or neutral places must say 1, yes or true, or else 0, no, false or "
-            f"nothing: row {strange} says {cells[strange]!r}."
+            f"nothing: row {row} says {values[column.code[row]]!r}."
         )
-    return np.array([word in YES for word in words])
+    return np.array([word in YES for word in words], dtype=bool)[column.code]
 
 
 def _read_codes(codes: Mapping[Any, str] | str | None) -> dict[str, int]:
@@ -826,27 +874,36 @@ class _ResultColumn:
     codes: Mapping[str, int]
     remedy: str | None = None
 
-    def outcomes(self, cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> IntArray:
+    def outcomes(self, cells: Column, first: Column, second: Column) -> IntArray:
         """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing."""
-        words, word = _numbered_words(cells)
+        # the cases that occur: what a cell says, and which of the two items it names
+        case = len(NAMED) * cells.code + _named(cells, first, second)
+        occurs = np.flatnonzero(np.bincount(case))
+        value, named = occurs // len(NAMED), NAMED[occurs % len(NAMED)]
+        spelt = _spelt_values(cells)
+        words = [spelt[k] for k in value.tolist()]
         # codes, and blank cells
-        outcome = _translated(words, {"": LEFT_OUT, **self.codes})[word]
+        outcome = _translated(words, {"": LEFT_OUT, **self.codes})
         is_open = outcome == UNKNOWN
         # names of the two items, and words for ties
-        named = np.where(is_open, _named(cells, first, second), UNKNOWN)
         by_word = is_open & (named == UNKNOWN)
-        rest = _occurring(words, word[by_word])
+        rest = _different(words, by_word)
         reading = {word: _said(word, {}) for word in rest}
         if UNKNOWN in reading.values():
             # words or numbers, in all rows or else beside names
-            readings = self._readings(_occurring(words, word[is_open]))
-            reading = self._only(readings or self._readings(rest), rest, int(np.argmax(by_word)))
+            readings = self._readings(_different(words, is_open))
+            row = _first_row(case, occurs[by_word])
+            reading = self._only(readings or self._readings(rest), rest, row)
             if readings:
                 by_word = is_open
             else:
-                self._refuse_doubt([words[k] for k in word], named, rest)
-        outcome[by_word] = _translated(words, reading)[word[by_word]]
-        return np.where(is_open & ~by_word, named, outcome)
+                is_name = is_open & ~np.isin(words, rest)
+                self._refuse_doubt(words, np.where(is_name, named, UNKNOWN), rest, occurs, case)
+        outcome = np.where(is_open, named, outcome)
+        outcome[by_word] = _translated(words, reading)[by_word]
+        of_case = np.full(len(NAMED) * len(cells.values), UNKNOWN, dtype=np.intp)
+        of_case[occurs] = outcome
+        return of_case[case]
 
     def _readings(self, words: Sequence[str]) -> list[dict[str, int]]:
         """Return the different ways to read all words, by what the columns are called."""
@@ -895,14 +952,20 @@ class _ResultColumn:
             + self._explained("Say which is meant", readings[0])
         )
 
-    def _refuse_doubt(self, words: Sequence[str], named: IntArray, rest: Sequence[str]) -> None:
+    def _refuse_doubt(
+        self,
+        words: Sequence[str],
+        named: IntArray,
+        rest: Sequence[str],
+        occurs: IntArray,
+        case: IntArray,
+    ) -> None:
         """Refuse names that are also words for another outcome, in a table that has such words."""
-        meant = dict(zip(words, named.tolist(), strict=True))
-        for word in sorted({word for word in meant if meant[word] != UNKNOWN} - set(rest)):
+        for word in _different(words, named != UNKNOWN):
             for reading in self._readings(sorted({word, *rest})):
-                doubtful = [k for k, said in enumerate(words) if said == word]
-                row = next((k for k in doubtful if named[k] != reading[word]), None)
-                if row is not None:
+                is_other = (np.array(words) == word) & (named != reading[word])
+                if is_other.any():
+                    row = _first_row(case, occurs[is_other])
                     raise DataFileError(
                         f"The column {self.name!r} must say who won in one way: {word!r} names an "
                         f"item of row {row}, and is a word for another outcome. "
@@ -921,17 +984,22 @@ def _as_codes(reading: Mapping[str, int], equals: str, comma: str) -> str:
     return comma.join(f"{cell}{equals}{words[outcome]}" for cell, outcome in reading.items())
 
 
-def _numbered_words(cells: NDArray[Any]) -> tuple[list[str], IntArray]:
-    """Return what the different cells say, each in one spelling, and the number of every row's."""
-    listed = cells.tolist()
-    place = {cell: number for number, cell in enumerate(dict.fromkeys(listed))}
-    number = np.fromiter(map(place.__getitem__, listed), dtype=np.intp, count=len(listed))
-    return [_spelt(cell) for cell in place], number
+def _spelt_values(column: Column) -> list[str]:
+    """Return what the different cells say, each in one spelling; 1 and True are one cell."""
+    alike: dict[Any, Any] = {}
+    return [_spelt(alike.setdefault(value, value)) for value in column.values.tolist()]
 
 
-def _occurring(words: Sequence[str], numbers: IntArray) -> list[str]:
-    """Return the words of these numbers once each, sorted."""
-    return sorted({words[number] for number in np.flatnonzero(np.bincount(numbers)).tolist()})
+def _first_row(case: IntArray, chosen: IntArray) -> int:
+    """Return the first row of the cases chosen."""
+    is_chosen = np.zeros(int(case.max()) + 1, dtype=bool)
+    is_chosen[chosen] = True
+    return int(np.argmax(is_chosen[case]))
+
+
+def _different(words: Sequence[str], chosen: NDArray[np.bool_]) -> list[str]:
+    """Return the words chosen once each, sorted."""
+    return sorted({words[place] for place in np.flatnonzero(chosen).tolist()})
 
 
 def _translated(words: Sequence[str], reading: Mapping[str, int]) -> IntArray:
@@ -967,29 +1035,38 @@ def _numeral(text: str) -> str | None:
     return f"-{digits}" if text.startswith("-") and digits != "0" else digits
 
 
-def _named(cells: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> IntArray:
-    """Return which of the two items every cell names: as it is written, or by its number."""
-    outcome = np.full(len(cells), UNKNOWN, dtype=np.intp)
-    ends = ((second, SECOND_WON), (first, FIRST_WON))
-    for names, won in ends:
-        outcome[_same(cells, names)] = won
-    rows = np.flatnonzero(outcome == UNKNOWN)
-    if not any(_numeral(str(cell).strip()) for cell in dict.fromkeys(cells[rows].tolist())):
-        return outcome
-    for names, won in ends:
-        outcome[rows[_same_numbers(cells[rows], names[rows])]] = won
-    return outcome
+def _named(cells: Column, first: Column, second: Column) -> IntArray:
+    """Return which item every cell names, as it is written or by its number: a place in `NAMED`."""
+    named = np.zeros(len(cells), dtype=np.intp)
+    for key in (_number_of, _written):  # the last to name an item decides
+        for names, won in ((second, SECOND_WON), (first, FIRST_WON)):
+            same = _same(cells, names, key)
+            if same is not None:
+                named[same] = won % len(NAMED)
+    return named
 
 
-def _same_numbers(cells: NDArray[Any], names: NDArray[Any]) -> list[bool]:
-    numbers = [[_numeral(str(cell).strip()) for cell in one.tolist()] for one in (cells, names)]
-    return [one is not None and one == other for one, other in zip(*numbers, strict=True)]
+def _written(value: Any) -> Any:
+    return value
 
 
-def _same(cells: NDArray[Any], names: NDArray[Any]) -> NDArray[np.bool_]:
-    if (cells.dtype.kind == "b") != (names.dtype.kind == "b"):  # True is no item 1
-        return np.zeros(len(cells), dtype=bool)
-    return np.asarray(cells == names, dtype=bool)
+def _number_of(value: Any) -> str | None:
+    return _numeral(str(value).strip())
+
+
+def _same(cells: Column, names: Column, key: Callable[[Any], Any]) -> NDArray[np.bool_] | None:
+    """Tell in which rows the cell and the name have the same key; None if in no row."""
+    said = [key(value) for value in cells.values.tolist()]
+    has_truth = [column.values.dtype.kind == "b" for column in (cells, names)]
+    if has_truth[0] != has_truth[1] or all(word is None for word in said):  # True is no item 1
+        return None
+    known = [key(value) for value in names.values.tolist()]
+    place = {word: number for number, word in enumerate(known) if word is not None}
+    if place.keys().isdisjoint(said):
+        return None
+    of_cells = np.array([place.get(word, -1) for word in said])
+    of_names = np.array([place.get(word, -2) for word in known])
+    return np.equal(of_cells[cells.code], of_names[names.code])
 
 
 def _sides(first: str, second: str) -> dict[str, int]:

@@ -16,14 +16,19 @@ from rankwise.core.checks import (
     check_positive,
     check_weight,
     entries_of,
+    is_blank,
     missing_cells,
     refuse_huge_entries,
 )
+from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
+
+UNKNOWN_JUDGE = "unknown"
+"""Who judged where nobody is named."""
 
 
 @final
@@ -44,23 +49,25 @@ class Labels:
 
     @classmethod
     def of(cls, values: Any) -> Self:
-        """Return the distinct values and their numbers, in linear time for text."""
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
-        if array.ndim != 1:
-            raise InvalidInputError(
-                f"Names must come as a list, one for each row: got shape {array.shape}."
-            )
-        if array.dtype.kind in "iuf":
-            names, index = np.unique(array, return_inverse=True)
-            return cls(freeze(names), freeze(index))
-        words = array.tolist()
+        """Return the distinct values and their numbers, in linear time.
+
+        Parameters
+        ----------
+        values : (n_rows,)
+            A `Column`, or entries of any type.
+        """
+        column = values if isinstance(values, Column) else _column(np.asarray(values))
+        if column.values.dtype.kind in "iuf":
+            names, number = np.unique(column.values, return_inverse=True)
+            return cls(freeze(names), freeze(number[column.code]))
+        words = column.values.tolist()
         try:
             known = _sorted(list(dict.fromkeys(words)))
-        except TypeError as error:
+        except TypeError as error:  # two names cannot be compared
             raise InvalidInputError(f"Names must be text or numbers: {error}.") from error
         place = {name: position for position, name in enumerate(known)}
-        index = np.fromiter(map(place.__getitem__, words), dtype=np.intp, count=len(words))
-        return cls(freeze(_as_names(known)), freeze(index))
+        number = np.array([place[word] for word in words], dtype=np.intp)
+        return cls(freeze(_as_names(known)), freeze(number[column.code]))
 
     @property
     def n_names(self) -> int:
@@ -148,12 +155,13 @@ class ComparisonTable:
         Parameters
         ----------
         first, second : (n_rows,)
-            Names of the items compared, of any type.
+            Names of the items compared, of any type, or a `Column` of them.
         outcome : (n_rows,)
             1, 0 or -1; by default the first always won.
         weight, margin, date : (n_rows,), optional
         judge : (n_rows,), optional
-            Names of any type.
+            Names of any type. Rows in which it is blank have one judge in common, "unknown"; the
+            others are then called by text.
         covariates : dict of (n_rows,), optional
         names : (n_items,), optional
             All items, in this order; by default those that occur, sorted.
@@ -263,7 +271,7 @@ class ComparisonTable:
         names : (n_items,)
             Different names, in any order.
         """
-        place = _among(self.names, names)
+        place = _among(_column(self.names), names)
         return replace(
             self,
             names=place.names,
@@ -326,29 +334,46 @@ def _as_names(names: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _joined(first: Any, second: Any) -> NDArray[Any]:
-    one, other = as_array("first", first), as_array("second", second)
-    if one.ndim != 1 or one.shape != other.shape:
+def _column(entries: NDArray[Any]) -> Column:
+    """Return the different entries of a vector; refuse those that cannot be names."""
+    if entries.ndim != 1:
+        raise InvalidInputError(
+            f"Names must come as a list, one for each row: got shape {entries.shape}."
+        )
+    try:
+        return Column.of(entries)
+    except TypeError as error:
+        raise InvalidInputError(f"Names must be text or numbers: {error}.") from error
+
+
+def _joined(first: Any, second: Any) -> Column:
+    """Return the items of all rows: the first ones, and then the second ones."""
+    ends = [
+        end if isinstance(end, Column) else as_array(name, end)
+        for name, end in (("first", first), ("second", second))
+    ]
+    shapes = [(len(end),) if isinstance(end, Column) else end.shape for end in ends]
+    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
         raise InvalidInputError(
             "Both columns of items must be vectors of one length: got shapes "
-            f"{one.shape} and {other.shape}."
+            f"{shapes[0]} and {shapes[1]}."
         )
-    if one.dtype.kind != other.dtype.kind:
-        one, other = one.astype(object), other.astype(object)
-    joined = np.concatenate([one, other])
-    if joined.dtype.kind in "iu":
-        return joined
-    words = joined.astype(object, copy=False)
+    one, other = (end if isinstance(end, Column) else _column(end) for end in ends)
+    kinds = {one.values.dtype.kind, other.values.dtype.kind}
+    values = [end.values.astype(object) if len(kinds) > 1 else end.values for end in (one, other)]
+    code = np.concatenate([one.code, other.code + len(one.values)])
+    joined = Column(np.concatenate(values), code)
+    words = joined.values.astype(object)
     missing = missing_cells(words)
     if not missing.any():
         missing = np.asarray(words == "", dtype=bool)
     if missing.any():
-        row = int(np.argmax(missing)) % len(one)
+        row = int(np.argmax(missing[code])) % len(one)
         raise InvalidInputError(f"Every comparison must name two items: row {row} lacks one.")
     return joined
 
 
-def _among(ends: NDArray[Any], names: Any) -> Labels:
+def _among(column: Column, names: Any) -> Labels:
     known = entries_of(as_array("names", names).tolist())
     if not all(isinstance(name, Hashable) for name in known):
         raise InvalidInputError("`names` must be text or numbers, one for each item.")
@@ -356,14 +381,15 @@ def _among(ends: NDArray[Any], names: Any) -> Labels:
     if len(place) != len(known):
         twice = next(name for name in known if known.count(name) > 1)
         raise InvalidInputError(f"`names` must hold each name once: got {twice!r} twice.")
-    words = ends.tolist()
-    strange = next((word for word in words if word not in place), None)
-    if strange is not None:
+    words = column.values.tolist()
+    number = np.array([place.get(word, -1) for word in words], dtype=np.intp)
+    index = number[column.code]
+    if (number < 0).any():
+        strange = words[column.code[np.argmin(index)]]
         raise InvalidInputError(
             f"Comparisons must be about the {len(known)} items given: got {strange!r}. Check the "
             "spelling, or add the item."
         )
-    index = np.fromiter(map(place.__getitem__, words), dtype=np.intp, count=len(words))
     return Labels(freeze(_as_names(known)), freeze(index))
 
 
@@ -383,8 +409,9 @@ def _outcomes(outcome: ArrayLike | None, n_rows: int) -> IntArray:
         return np.ones(n_rows, dtype=np.intp)
     values = np.asarray(outcome)
     check_length("outcome", values, n_rows, "the table")
-    if not np.isin(values, [FIRST_WON, TIED, SECOND_WON]).all():
-        row = int(np.argmin(np.isin(values, [FIRST_WON, TIED, SECOND_WON])))
+    known = (values == FIRST_WON) | (values == TIED) | (values == SECOND_WON)
+    if not np.all(known):
+        row = int(np.argmin(known))
         raise InvalidInputError(
             "`outcome` must be 1 (the first won), 0 (a tie) or -1 (the second won): row "
             f"{row} holds {values[row]!r}."
@@ -405,6 +432,17 @@ def _numbers(name: str, values: ArrayLike, n_rows: int) -> FloatArray:
 
 
 def _judges(judge: Any, n_rows: int) -> Labels:
-    labels = Labels.of(judge)
+    """Return who judged; where somebody is not named, all judges have texts as names."""
+    column = judge if isinstance(judge, Column) else _column(as_array("judge", judge))
+    names = column.values.tolist()
+    if any(map(is_blank, names)):
+        texts = [UNKNOWN_JUDGE if is_blank(name) else _text(name) for name in names]
+        column = Column(np.array(texts, dtype=object), column.code)
+    labels = Labels.of(column)
     check_length("judge", labels.index, n_rows, "the table")
     return labels
+
+
+def _text(name: Any) -> str:
+    """Return a name as text; whole numbers beside blanks are floats in many frames."""
+    return str(int(name) if isinstance(name, float) and name.is_integer() else name)

@@ -111,8 +111,10 @@ class Precision:
     @cached_property
     def covariance(self) -> FloatArray:
         """The inverse, for a dense factor."""
-        inverse, _ = lapack.dpotri(self.factor, lower=1)
-        return np.tril(inverse) + np.tril(inverse, -1).T
+        lower, _ = lapack.dpotri(self.factor, lower=1)  # zeros above the diagonal, as the factor
+        inverse: FloatArray = lower + lower.T
+        inverse[np.diag_indices(len(inverse))] = lower.diagonal()
+        return inverse
 
     def solve(
         self, B: FloatArray, tol: float = CG_TOL, start: FloatArray | None = None

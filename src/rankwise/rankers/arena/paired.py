@@ -123,7 +123,7 @@ def _counted(
     key, n_keys = 3 * code + answer, 3 * n_codes
     if n_keys <= KEYS_A_ROW * len(key):
         total = sum_by(key, weight, n_keys).reshape(-1, 3)
-        codes = np.flatnonzero(total.any(axis=1))
+        codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
         return codes, *np.ascontiguousarray(total[codes].T)
     if (weight == weight[0]).all():
         key = np.sort(key)
