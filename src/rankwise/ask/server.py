@@ -428,8 +428,8 @@ def _family(host: str) -> int:
 def reachable(host: str) -> list[str]:
     """Return the addresses at which a server that listens on ``host`` can be opened.
 
-    For a host that stands for all addresses of this machine these are its addresses in the networks
-    around; if none is found, only this machine's own. Nothing is sent.
+    For a wildcard host, all addresses of this machine in its networks; if none is found, the
+    loopback address. Nothing is sent.
     """
     if host not in ("0.0.0.0", "::"):
         return [host]

@@ -106,7 +106,7 @@ def _step_scores(ranker: RankerPipeline, graph: GraphWriter, rows: str, factor: 
 
 
 def _steps(steps: Sequence[Any], graph: GraphWriter, rows: str) -> str:
-    """Write transformers one after the other, in double precision."""
+    """Write consecutive transformers, in double precision."""
     for step in steps:
         rows = step_node(step, graph.in_double(), rows)
     return rows
@@ -198,7 +198,7 @@ class TreeNodes:
         return int(threshold >= 0.0 if missing == "None" else node["default_left"])
 
     def attributes(self) -> dict[str, Any]:
-        """Return the attributes of a TreeEnsembleRegressor, but for the weights."""
+        """Return the attributes of a TreeEnsembleRegressor, except the weights."""
         names = ["treeids", "nodeids", "featureids", "values", "truenodeids", "falsenodeids"]
         names += ["modes", "missing_value_tracks_true"]
         columns = zip(*self.nodes, strict=True)
@@ -315,6 +315,7 @@ def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
     else:
         ordered, count = _sorted_rows(graph, rows)
         statistic = _quantile(graph, ordered, count, 0.5 if step.filling == "median" else 0.0)
+    # queries without a known value take the fallback of training
     has_any = _positive(graph, count)
     filling = graph.node("Where", [has_any, statistic, graph.array(step.fallback_[None])])
     filled = graph.node("Where", [blank, filling, rows])

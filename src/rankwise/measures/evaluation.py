@@ -326,6 +326,7 @@ def evaluate(
     judgements = Judgements.of(given, queries, sample_weight)
     chosen = _defaults(judgements) if measures is None else parse_measures(measures)
     checked = many_vectors(one_vector(scores), len(judgements.y))
+    # one sort serves all measures, down to the deepest cut-off
     plans = [measure.prepare(judgements) for measure in chosen]
     rankings = Rankings.of_checked(judgements, checked, max(plan.depth for plan in plans))
     values = [measure.rate(plan, rankings)[0] for measure, plan in zip(chosen, plans, strict=True)]

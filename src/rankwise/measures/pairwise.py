@@ -134,7 +134,7 @@ class DisagreementMeasure(Measure):
     average: Average = "queries"
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
-        """Weigh the pairs that count: those with different grades, or all."""
+        """Weigh the pairs that count: pairs with different grades, or all pairs."""
         total = judgements.pairs(judgements.y)
         counted = total if self.tied_grades == "skip" else judgements.all_pairs()
         weight = counted if self.average == "pooled" else np.ones_like(counted)

@@ -54,7 +54,7 @@ class WithinQueryEncoder(QueryTransformer):
     Parameters
     ----------
     columns : list of int or of str, optional
-        The features to encode, by position or by name; by default those that are not numbers.
+        The features to encode, by position or by name; by default all that are not numbers.
     smoothing : float
         Number of average items that each category starts with.
 

@@ -425,8 +425,8 @@ def suspect_answers(
     if not isinstance(board, Leaderboard):
         raise InvalidInputError(f"`board` must be a Leaderboard: got {type(board).__name__}.")
     table = read_comparisons(comparisons, columns)
-    place = {name: position for position, name in enumerate(board.names.tolist())}
-    score = board.score[[place[name] for name in table.names.tolist()]]
+    row_of = {name: row for row, name in enumerate(board.names.tolist())}
+    score = board.score[[row_of[name] for name in table.names.tolist()]]
     rows, pairs = table.decided, table.pairs
     lead = score[pairs[:, 0]] - score[pairs[:, 1]]
     # posterior odds that win and loss were exchanged

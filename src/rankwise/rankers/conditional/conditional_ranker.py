@@ -149,6 +149,7 @@ class RelationProblem:
         """Return the closed form if every row has the same complete graph, else None."""
         check_choice("cost", cost, get_args(Cost))
         check_choice("ties", ties, get_args(Ties))
+        # a closed form needs the complete graph of every row
         refused = ties == "keep" and cost != "magnitude"  # by the graph, with a reason
         if refused or not (self.data.is_scored and self.cells.is_full) or cost == "relative":
             return None

@@ -329,6 +329,7 @@ class DORMCV(DirectRanker):
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)
         _refuse_sources_of_one(sources, X_val, sources_val)
+        # how settings are judged, then the search along every grid of C
         judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
         rule = StoppingRule.of(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORMCV") as on_step:

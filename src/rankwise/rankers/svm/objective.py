@@ -125,6 +125,7 @@ def smoothed_hinge(pairs: PairSet, scores: FloatArray, width: float) -> Smoothed
     variable of a pair is its weight times :math:`\min(1, t_+/\mu)`.
     """
     slacks = pairs.slacks(scores, 0.0)
+    # Q_0 and Q_mu, eq. svm-sums, give loss, gap and derivatives
     low, high = slacks.violations(0.0), slacks.violations(width)
     squares = (low.squares - high.squares) / width  # eq. svm-huber, twice
     rounding_error = low.rounding_error / width

@@ -100,7 +100,7 @@ class BoostedRanker(Ranker):
         Number of trees without improvement after which growing stops.
     measure : Measure or str, optional
         The measure that decides; by default the share of pairs in the right order. Its cut-off also
-        tells lambdarank how far down a ranking counts.
+        sets how far down a ranking counts for lambdarank.
     progress : bool or function
         Whether to show the trees; or a function that is called with a `Step` after each, and stops
         by returning True.
@@ -515,6 +515,7 @@ class TreeProblem:
 
     def parts(self, cv: Any, measure: Measure, rng: np.random.Generator) -> list[_Part]:
         """Return the folds: of queries, of the items of one query, or of comparisons."""
+        # folds of comparisons, whole queries together
         if not self.data.is_scored:
             groups = np.arange(len(self.data.comparisons[0]))
             if self.data.has_qid:
@@ -522,6 +523,7 @@ class TreeProblem:
             folds = Folds.random(check_count("cv", cv), groups, rng)
             out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
             return [self._part_of_pairs(rows) for rows in out]
+        # folds of queries or items, in the given order of rows
         folds = resolve_folds(cv, self.X_given, self.data_given, rng)
         if self.data_given.has_qid:
             folds.of_components(self.data_given.queries.index)  # refuses folds that cut queries
@@ -687,6 +689,7 @@ def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:
     """Rate the scores of queries; larger sums are better for every measure."""
     judgements = Judgements.of(validation.y, validation.queries)
     plan = measure.prepare(judgements)
+    # sums and weights, so that folds can be pooled
     sign = 1.0 if measure.greater_is_better else -1.0
 
     def rate(scores: FloatArray) -> tuple[float, float]:

@@ -160,7 +160,7 @@ class Factors:
         return Factors(root * self.U, root * self.V, scale * self.bias)
 
     def balanced(self) -> "Factors":
-        """Return the factors of least penalty among those with the same scores.
+        """Return the factors of least penalty among all factors with the same scores.
 
         With the singular value decomposition ``U V' = A S B'`` they are ``A S^1/2`` and
         ``B S^1/2``, in descending order of S; their penalty is the trace norm of ``U V'``.

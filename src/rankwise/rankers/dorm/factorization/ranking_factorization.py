@@ -218,6 +218,7 @@ class RankingFactorization(BaseEstimator):
         """
         check_is_fitted(self)
         R = check_ratings(ratings, self.n_features_in_)
+        # a model with the same items, its users without factors
         model: RankingFactorization = clone(self)
         for name, value in vars(self).items():
             if name.endswith("_"):
@@ -225,6 +226,7 @@ class RankingFactorization(BaseEstimator):
         measure = trainable_measure(self.objective)
         learned = learnable_ratings(R, measure, self.decay, self.item_bias_)
         model.user_factors_ = np.zeros((R.shape[0], self.item_factors_.shape[1]))
+        # users who prefer an item to another get factors
         if learned is not None:
             rated, users = learned
             start = Factors(model.user_factors_[users], self.item_factors_, self.item_bias_)

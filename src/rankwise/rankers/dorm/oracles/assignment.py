@@ -181,6 +181,7 @@ def planes_at(
     """
     positions, beta = np.empty(len(scores), dtype=np.intp), np.empty(len(scores))
     losses = np.empty(len(plan.methods))
+    # consecutive queries for each thread
     n_parts = n_parts or min(n_threads(), 1 + len(scores) // _ITEMS_PER_THREAD)
     edges = [len(plan.methods) * part // n_parts for part in range(n_parts + 1)]
 
@@ -204,7 +205,7 @@ def assign_by_value(V: FloatArray) -> IntArray:
     Parameters
     ----------
     V : (n_items, n_positions)
-        -inf forbids a pair. With fewer positions than items those without one get -1.
+        -inf forbids a pair. With fewer positions than items, items without one get -1.
 
     Notes
     -----
@@ -247,7 +248,7 @@ def ideal_positions(
 
     This is the target, the ranking without loss. The loss leaves the order of equal gains open, but
     the target needs one, and an arbitrary order can keep a model from learning anything. With
-    ``discounts``, positions of equal discount are open as well, such as all those behind a cut-off:
+    ``discounts``, positions of equal discount are open as well, such as all behind a cut-off:
     the items at these positions are sorted by their preliminary scores, whatever their gains.
 
     Parameters
