@@ -74,7 +74,7 @@ class Beliefs:
         random_state : int
         """
         given = weights or {}
-        # answers by their raters' weights, decided and tied ones apart
+        # answers weighted by their raters, decided and tied ones separately
         counted = [
             (r, w) for r in records if (w := given.get(r.question.rater, 1.0)) >= LEAST_WEIGHT
         ]

@@ -23,7 +23,7 @@ def render_report(session: AskSession) -> str:
     """Return the report as HTML: ranking, who beats whom, raters, how the certainty grew."""
     standing, items = session.standing(), session.items.items
     images = _images(session)
-    # the ranking, with intervals of ranks and small images
+    # the ranking, with intervals of ranks and images
     ranking = [
         {
             "rank": rank,

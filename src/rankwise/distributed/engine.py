@@ -65,7 +65,7 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         with distributed.Client(address) as client:
             yield client
         return
-    # settings of the workers' processes, which must stand before these start
+    # settings of the workers' processes, which must be set before they start
     before_start = "distributed.nanny.pre-spawn-environ"  # the C library reads it once
     settings: dict[str, Any] = {"distributed.worker.profile.enabled": False}
     if may_keep_memory(options.get("memory_limit", "auto"), n_workers):

@@ -236,7 +236,7 @@ def make_app(
             status, content, n_items = await to_thread.run_sync(
                 service.answer, body, limiter=threads
             )
-        # every failure becomes a status with a message; bytes of the body are given back
+        # every failure becomes a status with a message; its bytes no longer count
         except RequestError as error:
             status, content = error.status, _error(str(error))
         except (TimeoutError, ClientDisconnect):
@@ -261,7 +261,6 @@ def make_app(
         content = _error(f"{error.detail}: POST /rank, GET /health and GET /metrics are there.")
         return Response(content, error.status_code, error.headers, "application/json")
 
-    # two addresses besides ranking: health and metrics
     routes = [
         Route("/rank", rank, methods=["POST"]),
         Route("/health", health),
