@@ -85,3 +85,49 @@ EQUATIONS = [row for row in ROWS if all(one.startswith("(") for one in named(row
 def test_a_comment_marks_the_line_of_an_equation(paper, what, file):
     path = path_of(file)
     assert named(what) & commented(path, paper), f"{file}: no comment with [{paper}] {what}"
+
+
+LABELLED = (
+    *("measures", "export", "datasets", "distributed", "automatic", "transformers"),
+    *("rankers/dorm", "rankers/svm", "rankers/trees", "rankers/conditional", "rankers/arena"),
+)
+"""Folders where every comment with an equation's key names the label of the theory page too."""
+
+EQUATION = re.compile(r"\[(?:" + "|".join(PAPERS) + r")\] eqs?\. ")
+LABEL = re.compile(r"\(\d+\w?\), ([a-z]+(?:-[a-z]+)+)\b")
+"""A label follows the last number of a key: ``[PTA09] eq. (33), hold-update``."""
+
+
+def labels():
+    """Return the labels of the numbered equations of the theory pages."""
+    pages = (ROOT / "docs" / "theory").glob("*.rst")
+    return {
+        label
+        for page in pages
+        for label in re.findall(r":label: (\S+)", page.read_text(encoding="utf-8"))
+    }
+
+
+def equation_comments(folder):
+    """Yield (file, line, comment) of every comment of a folder that has the key of an equation."""
+    for path in sorted((SOURCE / "rankwise" / folder).rglob("*.py")):
+        with path.open(encoding="utf-8") as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.type == tokenize.COMMENT and EQUATION.search(token.string):
+                    yield path.relative_to(SOURCE), token.start[0], token.string
+
+
+def test_comments_of_equations_are_found():
+    assert LABEL.findall("# [LS08] eqs. (17), (24), dorm-oracle") == ["dorm-oracle"]
+    assert LABEL.findall("# [LS08] eq. (27b), dorm-slack: of a query") == ["dorm-slack"]
+    assert len(list(equation_comments("rankers/dorm"))) >= 10
+
+
+@pytest.mark.parametrize("folder", LABELLED)
+def test_the_key_of_an_equation_names_a_label_of_the_theory_pages(folder):
+    known = labels()
+    none_of(
+        f"{file}:{line}: {comment}"
+        for file, line, comment in equation_comments(folder)
+        if not LABEL.search(comment) or not known.issuperset(LABEL.findall(comment))
+    )

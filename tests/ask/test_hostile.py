@@ -132,7 +132,7 @@ def test_a_locked_file_delays_the_ranking_and_does_not_freeze_it(tmp_path, impat
         join(browser)
         rater = session.store.rater(browser.cookies["rankwise_rater"])
         session.start()
-        assert session.wait_until_settled()
+        assert session.wait_until_refitted()
         before = session.standing().certainty
         give(session, rater)
         session.question(rater)
@@ -145,7 +145,7 @@ def test_a_locked_file_delays_the_ranking_and_does_not_freeze_it(tmp_path, impat
         until(lambda: session.trouble is None)
         for _ in range(4):
             give(session, rater)
-        assert session.wait_until_settled()
+        assert session.wait_until_refitted()
         assert session.standing().certainty != before
         assert browser.get("/api/state").json()["trouble"] is None
         assert dict(session.store.certainty())[5] == session.standing().certainty
@@ -166,7 +166,7 @@ def test_a_refit_that_fails_in_any_way_is_tried_again(session, impatient, monkey
     with caplog.at_level(logging.WARNING, "rankwise.ask"):
         session.start()
         until(lambda: len(attempts) >= 5)
-        assert session.wait_until_settled()
+        assert session.wait_until_refitted()
         until(lambda: session.trouble is None)
     assert "disk is full" in caplog.text
 

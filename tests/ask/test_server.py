@@ -52,7 +52,7 @@ def test_a_session_from_joining_to_the_ranking(session):
         state = answer(browser, question, "left" if names[0] < names[1] else "right").json()
     assert state["finished"]
     assert state["answers"] == 10
-    assert session.wait_until_settled()
+    assert session.wait_until_refitted()
     names = [item["name"] for item in browser.get("/api/state").json()["ranking"]]
     assert names == sorted(names)
 
@@ -231,7 +231,7 @@ def test_a_careless_rater_is_seen(tmp_path):
                 rater, question.id, rng.choice(["left", "right"]) if number == 3 else good
             )
     session.start()
-    assert session.wait_until_settled()
+    assert session.wait_until_refitted()
     unusual = [summary.is_unusual for summary in session.raters()]
     session.close()
     assert unusual == [False, False, False, True]

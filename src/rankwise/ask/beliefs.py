@@ -1,4 +1,4 @@
-"""What is believed about the scores of all items: a joint Gaussian, quick to update."""
+"""The posterior of the scores of all items: a joint Gaussian, quick to update."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ PRIOR_SPREAD = 1.5
 """Standard deviation of scores before any answer, in units of an answer's noise."""
 
 TIE_NOISE = 1.0
-"""Variance of the difference that "no preference" tells to be 0, next to an answer's noise."""
+"""Noise variance of "no preference", a difference of 0, besides the noise of an answer."""
 
 FEW_ANSWERS = 10
 """A rater with fewer decided answers is not judged."""
 
 LEAST_RATERS, MOST_RATERS = 3, 30
-"""Judged raters from which, and up to which, the answers of the others tell who is careless."""
+"""Smallest and largest number of judged raters for which careless ones are looked for."""
 
 CARELESS, LEAST_WEIGHT = 0.05, 0.01
 """Share of careless raters before anything is known; answers of less weight do not count."""
@@ -73,12 +73,16 @@ class Beliefs:
             How much the answers of each rater count; 1 for raters that are missing.
         random_state : int
         """
-        of = weights or {}
-        counted = [(r, w) for r in records if (w := of.get(r.question.rater, 1.0)) >= LEAST_WEIGHT]
+        given = weights or {}
+        # answers weighted by their raters, decided and tied ones separately
+        counted = [
+            (r, w) for r in records if (w := given.get(r.question.rater, 1.0)) >= LEAST_WEIGHT
+        ]
         decided = [(r.winner_first, w) for r, w in counted if r.answer in ("left", "right")]
         tied = [(r.winner_first, w) for r, w in counted if r.answer == "tie"]
         if not decided:
             return cls.prior(X).after([r for r, _ in counted])
+        # posterior of a preference process, its parameters fitted to the answers
         process, rows = _process(X, random_state)
         pairs, pair_weight = zip(*decided, strict=True)
         ties: dict[str, Any] = {}
@@ -104,18 +108,21 @@ class Beliefs:
 
     def _update(self, mean: FloatArray, S: FloatArray, i: int, j: int, *, tied: bool) -> None:
         """Match the moments of one answer, in place."""
+        # prior mean and variance of the difference of the two scores
         column = S[:, i] - S[:, j]
         difference, variance = mean[i] - mean[j], max(column[i] - column[j], 0.0)
         total = self.noise + variance
         if tied:
             total += TIE_NOISE
-            pull, shrink = -difference / total, 1.0 / total
+            mean_step, variance_step = -difference / total, 1.0 / total
         else:
+            # moments of the Gaussian times the probit likelihood of the answer
             z = difference / np.sqrt(total)
-            ratio = _hazard(z)
-            pull, shrink = ratio / np.sqrt(total), ratio * (z + ratio) / total
-        mean += pull * column
-        dger(-shrink, column, column, a=S.T, overwrite_a=True)  # in place: S is symmetric
+            ratio = _inverse_mills_ratio(z)
+            mean_step, variance_step = ratio / np.sqrt(total), ratio * (z + ratio) / total
+        # rank-one update of mean and covariance
+        mean += mean_step * column
+        dger(-variance_step, column, column, a=S.T, overwrite_a=True)  # in place: S is symmetric
 
     def differences(self, pairs: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the differences of some pairs."""
@@ -131,6 +138,7 @@ class Beliefs:
 
     def draws(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
         """Draw the scores of all items jointly, (n_draws, n_items)."""
+        # jitter, then a root by the eigendecomposition
         S = self.covariance + 1e-9 * np.trace(self.covariance) / self.n_items * np.eye(self.n_items)
         values, vectors = np.linalg.eigh(S)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -141,7 +149,7 @@ def rater_weights(X: FloatArray, records: Sequence[Record]) -> dict[int, float]:
     """Return the probability that each rater answers with care, judged by the other raters.
 
     A careless rater answers at random. The probability of a rater's answers is judged only by the
-    other raters; a second round leaves out those that the first round found careless. If only two
+    other raters; a second round leaves out raters that the first round found careless. If only two
     raters disagree, either may be right, so three with enough answers are required. If most
     seem careless, none is treated as careless.
     """
@@ -149,25 +157,27 @@ def rater_weights(X: FloatArray, records: Sequence[Record]) -> dict[int, float]:
     for record in records:
         if record.answer in ("left", "right"):
             decided.setdefault(record.question.rater, []).append(record)
+    # raters with enough decided answers
     judged = [rater for rater, given in decided.items() if len(given) >= FEW_ANSWERS]
     if not LEAST_RATERS <= len(judged) <= MOST_RATERS:
         return {}
     weights = dict.fromkeys(judged, 1.0)
     for _ in range(2):
+        # judge each rater by the answers of the trusted others
         trusted = {rater for rater in decided if weights.get(rater, 1.0) >= 0.5}
         found = {}
         for rater in judged:
             others = [r for r in records if r.question.rater in trusted - {rater}]
-            found[rater] = _care(Beliefs.prior(X).after(others), decided[rater])
+            found[rater] = _probability_of_care(Beliefs.prior(X).after(others), decided[rater])
         weights = found
     careless = [rater for rater, weight in weights.items() if weight < 0.5]
     return {} if 2 * len(careless) >= len(judged) else weights
 
 
-def _care(beliefs: Beliefs, given: Sequence[Record]) -> float:
+def _probability_of_care(beliefs: Beliefs, given: Sequence[Record]) -> float:
     """Return the probability that answers were given with care, by Bayes' rule."""
-    chances = beliefs.answer_probability(np.array([r.winner_first for r in given]))
-    evidence = float(np.log(2.0 * np.maximum(chances, 1e-12)).sum())
+    probabilities = beliefs.answer_probability(np.array([r.winner_first for r in given]))
+    evidence = float(np.log(2.0 * np.maximum(probabilities, 1e-12)).sum())
     return float(expit(evidence + np.log((1.0 - CARELESS) / CARELESS)))
 
 
@@ -178,7 +188,7 @@ def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray
     return PreferenceGP(random_state=random_state), X
 
 
-def _hazard(z: float) -> float:
+def _inverse_mills_ratio(z: float) -> float:
     """Return phi(z) / Phi(z), without underflow."""
     if z < -30.0:
         return -z

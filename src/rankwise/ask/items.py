@@ -104,6 +104,7 @@ def _read_text(path: Path) -> str:
 def _from_table(path: Path) -> ItemList:
     table = open_table(path)
     columns = list(table.names)
+    # columns of names, texts and images by their usual names; others are features
     name = _find(columns, NAME_COLUMNS) or columns[0]
     text, image = _find(columns, TEXT_COLUMNS), _find(columns, IMAGE_COLUMNS)
     others = [c for c in columns if c not in (name, text, image)]
@@ -144,7 +145,7 @@ def _image(table: Path, name: str) -> Path | None:
 def _features(
     table: DataTable, columns: Sequence[str]
 ) -> tuple[FloatArray, tuple[str, ...], tuple[str, ...]]:
-    """Turn numbers into standardised features, and few different words into one feature each."""
+    """Return standardised numbers, and indicators of columns with few different words."""
     parts: list[FloatArray] = []
     names: list[str] = []
     ignored: list[str] = []
@@ -152,8 +153,9 @@ def _features(
     for column in columns:
         words = [str(word).strip() for word in table.words(column)]
         n_items = len(words)
-        numbers = _as_numbers(words)
+        numbers = _parsed_numbers(words)
         kinds = sorted(set(words))
+        # numbers are standardised, categories become indicators, other text is ignored
         if numbers is not None:
             if numbers.std() > 0:
                 parts.append((numbers - numbers.mean())[:, None] / numbers.std())
@@ -168,7 +170,7 @@ def _features(
     return np.concatenate(parts, axis=1), tuple(names), tuple(ignored)
 
 
-def _as_numbers(words: Sequence[str]) -> FloatArray | None:
+def _parsed_numbers(words: Sequence[str]) -> FloatArray | None:
     """Return finite numbers, blanks filled with the mean of the others; None if some are words."""
     try:
         values = np.array([float(word) if word else np.nan for word in words])

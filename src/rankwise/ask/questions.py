@@ -13,10 +13,10 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.gp.questions import RankDistribution, border_doubt, information_gain
 
 MAX_CANDIDATES = 20_000
-"""Pairs among which the next question is looked for."""
+"""Largest number of pairs that are considered for the next question."""
 
 BALANCE = 0.02
-"""Bits that a pair loses for every answer its items already have more than the average item."""
+"""Bits subtracted from a pair for every answer that its items have above the average."""
 
 N_DRAWS = 2000
 
@@ -100,7 +100,7 @@ class Standing:
         return cls(order, ranks.interval(0.9), ranks.best, certainty, goal)
 
     @property
-    def is_settled(self) -> bool:
+    def is_goal_reached(self) -> bool:
         """Whether the goal is reached."""
         return self.certainty >= self.goal.confidence
 
@@ -148,17 +148,20 @@ def choose_question(
     rng
         Breaks ties, and draws candidates if there are many pairs.
     """
+    # pairs that the rater may be asked about
     pairs = _candidates(beliefs, n_answers, rng)
-    free = ~_among(pairs, barred, beliefs.n_items)
-    if not free.any():
+    is_allowed = ~_are_among(pairs, barred, beliefs.n_items)
+    if not is_allowed.any():
         pairs = np.stack(np.triu_indices(beliefs.n_items, 1), axis=1)
-        free = ~_among(pairs, barred, beliefs.n_items)
-    pairs = pairs[free]
+        is_allowed = ~_are_among(pairs, barred, beliefs.n_items)
+    pairs = pairs[is_allowed]
     if len(pairs) == 0:
         return None
-    quiet = ~np.isin(pairs, list(busy)).any(axis=1)
-    pairs = pairs[quiet] if quiet.any() else pairs
-    worth = _worth(beliefs, goal, pairs) - BALANCE * _excess(n_answers, pairs)
+    # prefer items that nobody else is being asked about
+    is_idle = ~np.isin(pairs, list(busy)).any(axis=1)
+    pairs = pairs[is_idle] if is_idle.any() else pairs
+    # the most informative pair, with a penalty for items asked about often
+    worth = _worth(beliefs, goal, pairs) - BALANCE * _excess_answers(n_answers, pairs)
     worth += 1e-6 * rng.random(len(pairs))
     first, second = pairs[int(np.argmax(worth))].tolist()
     return first, second
@@ -173,7 +176,7 @@ def _worth(beliefs: Beliefs, goal: AskGoal, pairs: IntArray) -> FloatArray:
     return bits * np.maximum(doubt[pairs[:, 0]], doubt[pairs[:, 1]])
 
 
-def _excess(n_answers: IntArray, pairs: IntArray) -> FloatArray:
+def _excess_answers(n_answers: IntArray, pairs: IntArray) -> FloatArray:
     return (n_answers[pairs].sum(axis=1) - 2.0 * n_answers.mean()).astype(float)
 
 
@@ -182,17 +185,18 @@ def _candidates(beliefs: Beliefs, n_answers: IntArray, rng: np.random.Generator)
     n_items = beliefs.n_items
     if n_items * (n_items - 1) // 2 <= MAX_CANDIDATES:
         return np.stack(np.triu_indices(n_items, 1), axis=1)
+    # neighbours in the ranking, random pairs, and pairs of seldom asked items
     order = np.lexsort((rng.random(n_items), -beliefs.mean))
-    reach = max(1, MAX_CANDIDATES // (2 * n_items))
-    near = [np.stack([order[:-d], order[d:]], axis=1) for d in range(1, reach + 1)]
+    max_distance = max(1, MAX_CANDIDATES // (2 * n_items))
+    neighbours = [np.stack([order[:-d], order[d:]], axis=1) for d in range(1, max_distance + 1)]
     drawn = rng.integers(n_items, size=(MAX_CANDIDATES // 2, 2))
-    pairs = np.concatenate([*near, drawn[drawn[:, 0] != drawn[:, 1]]])
+    pairs = np.concatenate([*neighbours, drawn[drawn[:, 0] != drawn[:, 1]]])
     least = np.argsort(n_answers, kind="stable")[: min(n_items, 200)]
     rare = np.stack([np.repeat(least, 5), rng.integers(n_items, size=5 * len(least))], axis=1)
     return np.sort(np.concatenate([pairs, rare[rare[:, 0] != rare[:, 1]]]), axis=1)
 
 
-def _among(pairs: IntArray, barred: Collection[tuple[int, int]], n_items: int) -> BoolArray:
+def _are_among(pairs: IntArray, barred: Collection[tuple[int, int]], n_items: int) -> BoolArray:
     if not barred:
         return np.zeros(len(pairs), dtype=bool)
     known = np.array([a * n_items + b for a, b in barred])

@@ -23,6 +23,7 @@ def render_report(session: AskSession) -> str:
     """Return the report as HTML: ranking, who beats whom, raters, how the certainty grew."""
     standing, items = session.standing(), session.items.items
     images = _images(session)
+    # the ranking, with intervals of ranks and images
     ranking = [
         {
             "rank": rank,
@@ -41,7 +42,7 @@ def render_report(session: AskSession) -> str:
     return environment.get_template("report.html").render(
         goal=str(session.goal),
         message=str(standing),
-        settled=standing.is_settled,
+        settled=standing.is_goal_reached,
         n_items=len(items),
         n_answers=len(records),
         kinds={k: sum(r.answer == k for r in records) for k in ("tie", "skip")},
@@ -55,19 +56,20 @@ def render_report(session: AskSession) -> str:
 
 def _matrix(session: AskSession) -> dict[str, Any]:
     """Return how often each of the best items was preferred to each other one."""
-    shown = session.standing().order[:MAX_MATRIX].tolist()
-    place = {item: n for n, item in enumerate(shown)}
-    wins: FloatArray = np.zeros((len(shown), len(shown)))
+    leading = session.standing().order[:MAX_MATRIX].tolist()
+    position = {item: n for n, item in enumerate(leading)}
+    # wins among the leading items, a tie counting one half
+    wins: FloatArray = np.zeros((len(leading), len(leading)))
     for record in session.records:
         a, b = record.winner_first
-        if record.answer != "skip" and a in place and b in place:
+        if record.answer != "skip" and a in position and b in position:
             share = 0.5 if record.answer == "tie" else 1.0
-            wins[place[a], place[b]] += share
-            wins[place[b], place[a]] += 1.0 - share
-    names = [session.items.items[i].name for i in shown]
+            wins[position[a], position[b]] += share
+            wins[position[b], position[a]] += 1.0 - share
+    names = [session.items.items[i].name for i in leading]
     rows = [
-        [None if wins[i, j] + wins[j, i] == 0 else float(wins[i, j]) for j in range(len(shown))]
-        for i in range(len(shown))
+        [None if wins[i, j] + wins[j, i] == 0 else float(wins[i, j]) for j in range(len(leading))]
+        for i in range(len(leading))
     ]
     return {"names": names, "rows": rows, "all": len(session.items) <= MAX_MATRIX}
 
@@ -84,12 +86,12 @@ def _curve(history: list[tuple[int, float]]) -> dict[str, Any] | None:
 def _images(session: AskSession) -> dict[int, str]:
     """Return images as data URLs, as long as their total size is small enough."""
     found: dict[int, str] = {}
-    room = MAX_IMAGES_BYTES
+    bytes_left = MAX_IMAGES_BYTES
     for i in session.standing().order.tolist():
         path = session.items.items[i].image
-        if path is None or not path.is_file() or path.stat().st_size > room:
+        if path is None or not path.is_file() or path.stat().st_size > bytes_left:
             continue
-        room -= path.stat().st_size
+        bytes_left -= path.stat().st_size
         kind = {".jpg": "jpeg"}.get(path.suffix.lower(), path.suffix.lower().lstrip("."))
         found[i] = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     return found

@@ -71,7 +71,7 @@ class Gate(BaseHTTPMiddleware):
         try:
             refusal = self._refusal(request)
         except InvalidInputError as error:
-            return _with_headers(await _refused(request, error))
+            return _with_headers(await _invalid_input(request, error))
         if refusal is not None:
             return _with_headers(JSONResponse({"error": refusal}, status_code=403))
         if self.token is not None and "token" in request.query_params:
@@ -122,10 +122,10 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
         routes=routes,
         middleware=[Middleware(Gate, token=token)],
         exception_handlers={
-            InvalidInputError: _refused,
-            HTTPException: _failed,
-            sqlite3.Error: _unwritten,
-            Exception: _unexpected,
+            InvalidInputError: _invalid_input,
+            HTTPException: _http_error,
+            sqlite3.Error: _storage_failed,
+            Exception: _internal_error,
         },
     )
 
@@ -146,7 +146,7 @@ class _Requests:
         rater = await self._rater(request)  # who has joined before stays the same person
         if rater is None:
             rater = await run_in_threadpool(self._join, name, request)
-        response = await self._where(rater)
+        response = await self._state_response(rater)
         _set_cookie(response, RATER_COOKIE, rater.key)
         return response
 
@@ -161,7 +161,7 @@ class _Requests:
         return self.session.join(name)
 
     async def state(self, request: Request) -> Response:
-        return await self._where(await self._rater(request))
+        return await self._state_response(await self._rater(request))
 
     async def answer(self, request: Request) -> Response:
         rater = await self._known_rater(request)
@@ -174,13 +174,13 @@ class _Requests:
                 f"An answer must name its `question` by number and be one of {', '.join(ANSWERS)}."
             )
         await run_in_threadpool(self.session.answer, rater, number, cast(Answer, answer))
-        return await self._where(rater)
+        return await self._state_response(rater)
 
     async def undo(self, request: Request) -> Response:
         rater = await self._known_rater(request)
         await _body(request)
         await run_in_threadpool(self.session.undo, rater)
-        return await self._where(rater)
+        return await self._state_response(rater)
 
     async def image(self, request: Request) -> Response:
         images = {str(i): item.image for i, item in enumerate(self.session.items.items)}
@@ -201,13 +201,14 @@ class _Requests:
         headers = {"Content-Disposition": 'attachment; filename="ranking.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
 
-    async def _where(self, rater: Rater | None) -> Response:
+    async def _state_response(self, rater: Rater | None) -> Response:
         return JSONResponse(await run_in_threadpool(self._state, rater))
 
     def _state(self, rater: Rater | None) -> dict[str, Any]:
         """Return what the page shows: the question of this rater, and the ranking."""
         standing = self.session.standing()
         items = self.session.items.items
+        # the ranking so far, and the question of this rater
         ranking = [
             {
                 "name": items[i].name,
@@ -220,12 +221,12 @@ class _Requests:
         question = None if rater is None else self.session.question(rater)
         return {
             "rater": None if rater is None else rater.name,
-            "question": None if question is None else self._shown(question),
+            "question": None if question is None else self._question_content(question),
             "finished": rater is not None and question is None,
             "goal": str(self.session.goal),
             "certainty": standing.certainty,
             "confidence": self.session.goal.confidence,
-            "settled": standing.is_settled,
+            "settled": standing.is_goal_reached,
             "message": str(standing),
             "trouble": self.session.trouble,
             "answers": len(self.session.records),
@@ -242,14 +243,14 @@ class _Requests:
             ],
         }
 
-    def _shown(self, question: Question) -> dict[str, Any]:
+    def _question_content(self, question: Question) -> dict[str, Any]:
         return {
             "id": question.id,
-            "left": self._shown_item(question.left),
-            "right": self._shown_item(question.right),
+            "left": self._item_content(question.left),
+            "right": self._item_content(question.right),
         }
 
-    def _shown_item(self, number: int) -> dict[str, Any]:
+    def _item_content(self, number: int) -> dict[str, Any]:
         item = self.session.items.items[number]
         image = None if item.image is None else f"/image/{number}"
         return {"name": item.name, "text": item.text, "image": image}
@@ -267,10 +268,9 @@ class _Requests:
 
 @final
 class JoinedFrom:
-    """Count who joined from where, so that one person cannot take all places.
+    """Count joins by network, so that one person cannot take all places.
 
-    A class behind one router shares an address; the network of an address of version 6 counts as
-    one.
+    A class behind one router shares an address; an IPv6 network counts as one.
     """
 
     def __init__(self) -> None:
@@ -280,21 +280,22 @@ class JoinedFrom:
 
     def admit(self, address: str, now: float) -> bool:
         """Return whether somebody may join from an address at a time in seconds, and count them."""
-        place = _network(address)
+        network = _network(address)
         with self._guard:
-            recent = self._recent.setdefault(place, deque())
+            # forget joins older than the window
+            recent = self._recent.setdefault(network, deque())
             while recent and recent[0] <= now - AT_ONCE:
                 recent.popleft()
-            n_joined = self._all.get(place, 0)
+            n_joined = self._all.get(network, 0)
             if len(recent) >= MOST_JOINED_AT_ONCE or n_joined >= MOST_JOINED:
                 return False
             recent.append(now)
-            self._all[place] = n_joined + 1
+            self._all[network] = n_joined + 1
             return True
 
 
 def _network(address: str) -> str:
-    """Return an address, or the network of one of version 6, which has more than can be counted."""
+    """Return an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         known = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -366,24 +367,24 @@ def _set_cookie(response: Response, name: str, value: str) -> None:
     response.set_cookie(name, value, max_age=365 * 86400, httponly=True, samesite="strict")
 
 
-async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _invalid_input(request: Request, error: Exception) -> Response:  # noqa: ARG001
     return JSONResponse({"error": str(error)}, status_code=400)
 
 
-async def _failed(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _http_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
     failure = cast(HTTPException, error)
     return JSONResponse({"error": failure.detail}, status_code=failure.status_code)
 
 
-async def _unwritten(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _storage_failed(request: Request, error: Exception) -> Response:  # noqa: ARG001
     LOG.warning("The answers file cannot be used: %s", error)
-    said = f"The answers file cannot be used at the moment ({error})."
-    return JSONResponse({"error": said}, status_code=503)
+    message = f"The answers file cannot be used at the moment ({error})."
+    return JSONResponse({"error": message}, status_code=503)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    said = "The server failed; what it printed says why."
-    return _with_headers(JSONResponse({"error": said}, status_code=500))
+async def _internal_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    message = "The server failed; what it printed says why."
+    return _with_headers(JSONResponse({"error": message}, status_code=500))
 
 
 def run_server(
@@ -400,12 +401,13 @@ def run_server(
     announce : callable
         Called with the links once the server listens: one for each address that others can reach.
     """
+    # pages for other machines need a token in the link
     token = None if host in ("127.0.0.1", "localhost", "::1") else new_token()
     listener = socket.create_server((host, port), family=_family(host))
     links = [
-        f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}/"
+        f"http://{f'[{address}]' if ':' in address else address}:{listener.getsockname()[1]}/"
         + ("" if token is None else f"?token={token}")
-        for shown in reachable(host)
+        for address in reachable(host)
     ]
     config = uvicorn.Config(
         build_app(session, token), log_level="warning", access_log=False, timeout_keep_alive=30
@@ -426,24 +428,25 @@ def _family(host: str) -> int:
 def reachable(host: str) -> list[str]:
     """Return the addresses at which a server that listens on ``host`` can be opened.
 
-    For a host that stands for all addresses of this machine these are its addresses in the networks
-    around; if none is found, only this machine's own. Nothing is sent.
+    For a wildcard host, all addresses of this machine in its networks; if none is found, the
+    loopback address. Nothing is sent.
     """
     if host not in ("0.0.0.0", "::"):
         return [host]
-    family, outside = _family(host), {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}[host]
+    family, remote = _family(host), {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}[host]
     found: list[str] = []
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
-        way.connect((outside, 9))  # only looks up the route: a datagram socket sends nothing yet
-        found.append(str(way.getsockname()[0]))
+    # the address of the route to other networks, then all names of this machine
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((remote, 9))  # only looks up the route: a datagram socket sends nothing yet
+        found.append(str(probe.getsockname()[0]))
     with suppress(OSError, UnicodeError):
         known = socket.getaddrinfo(socket.gethostname(), None, family)
         found += [str(entry[4][0]) for entry in known]
-    usable = [a for a in dict.fromkeys(found) if not _is_own(a)]
+    usable = [a for a in dict.fromkeys(found) if not _is_local(a)]
     return usable or [{"0.0.0.0": "127.0.0.1", "::": "::1"}[host]]
 
 
-def _is_own(address: str) -> bool:
+def _is_local(address: str) -> bool:
     """Return whether other machines cannot use an address."""
     known = ipaddress.ip_address(address.partition("%")[0])
     return known.is_loopback or known.is_unspecified or known.is_link_local

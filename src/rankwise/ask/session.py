@@ -86,7 +86,7 @@ class AskSession:
         self._guard = threading.RLock()
         self._changed = threading.Event()
         self._stopping = threading.Event()
-        self._worker = threading.Thread(target=self._refit_behind, name="refit", daemon=True)
+        self._worker = threading.Thread(target=self._refit_in_background, name="refit", daemon=True)
 
     def start(self) -> None:
         """Start refitting in the background."""
@@ -96,7 +96,7 @@ class AskSession:
     def stop(self) -> None:
         """Wait until the refit includes the last answers, and end its thread."""
         if self._worker.is_alive():
-            self.wait_until_settled(10.0)
+            self.wait_until_refitted(10.0)
         self._stopping.set()
         self._changed.set()
         if self._worker.is_alive():
@@ -121,10 +121,12 @@ class AskSession:
     def question(self, rater: Rater) -> Question | None:
         """Return the open question of a rater, or the next one; None when all were asked."""
         with self._guard:
-            waiting = self.store.open_question(rater.id)
-            if waiting is not None:
-                self._pending[rater.id] = waiting
-                return waiting
+            # a question that was shown and not answered is shown again
+            unanswered = self.store.open_question(rater.id)
+            if unanswered is not None:
+                self._pending[rater.id] = unanswered
+                return unanswered
+            # the next pair, the sides drawn at random
             pair = self._choose(rater)
             if pair is None:
                 self._pending.pop(rater.id, None)
@@ -189,7 +191,7 @@ class AskSession:
         """Why the ranking is behind the answers, while it is; None otherwise."""
         return self._trouble
 
-    def wait_until_settled(self, timeout: float = 60.0) -> bool:
+    def wait_until_refitted(self, timeout: float = 60.0) -> bool:
         """Wait until the thread has caught up with all answers."""
         limit = threading.Event()
         for _ in range(int(timeout / 0.01)):
@@ -213,12 +215,13 @@ class AskSession:
         for record in records:
             self._tally.add(record)
 
-    def _refit_behind(self) -> None:
+    def _refit_in_background(self) -> None:
         rng, pause = np.random.default_rng(1), FIRST_PAUSE
         while True:
             self._changed.wait()
             if self._stopping.is_set():
                 return
+            # a failed refit is repeated after a pause that doubles
             try:
                 self._refit(rng)
             except Exception as error:  # of any kind: this thread must live
@@ -237,13 +240,13 @@ class AskSession:
         weights = rater_weights(self._features, records)
         beliefs = Beliefs.learned(self._features, records, weights)
         standing = Standing.of(beliefs, self.goal, rng)
-        self._take_over(beliefs, standing, records, weights)
+        self._adopt(beliefs, standing, records, weights)
 
     def _trusted(self, records: list[Record]) -> list[Record]:
         """Return the answers of raters who are not considered careless."""
         return [r for r in records if self._weights.get(r.question.rater, 1.0) >= 0.5]
 
-    def _take_over(
+    def _adopt(
         self,
         beliefs: Beliefs,
         standing: Standing,
@@ -256,6 +259,7 @@ class AskSession:
             current = {r.question.id for r in self._records}
             if not known <= current:  # an answer was taken back: fit again without it
                 return
+            # answers since the refit began are added to its beliefs
             new = [r for r in self._records if r.question.id not in known]
             self._weights = weights
             self._beliefs = beliefs.after(self._trusted(new))
@@ -287,10 +291,11 @@ def _agreement(
 
 def _summary(pairs: IntArray, beliefs: Beliefs, weight: float) -> RaterSummary:
     mean, variance = beliefs.differences(pairs)
+    # observed and expected agreement; three standard errors below are unusual
     agreement = float((mean > 0).mean())
-    chances: Any = ndtr(np.abs(mean) / np.sqrt(beliefs.noise + variance))
-    expected = float(chances.mean())
-    error = float(np.sqrt((chances * (1.0 - chances)).sum())) / len(pairs)
+    probabilities: Any = ndtr(np.abs(mean) / np.sqrt(beliefs.noise + variance))
+    expected = float(probabilities.mean())
+    error = float(np.sqrt((probabilities * (1.0 - probabilities)).sum())) / len(pairs)
     unusual = agreement < expected - 3.0 * max(error, 1e-9) or weight < 0.5
     return RaterSummary("", len(pairs), agreement, expected, is_unusual=unusual, weight=weight)
 

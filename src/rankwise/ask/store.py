@@ -82,11 +82,11 @@ class AnswerStore:
         path : path
             The file; it is created if ``items`` are given and it does not exist.
         items : ItemList, optional
-            The items to rank. They must be those of the file; new ones may be added at the end.
+            The items to rank. They must match the items of the file; new ones may follow.
         """
         if items is None and not path.exists():
             raise DataFileError(f"{path} must be an answers file: it does not exist.")
-        file = _only_name(path)
+        file = _refuse_hard_links(path)
         with refusing_damage(path), ExitStack() as opened:
             lock = opened.enter_context(closing(_lock_process(path, file)))
             connection = opened.enter_context(closing(_connect(file)))
@@ -122,6 +122,7 @@ class AnswerStore:
         is_new = self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
         if not is_new:
             check_answers(self._db, self.path)
+        # an answer is on disk when its transaction has ended
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
@@ -135,6 +136,7 @@ class AnswerStore:
                 self._merge_items(items)
 
     def _merge_items(self, items: ItemList) -> None:
+        # items keep their numbers: the known ones come first, in the same order
         known = [row[0] for row in self._db.execute("SELECT name FROM items ORDER BY id")]
         names = [item.name for item in items.items]
         if names[: len(known)] != known:
@@ -173,14 +175,15 @@ class AnswerStore:
         """Add a rater; a number is appended to a name that is taken."""
         with self._transaction() as db:
             taken = {row[0] for row in db.execute("SELECT name FROM raters")}
-            free = name
+            unused = name
             number = 2
-            while free in taken:
-                free, number = f"{name} {number}", number + 1
+            while unused in taken:
+                unused, number = f"{name} {number}", number + 1
             cursor = db.execute(
-                "INSERT INTO raters (name, key, joined) VALUES (?, ?, ?)", (free, key, time.time())
+                "INSERT INTO raters (name, key, joined) VALUES (?, ?, ?)",
+                (unused, key, time.time()),
             )
-            return Rater(cast(int, cursor.lastrowid), free, key)
+            return Rater(cast(int, cursor.lastrowid), unused, key)
 
     def rater(self, key: str) -> Rater | None:
         """Return the rater with a key."""
@@ -230,10 +233,10 @@ class AnswerStore:
                     f"The question must have been asked of this rater: {question} was not."
                 )
             now = time.time()
-            made = db.execute(
+            inserted = db.execute(
                 "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, NULL)", (question, answer, now)
             )
-            return Record(Question(*row), answer, now) if made.rowcount else None
+            return Record(Question(*row), answer, now) if inserted.rowcount else None
 
     def undo(self, rater: int) -> Record | None:
         """Take back the last answer of a rater and return it; None if there is none."""
@@ -278,7 +281,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
 
-def _only_name(path: Path) -> Path:
+def _refuse_hard_links(path: Path) -> Path:
     """Return the file behind symbolic links; refuse one that has other names of its own."""
     file = Path(os.path.realpath(path))
     if file.exists() and file.stat().st_nlink > 1:

@@ -37,7 +37,7 @@ from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 
 LEAST_QUERIES = 10
-"""Queries that must be there for a value of the choice to be worth a line."""
+"""Smallest number of queries for which the value of the choice is reported."""
 
 LEAST_SHARE = 0.25
 """Families whose weight is below this share of the best one's are left out of the sum."""
@@ -232,7 +232,7 @@ class AutoRanker(SumOfRankers):
 
     Notes
     -----
-    Held-out values of the leaderboard are those of the best settings on the same queries, and
+    Held-out values of the leaderboard belong to settings chosen on the same queries, and
     therefore slightly too high; `honest_value_` is not. It comes from models that learned from all
     folds but one, and is therefore slightly too low if more data help. A family whose paired t
     statistic against the best family is t has the weight exp(-t^2 / 2), the Gaussian likelihood
@@ -292,17 +292,21 @@ class AutoRanker(SumOfRankers):
         rows = check_table(self, X, reset=True)
         data = TrainingData.of(len(rows), y, qid, sample_weight)
         y = data.single_output("Fit one AutoRanker per output.")
-        self.preparation_, ready = fit_preparation(rows, y, data.queries)
-        trial = self._trial(ready, data, deadline)
+        # encode categories, fill blanks, draw the folds
+        self.preparation_, prepared_rows = fit_preparation(rows, y, data.queries)
+        trial = self._trial(prepared_rows, data, deadline)
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
+            # try the families on the same folds, then choose and weigh them
             board = self._search(trial)
             choice = board.choice()
             self.leaderboard_ = board.leaderboard(choice)
+            # value of the choice on queries that it was not chosen by
             unseen = board.unseen_values()
             self.honest_value_ = board.honest_value(unseen)
             self.best_column_, self.best_alone_ = board.best_column(unseen)
+            # fit the chosen families to all data
             self.members_, self.member_weights_ = board.fitted(choice)
         self._remember(data)
         return self
@@ -480,7 +484,7 @@ class _Board:
 
     @property
     def known(self) -> list[_Tried]:
-        """What has values."""
+        """The families that have values."""
         return [e for e in self.tried if e.values and not all(np.isnan(v).all() for v in e.values)]
 
     @property
@@ -506,15 +510,17 @@ class _Board:
             notes = "; ".join(f"{e.family.name}: {e.note}" for e in self.tried)
             raise InvalidInputError(f"At least one family must suit the data: {notes}.")
         weight = self.trial.query_weight * (1.0 if weight is None else weight)
+        # the best setting of each family, with its held-out scores and values
         settings = [entry.best(weight) for entry in self.known]
         pairs = list(zip(self.known, settings, strict=True))
         scores = np.stack([entry.paths[p].scores[k] for entry, (p, k) in pairs])
         values = np.stack([entry.values[p][k] for entry, (p, k) in pairs])
+        # standardised scores can be added up
         scales = np.array([self._scale(s) for s in scores])
         return _Choice(settings, scores / scales[:, None], values, scales, _shares(values, weight))
 
     def _scale(self, scores: FloatArray) -> float:
-        """Return the spread of held-out scores inside what is judged."""
+        """Return the standard deviation of held-out scores inside queries."""
         judged = self.trial.judged
         return float((scores - judged.spread(judged.mean(scores))).std()) or 1.0
 
@@ -528,6 +534,7 @@ class _Board:
         values = np.full(trial.judged.n_queries, np.nan)
         if groups < LEAST_QUERIES:
             return values
+        # nested: choose by the other folds, measure on this one
         fold = np.empty(trial.judged.n_queries, dtype=np.intp)
         fold[trial.judged.index] = trial.folds.fold
         for k in range(trial.folds.n_folds):
@@ -549,6 +556,7 @@ class _Board:
         """
         weight, best, found = self.trial.query_weight, -np.inf, (0, "", unseen)
         for at, column in enumerate(self.trial.X.T):
+            # each column in both directions
             both = self.trial.values(np.stack([column, -column]))
             for direction, values in zip(("", ", lowest first"), both, strict=True):
                 value = float(weighted_mean(values, weight))
@@ -562,6 +570,7 @@ class _Board:
 
     def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
         """Return the mean over queries that have a value, and its 95 % interval."""
+        # weighted mean and its standard error over queries
         weight = np.where(np.isnan(values), 0.0, self.trial.query_weight)
         mean = float(weighted_mean(values, weight))
         share = weight / max(weight.sum(), np.finfo(float).tiny)
@@ -574,6 +583,7 @@ class _Board:
 
     def leaderboard(self, choice: _Choice) -> RankerLeaderboard:
         """Return the table: the sum first, then the families by value."""
+        # the sum comes first, then the families by value, then those that were not tried
         of_sum = self.trial.values(choice.scores[None])[0]
         seconds = sum(entry.seconds for entry in self.tried)
         first = RankerEntry("sum", *self._mean_and_interval(of_sum), 1.0, 0.0, seconds)
@@ -617,12 +627,14 @@ def _shares(values: FloatArray, weight: FloatArray) -> FloatArray:
     weight : (n_queries,)
         The weights of the queries.
     """
+    # deficit of each family to the best one, query by query
     best = values[int(np.nanargmax(weighted_mean(values, weight)))]
     known = (weight > 0.0) & ~np.isnan(best)
     share = weight[known] / weight[known].sum()
     deficit = np.nan_to_num(best - values)[:, known]
     mean = deficit @ share
     error = np.sqrt(np.square((deficit - mean[:, None]) * share).sum(axis=1))
+    # relative likelihood that the deficit is 0, by its t-value
     t = np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)
     shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
     shares[shares < LEAST_SHARE] = 0.0

@@ -35,10 +35,10 @@ DORM_CS = (0.01,)
 KERNEL_DORM_CS = (0.01, 0.3)
 
 N_TREES, STAGE, PATIENCE = 200, 10, 2
-"""Trees at most, trees between two looks, and looks without a rise before growing ends."""
+"""Largest number of trees, trees per stage, and stages without improvement before the end."""
 
 FEATURE_SHARE, FEATURES_OF_TREE = 0.3, 40
-"""The share of the features that a tree is grown from, and about how many at most."""
+"""Share of the features that a tree is grown from, and their largest number, about."""
 
 MANY_ITEMS = 50_000
 """Number of items from which trees have more leaves."""
@@ -99,14 +99,14 @@ class Trial:
         return time.perf_counter() > self.deadline
 
     @cached_property
-    def _made(self) -> dict[str, Any]:
+    def _cache(self) -> dict[str, Any]:
         return {}
 
-    def made(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what was made under this name before, or make it now."""
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a cached result by its name, or compute it."""
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
 
     def steps(self, kind: FeatureSet) -> list[Any]:
         """Return fitted transformers that make some features."""
@@ -122,19 +122,19 @@ class Trial:
         for make in STEPS[kind]:
             step = make()
             name += f" {step!r}"
-            put = partial(_fit_transform, step, rows, self.data)
-            chain.append(self.made(name, put))
+            make_step = partial(_fit_transform, step, rows, self.data)
+            chain.append(self.cached(name, make_step))
             rows = chain[-1][1]
         return chain
 
     def space(self, kind: FeatureSet, *, gaussian: bool) -> FunctionSpace:
-        """Return linear functions of some features, or those of a Gaussian kernel on basis rows."""
+        """Return linear functions of some features, or a Gaussian kernel on basis rows."""
         X = self.features(kind)
         if not gaussian:
             return smallest_space(X, Linear(), None, len(X))
         kernel, rows = self.kernel(kind), self.basis(kind)
         make = partial(smallest_space, X, kernel, rows, len(X))
-        return self.made(f"space {kind}", make)
+        return self.cached(f"space {kind}", make)
 
     def kernel(self, kind: FeatureSet) -> Kernel:
         """Return a Gaussian kernel whose width grows with the number of features."""
@@ -172,8 +172,8 @@ class Trial:
 
 
 def _fit_transform(step: Any, rows: FloatArray, data: TrainingData) -> tuple[Any, FloatArray]:
-    made = step.fit_transform(rows, data.scores, data.queries if data.has_qid else None)
-    return step, made
+    features = step.fit_transform(rows, data.scores, data.queries if data.has_qid else None)
+    return step, features
 
 
 @final
@@ -224,10 +224,10 @@ def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = F
         space = trial.space(kind, gaussian=gaussian)
         return [
             SettingsPath(
-                _held_out_scores(trial, space, alphas, way),
-                partial(_fit_rls, trial, kind, alphas, way, gaussian=gaussian),
+                _held_out_scores(trial, space, alphas, tie_rule),
+                partial(_fit_rls, trial, kind, alphas, tie_rule, gaussian=gaussian),
             )
-            for way in ties
+            for tie_rule in ties
         ]
 
     return search
@@ -270,6 +270,7 @@ def _refitted(
     """Return held-out scores by fits without each fold, a path of rankers each."""
     scores = np.full((n_settings, trial.data.n_items), np.nan)
     everything = np.arange(trial.data.n_items)
+    # train without the fold along the grid, and score the fold
     for fold in range(trial.folds.n_folds):
         out = np.flatnonzero(trial.folds.fold == fold)
         kept = np.setdiff1d(everything, out, assume_unique=True)
@@ -310,6 +311,7 @@ def _direct(*, gaussian: bool) -> Search:
         if gaussian:
             kernel = {"kernel": trial.kernel("scaled"), "basis": trial.basis("scaled")}
             Z = np.asarray(trial.space("scaled", gaussian=True).features())
+        # held-out scores on the mapped features; the final fit maps raw ones
         make = partial(DORM, "NDCG(gain='exponential')", tol=1e-2, random_state=trial.seed)
         found = [_refitted(trial, Z, partial(_fit_dorm, make(C), Z), 1)[0] for C in grid]
 
@@ -344,6 +346,7 @@ def _trees(loss: Any) -> Search:
     def search(trial: Trial) -> list[SettingsPath]:
         leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
         share = min(FEATURE_SHARE, FEATURES_OF_TREE / trial.features("raw_ranked").shape[1])
+        # many small trees: the number is chosen by the held-out value
         ranker = BoostedRanker(
             loss,
             n_trees=N_TREES,
@@ -357,7 +360,7 @@ def _trees(loss: Any) -> Search:
         )
         values: list[float] = []
 
-        def goes_on(stages: list[FloatArray]) -> bool:
+        def improves(stages: list[FloatArray]) -> bool:
             values.append(trial.value(stages[-1]))
             return len(values) - 1 - int(np.argmax(values)) < PATIENCE and not trial.is_over()
 
@@ -365,7 +368,7 @@ def _trees(loss: Any) -> Search:
             chosen = BoostedRanker(**{**ranker.get_params(), "n_trees": (k + 1) * STAGE})
             return trial.pipeline("raw_ranked", fit_to_problem(chosen, trial.trees))
 
-        return [SettingsPath(trial.trees.staged_scores(ranker, trial.folds, STAGE, goes_on), fit)]
+        return [SettingsPath(trial.trees.staged_scores(ranker, trial.folds, STAGE, improves), fit)]
 
     return search
 

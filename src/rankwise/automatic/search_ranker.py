@@ -101,8 +101,10 @@ class SearchRanker(SumOfRankers):
         rows = check_table(self, X, reset=True)
         data = TrainingData.of(len(rows), y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
+        # encode categories, fill blanks
         self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
         width, n_basis = prepared_rows.shape[1], min(n_basis, data.n_items)
+        # two members: scaled features with ties dropped, and with ranks, ties kept
         ranks = WithinQueryRanks("values_and_ranks")
         self.members_ = [
             self._member([WithinQueryScaler()], width, "drop", n_basis),
@@ -113,6 +115,7 @@ class SearchRanker(SumOfRankers):
         with arrays_between_steps():
             for member in self.members_:
                 member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
+        # held-out scores of the sum, and their value
         self.held_out_scores_ = np.sum(
             [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0
         )

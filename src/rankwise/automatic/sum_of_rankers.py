@@ -73,7 +73,7 @@ def fit_preparation(
 
 
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
-    """Put checked rows through fitted transformers; only text is looked at again."""
+    """Put checked rows through fitted transformers; only text is checked again."""
     for step in steps:
         if X.dtype == np.float64:
             X = step._transformed(X, queries)
@@ -126,15 +126,15 @@ class SumOfRankers(Ranker, ABC):
                 "QueryKFold."
             )
         rows = check_table(self, X, reset=False)
-        return self._added(rows, Queries.of(qid, len(rows)))
+        return self._summed(rows, Queries.of(qid, len(rows)))
 
-    def _added(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
-        ready = prepared(self.preparation_, rows, queries)
-        return added_scores(self.members_, self.member_weights_, ready, queries)
+    def _summed(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
+        prepared_rows = prepared(self.preparation_, rows, queries)
+        return added_scores(self.members_, self.member_weights_, prepared_rows, queries)
 
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of rows of a single query."""
-        return self._added(X, Queries.single(X.shape[0]))
+        return self._summed(X, Queries.single(X.shape[0]))
 
 
 def added_scores(

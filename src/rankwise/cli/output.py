@@ -21,8 +21,8 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _print_ruled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(header_style="bold")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    for column, name in enumerate(header):
+        table.add_column(name, justify="left" if column == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     Console().print(table, markup=False, highlight=False)

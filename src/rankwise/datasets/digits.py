@@ -108,7 +108,8 @@ def load_digits_queries(
     Notes
     -----
     As in [LS08] Sect. 6, queries are random samples of items and a grade is the class of an item;
-    unlike there, each query grades the classes separately, and training and test share no image.
+    unlike in the paper, each query grades the classes separately, and training and test share no
+    image.
 
     Examples
     --------
@@ -126,6 +127,7 @@ def load_digits_queries(
     pixels, digits = load_digits(return_X_y=True)
     rng = generator(random_state)
     parts = []
+    # disjoint thirds of the images for training, validation and testing
     for number, images in enumerate(np.array_split(rng.permutation(len(digits)), 3)):
         drawn = [_draw_query(digits, images, n_items, n_grades, rng) for _ in range(n_queries)]
         rows = np.concatenate([rows for rows, _ in drawn])
@@ -148,6 +150,7 @@ def _draw_query(
     digits: IntArray, images: IntArray, n_items: int, n_grades: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
     """Return the rows of one query and their grades."""
+    # neighbouring digits, graded from the lowest
     lowest = rng.integers(N_DIGITS - n_grades + 1)
     grades = digits[images] - lowest
     shown = (grades >= 0) & (grades < n_grades)

@@ -149,6 +149,7 @@ class _BestRows(NamedTuple):
 
 
 def _best_rows(ranker: PointRanker, X: Any, qid: Any, k: int | None) -> _BestRows:
+    # score the block, and keep the best k of each query
     scores = ranker.predict(X) if X.shape[0] else np.zeros(0)
     given = np.zeros(len(scores), dtype=np.intp) if qid is None else np.asarray(qid)
     queries = Queries.of(given, len(scores))
@@ -162,14 +163,16 @@ def _ordered(scores: FloatArray, queries: Queries, k: int | None) -> IntArray:
     order = np.lexsort((-scores, queries.index))
     if k is None:
         return order
-    place = np.arange(len(order)) - queries.starts[queries.index[order]]
-    return order[place < k]
+    position = np.arange(len(order)) - queries.starts[queries.index[order]]
+    return order[position < k]
 
 
 def _join_orders(parts: list[_BestRows], k: int | None) -> IntArray:
+    # row numbers of the whole collection
     first = np.cumsum([0] + [part.n_items for part in parts[:-1]])
     rows = np.concatenate([start + part.rows for start, part in zip(first, parts, strict=True)])
     scores = np.concatenate([part.scores for part in parts])
+    # queries in the order in which they first appear, over all partitions
     ids = concatenate_ids([part.ids for part in parts])
     every = Queries.from_qid(concatenate_ids([ids, *(part.qid for part in parts)]))
     queries = Queries(every.ids, every.index[len(ids) :])

@@ -136,7 +136,7 @@ def _kept(ranker: Any, weights: FloatArray, statistics: Statistics, partitions: 
 class DaskRankRLSCV(ClosedFormDaskRanker):
     r"""Learn `RankRLSCV` with a linear kernel on a Dask cluster, alpha by exact leave-query-out.
 
-    The rows of each split query are first brought to one partition. Every partition then leaves out
+    The rows of each split query are first moved to one partition. Every partition then leaves out
     each of its queries in turn, for all alphas, using the statistics of all other queries.
 
     Parameters
@@ -198,6 +198,7 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
     def _learn(self, partitions: Partitions, validation: Partitions | None) -> RankRLSCV:  # noqa: ARG002
         alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
         options = self._graph_options()
+        # statistics of whole queries, partition by partition, and their sum
         whole = partitions.of_whole_queries()
         parts = whole.engine.compute(whole.each("statistics", _whole_statistics, options))
         total = _added(parts)
@@ -207,6 +208,7 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
                 f"got {total.n_queries - total.n_ignored}. Give more queries, or use "
                 "DaskRankRLS."
             )
+        # each partition leaves out its queries, given the statistics of the others
         judged = whole.engine.compute(
             whole.each("hold-out", _judge, _others(parts), alphas, measure, options)
         )
@@ -215,6 +217,7 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
             np.concatenate(per_query, axis=1), np.concatenate(weight), np.max(error, axis=0),
             measure, alphas,
         )  # fmt: skip
+        # the solution of all data at the chosen alpha
         ranker = RankRLSCV(self.alphas, measure=self.measure, rule=self.rule, **options)
         self.alpha_ = _keep_path(ranker, path, options)
         return _kept(ranker, total.solve(np.array([self.alpha_]))[0], total, partitions)
@@ -246,6 +249,7 @@ def _added(parts: list[Statistics]) -> Statistics:
 
 def _others(parts: list[Statistics]) -> list[Elsewhere]:
     """Add up all parts but one, for each part; nothing is subtracted, so nothing cancels."""
+    # sums of the parts before and of the parts after each
     zero = Statistics.nothing(len(parts[0].moment))
     before = list(accumulate(parts[:-1], initial=zero))
     after = list(accumulate(parts[:0:-1], initial=zero))[::-1]
@@ -264,9 +268,9 @@ def _judge(
     queries = Queries.from_qid(block.qid)
     scores, error = _held_out(block, queries, elsewhere, alphas, options)
     rows = np.flatnonzero(block.weights > 0)  # items of weight 0 are not judged
-    some = queries.take(rows)
-    values = measure.values_many(block.y[rows], scores[:, rows], some)
-    weight = measure.prepare(Judgements.of(block.y[rows], some, None)).weight
+    judged = queries.take(rows)
+    values = measure.values_many(block.y[rows], scores[:, rows], judged)
+    weight = measure.prepare(Judgements.of(block.y[rows], judged, None)).weight
     return values, weight, error
 
 

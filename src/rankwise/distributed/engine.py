@@ -1,4 +1,4 @@
-"""Dask as an engine: named calls on workers, and what goes wrong there."""
+"""Dask as an engine: named calls on workers, and errors that name their partition."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ OUT_OF_MEMORY = (
 )
 
 BRANCHES = 8
-"""Values that are added up in one call."""
+"""Number of values that one call adds up: the branching of the tree of sums."""
 
 
 def dask_module() -> Any:
@@ -36,7 +36,7 @@ def dask_module() -> Any:
 KEPT_MEMORY = 1 << 28
 """Bytes that workers of this machine keep when they are freed, for the next part of a file."""
 KEPT_SHARE = 16
-"""The part of a worker's limit of memory that this must not exceed: a full worker does nothing."""
+"""At most one part in this many of a worker's memory limit: a full worker pauses."""
 
 
 @contextmanager
@@ -65,6 +65,7 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         with distributed.Client(address) as client:
             yield client
         return
+    # settings of the workers' processes, which must be set before they start
     before_start = "distributed.nanny.pre-spawn-environ"  # the C library reads it once
     settings: dict[str, Any] = {"distributed.worker.profile.enabled": False}
     if may_keep_memory(options.get("memory_limit", "auto"), n_workers):

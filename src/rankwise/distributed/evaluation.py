@@ -9,7 +9,7 @@ from rankwise.core.arrays import freeze
 from rankwise.distributed.engine import engine_of
 from rankwise.distributed.partitions import PartitionRows, Partitions, concatenate_ids
 from rankwise.measures.evaluation import Evaluation, default_measures
-from rankwise.measures.evaluation import evaluate as evaluate_here
+from rankwise.measures.evaluation import evaluate as evaluate_locally
 from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
 
@@ -56,6 +56,7 @@ def evaluate(
     """
     columns = scores.to_frame() if getattr(scores, "to_frame", None) else scores[:, None]
     with engine_of(client) as engine:
+        # each query is measured in one partition
         whole = Partitions.of(engine, columns, y, qid, sample_weight).of_whole_queries()
         if measures is None:
             lowest = min(engine.compute(whole.each("grades", _lowest)))
@@ -76,4 +77,4 @@ def _lowest(block: PartitionRows) -> float:
 
 
 def _evaluate(block: PartitionRows, measures: list[Measure]) -> Evaluation:
-    return evaluate_here(block.y, block.X[:, 0], block.qid, measures, block.weight)
+    return evaluate_locally(block.y, block.X[:, 0], block.qid, measures, block.weight)

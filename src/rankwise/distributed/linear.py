@@ -138,6 +138,7 @@ class DaskLinearRankRLS(DaskRanker):
         ranker = LinearRankRLS(**options)
         settings = Settings.of(ranker)
         refuse_ordered_weights(self.query_weight)
+        # validation data, or queries drawn from the training data
         validator = None
         if validation is not None:
             validator = _validator(validation, None, settings.measure)
@@ -145,6 +146,7 @@ class DaskLinearRankRLS(DaskRanker):
             held_out = self._draw(partitions)
             validator = _validator(partitions, held_out, settings.measure)
             partitions = partitions.without(held_out)
+        # conjugate gradients on the rest, with products on the workers
         operator = SharedProblem.of(partitions, settings.graph_options).operator(settings.dtype)
         result = run(operator, settings, validator, None)
         return keep_run(
@@ -169,6 +171,7 @@ class DaskLinearRankRLS(DaskRanker):
                 f"`validation_fraction` must lie between 0 and 1: got {self.validation_fraction!r}."
                 " Or give X_val, y_val and qid_val."
             )
+        # draw from the sorted ids, which do not depend on the partitions
         order = sorted(range(len(ids)), key=lambda k: _sort_key(ids[k]))
         n_drawn = min(len(ids) - 1, max(1, round(self.validation_fraction * len(ids))))
         drawn = generator(self.random_state).permutation(len(ids))[:n_drawn]
@@ -183,7 +186,7 @@ def _sort_key(q: Any) -> tuple[str, Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class ClusterRows(ScorableRows):
-    """Validation rows on the workers: weights are sent there, scores come back."""
+    """Validation rows on the workers: weights are sent to them, scores are gathered."""
 
     partitions: Partitions
     blocks: list[Any]
@@ -203,7 +206,7 @@ def _product(block: PartitionRows, w: FloatArray) -> FloatArray:
 
 
 def _validator(partitions: Partitions, ids: NDArray[Any] | None, measure: Measure) -> Validator:
-    """Rate scores of some queries, or of all rows; rows stay on the workers, labels come here."""
+    """Rate scores of some queries, or of all rows; rows stay on the workers."""
     engine = partitions.engine
     blocks = engine.persist(partitions.each("validation", _of_queries, ids))
     labels = engine.compute(engine.call_each("labels", _labels, partitions.labels, blocks))

@@ -119,7 +119,7 @@ def concatenate_ids(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 CHUNK_MEMORY = 1 << 26
-"""Bytes that a worker takes for the rows of a file at a time."""
+"""Bytes of rows of a file that a worker holds at a time."""
 
 
 @final
@@ -134,7 +134,7 @@ class PartitionFile:
     options : dict
         Columns, as in `rankwise.io.read_table`.
     memory : int
-        Bytes that rows may take while they wait to be added up.
+        Bytes of rows that may be buffered before they are added up.
     """
 
     path: str
@@ -167,7 +167,7 @@ class Partitions:
         One delayed block per partition.
     heads : list
         The same without features: scores, queries and weights stay on the workers. Blocks stay
-        there only if they came as collections or cannot be read in part.
+        on the workers only if they came as collections or cannot be read in part.
     labels : list of str
         The name of each partition in errors: number and file.
     n_features : int
@@ -201,7 +201,7 @@ class Partitions:
         ]
         labels = [f"Partition {k}" for k in range(len(rows))]
         blocks = engine.call_each("check", checked_block, labels, rows, *vectors)
-        return cls._held(engine, blocks, labels)
+        return cls._persisted(engine, blocks, labels)
 
     @classmethod
     def of_files(
@@ -217,6 +217,7 @@ class Partitions:
         drop: str | Sequence[str] = (),
     ) -> Self:
         """Let workers read files, one partition each."""
+        # all files are of one kind
         paths = _paths(pattern)
         labels = [f"Partition {k} ({path})" for k, path in enumerate(paths)]
         options: list[Any] = [{"y": y, "qid": qid, "features": features, "drop": drop}] * len(paths)
@@ -225,28 +226,31 @@ class Partitions:
             raise InvalidInputError(
                 "All files must be tables, or all svmlight: got both. Fit to one kind."
             )
+        # svmlight files need a common number of features and first index
         if not is_table[0]:
             options = [_svmlight_options(engine, paths, labels, n_features, zero_based)] * len(
                 paths
             )
+        # whole files on the workers; Parquet files are read in part instead, labels first
         blocks = engine.call_each("read", _read_block, labels, paths, options)
         if not all(format_suffix(path) in PARQUET_SUFFIXES for path in paths):
-            return cls._held(engine, blocks, labels)
+            return cls._persisted(engine, blocks, labels)
         heads = engine.persist(engine.call_each("labels", _read_head, labels, paths, options))
         files = [PartitionFile(path, one) for path, one in zip(paths, options, strict=True)]
-        return cls(engine, blocks, heads, labels, files=files)._of_one_width()
+        return cls(engine, blocks, heads, labels, files=files)._with_equal_columns()
 
     @classmethod
-    def _held(cls, engine: Engine, blocks: list[Any], labels: list[str]) -> Self:
+    def _persisted(cls, engine: Engine, blocks: list[Any], labels: list[str]) -> Self:
         """Keep the blocks on the workers."""
         blocks = engine.persist(blocks)
         heads = engine.persist(engine.call_each("labels", PartitionRows.head, labels, blocks))
-        return cls(engine, blocks, heads, labels)._of_one_width()
+        return cls(engine, blocks, heads, labels)._with_equal_columns()
 
-    def _of_one_width(self) -> Self:
-        """Check that all partitions have the width of the first."""
+    def _with_equal_columns(self) -> Self:
+        """Check that all partitions have the columns of the first; drop empty ones."""
         blocks, heads = self.blocks, self.heads
         shapes = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, heads))
+        # queries named in all partitions or in none, and the same features
         first = shapes[0]
         for label, shape in zip(self.labels, shapes, strict=True):
             if shape.has_qid != first.has_qid:
@@ -262,6 +266,7 @@ class Partitions:
                 )
         if not any(shape.n_items for shape in shapes):
             raise InvalidInputError("`X` must have at least one row: all partitions are empty.")
+        # partitions without rows are dropped
         kept = [k for k, shape in enumerate(shapes) if shape.n_items]
         return type(self)(
             self.engine,
@@ -296,7 +301,7 @@ class Partitions:
         return self._kept(blocks, heads, [shape.n_items > 0 for shape in left])
 
     def _kept(self, blocks: list[Any], heads: list[Any], has_rows: list[bool]) -> "Partitions":
-        """Drop what has no rows."""
+        """Drop partitions without rows."""
         kept = np.flatnonzero(has_rows).tolist()
         return replace(
             self,
@@ -307,26 +312,29 @@ class Partitions:
         )
 
     def of_whole_queries(self) -> "Partitions":
-        """Bring the rows of every split query to the first partition that holds some of it."""
+        """Move the rows of every split query to the first partition that holds some of it."""
         present = self.ids()
         split = split_ids(present)
         if not any(len(ids) for ids in split):
             return self
+        # the owner of a split query is the first partition that holds it
         owner: dict[Any, int] = {}
         for k, ids in enumerate(split):
             for q in ids.tolist():
                 owner.setdefault(q, k)
         engine, blocks = self.engine, []
         sent = [_by_owner(ids, owner) for ids in split]
+        # a partition keeps its whole queries, and receives the rows of those it owns
         for k, label in enumerate(self.labels):
             pieces = [engine.call("whole", _without, self.blocks[k], split[k], number=k)]
-            for source, parcels in enumerate(sent):
-                if k in parcels:
-                    arguments = (self.blocks[source], parcels[k])
+            for source, ids_by_owner in enumerate(sent):
+                if k in ids_by_owner:
+                    arguments = (self.blocks[source], ids_by_owner[k])
                     pieces.append(
                         engine.call("move", PartitionRows.of_queries, *arguments, number=k)
                     )
             blocks += engine.call_each("regroup", join_blocks, [label], [pieces])
+        # rows stay on the workers in their new partitions
         blocks = engine.persist(blocks)
         heads = engine.call_each("labels", PartitionRows.head, self.labels, blocks)
         sizes = engine.compute(engine.call_each("shape", _shape, self.labels, blocks))
@@ -334,7 +342,7 @@ class Partitions:
 
 
 def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return, for each partition, those of its queries that other partitions hold too."""
+    """Return, for each partition, its queries that other partitions hold too."""
     joined = concatenate_ids(present)
     if joined.dtype == object:
         count = Counter(joined.tolist())
@@ -344,13 +352,14 @@ def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def _by_owner(ids: NDArray[Any], owner: dict[Any, int]) -> dict[int, NDArray[Any]]:
-    """Group ids by the partition that they go to."""
-    places = np.array([owner[q] for q in ids.tolist()], dtype=np.intp)
-    return {int(k): ids[places == k] for k in np.unique(places)}
+    """Group ids by the partition that their rows are moved to."""
+    owners = np.array([owner[q] for q in ids.tolist()], dtype=np.intp)
+    return {int(k): ids[owners == k] for k in np.unique(owners)}
 
 
 def checked_block(X: Any, y: Any, qid: Any, weight: Any) -> PartitionRows:
     """Check the rows of a partition."""
+    # rows, then scores, queries and weights of the same length
     names = _names(X)
     rows = _checked_rows(X)
     n_items = rows.shape[0]
@@ -442,14 +451,14 @@ def _row_blocks(X: Any, name: str) -> list[Any]:
             "dask.array.from_array, `fit_files`, or the ranker without Dask."
         )
     if _names(X) is not None:
-        return _promised(X)
+        return _delayed_partitions(X)
     if X.ndim != 2:
         raise InvalidInputError(f"`{name}` must have rows and columns: got shape {X.shape}.")
     whole = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
     return list(whole.to_delayed(optimize_graph=True).ravel())
 
 
-def _promised(collection: Any) -> list[Any]:
+def _delayed_partitions(collection: Any) -> list[Any]:
     """Return the delayed partitions of a collection, as it divides them.
 
     Dask's optimiser may join small files of which few columns are read; this is prevented here.
@@ -488,10 +497,11 @@ def _vector_blocks(v: Any, name: str, n_blocks: int, sizes: list[int] | None) ->
             )
         check_length(name, np.asarray(v), sum(sizes))
         return list(np.split(np.asarray(v), np.cumsum(sizes)[:-1]))
+    # a Dask vector must have the partitions of the rows
     own = _sizes(v)
     if sizes is not None and own is not None and own != sizes and sum(own) == sum(sizes):
         v = v.rechunk((tuple(sizes),))
-    blocks = _promised(v)
+    blocks = _delayed_partitions(v)
     if len(blocks) != n_blocks:
         raise InvalidInputError(
             f"`{name}` must have the {n_blocks} partitions of `X`: got {len(blocks)}. "

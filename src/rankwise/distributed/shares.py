@@ -39,7 +39,7 @@ class LocalGraphs:
     bundles : (n_bundles, n_features), optional
         The mean rows of the bundles of split queries.
     n_queries, n_ignored : int
-        Number of whole queries, and of those without a preference.
+        Number of whole queries, and how many of them have no preference.
     """
 
     graphs: list[tuple[Matrix, PreferenceGraph]]
@@ -58,6 +58,7 @@ class LocalGraphs:
         """Build the graphs; ``ids`` are the queries of the block that other partitions hold too."""
         whole, graphs = block.of_queries(ids, others=True), []
         n_queries = n_ignored = 0
+        # whole queries: the graph of their rows
         if whole.n_items:
             try:
                 graph = PreferenceGraph.from_scores(
@@ -67,6 +68,7 @@ class LocalGraphs:
                 n_queries, n_ignored = graph.queries.n_queries, graph.n_ignored_queries
             except NothingToLearnError:
                 n_queries = n_ignored = Queries.from_qid(whole.qid).n_queries
+        # split queries: the graph inside bundles, eq. split-sum, and the means of the bundles
         if share is None:
             return cls(graphs, None, n_queries, n_ignored)
         split = cls.of_split(block.of_queries(ids), share, options["ties"])
@@ -125,7 +127,7 @@ class SharedProblem:
     options : dict
         Cost, ties and query weight.
     n_split, n_ignored : int
-        Number of split queries, and of those without a preference.
+        Number of split queries, and how many of them have no preference.
     """
 
     partitions: Partitions
@@ -142,12 +144,13 @@ class SharedProblem:
         split = split_ids(partitions.ids())
         if not any(len(ids) for ids in split):
             return cls(partitions, split, [None] * len(split), None, options)
+        # items of each grade of each split query, counted on the workers
         counts = partitions.engine.compute(
             partitions.each_head("count", _count, split, options["ties"])
         )
         found = SplitQueries.of([c for c in counts if c is not None], **options)
-        in_turn = iter(found.shares)
-        shares = [None if c is None else next(in_turn) for c in counts]
+        remaining_shares = iter(found.shares)
+        shares = [None if c is None else next(remaining_shares) for c in counts]
         n_split = found.graph.queries.n_queries
         return cls(
             partitions, split, shares, found.graph, options, n_split, found.n_ignored_queries
@@ -161,6 +164,7 @@ class SharedProblem:
     def statistics(self) -> Statistics:
         """Return ``X' L X`` and ``X' r`` of everything: one pass, one sum."""
         engine, partitions = self.partitions.engine, self.partitions
+        # Parquet files are added up part by part, other partitions whole
         function: Callable[..., tuple[Statistics, Matrix | None]] = share_of_statistics
         rows = partitions.blocks
         if partitions.files is not None:
@@ -169,6 +173,7 @@ class SharedProblem:
             "statistics", function, partitions.labels, rows, self.split, self.shares,
             [self.options] * len(rows), partitions.n_features,
         )  # fmt: skip
+        # sums stay on the workers; only the total and the means of bundles are gathered
         grams = [engine.call("gram", _first, one, number=k) for k, one in enumerate(both)]
         bundles = [
             engine.call("bundles", _second, one, number=k)
@@ -176,6 +181,7 @@ class SharedProblem:
             if share is not None
         ]
         total, *means = engine.compute([engine.add(grams), *bundles])
+        # the graph between the bundles of split queries
         if self.graph is not None:
             total = total + _statistics(stack_rows(means), self.graph)
         return Statistics(
@@ -188,20 +194,23 @@ class SharedProblem:
     def operator(self, dtype: str | None) -> "ClusterOperator":
         """Return the operator of conjugate gradients, its rows on the workers."""
         engine = self.partitions.engine
+        # graphs and operators of each partition, on the workers
         local = engine.persist(self._each("graphs", LocalGraphs.of))
         parts = engine.persist(
             engine.call_each(
                 "operators", LocalGraphs.operators, self.partitions.labels, local, dtype
             )
         )
-        facts = engine.compute(
-            engine.call_each("facts", _facts, self.partitions.labels, local, parts)
+        gathered = engine.compute(
+            engine.call_each("facts", _counts_and_bundles, self.partitions.labels, local, parts)
         )
+        # the operator between bundles, on the client
         between = None
         if self.graph is not None:
-            rows = _stacked([fact[3] for fact in facts])
+            rows = _stacked([fact[3] for fact in gathered])
             between = normal_operator(as_rows(rows), self.graph)
-        n_queries, n_ignored, rank = (sum(fact[k] for fact in facts) for k in range(3))
+        # number of queries, and of independent preferences, over all partitions
+        n_queries, n_ignored, rank = (sum(fact[k] for fact in gathered) for k in range(3))
         if n_queries + self.n_split == n_ignored + self.n_ignored:
             raise NothingToLearnError(
                 "The data must hold at least one preference: all scores inside every query are "
@@ -263,8 +272,8 @@ def _whole_queries(
     for block in file.chunks():
         is_split = are_among(block.qid, ids) if len(ids) else np.zeros(block.n_items, dtype=bool)
         if is_split.any():
-            aside = block.take(is_split)
-            split.append(replace(aside, X=aside.X.copy()))
+            split_rows = block.take(is_split)
+            split.append(replace(split_rows, X=split_rows.X.copy()))
         rows = block.take(~is_split)
         if rows.n_items:
             yield ScoredRows(rows.X, rows.y, rows.qid)
@@ -278,7 +287,9 @@ def _second(pair: tuple[Any, Any]) -> Any:
     return pair[1]
 
 
-def _facts(local: LocalGraphs, parts: list[GraphOperator]) -> tuple[int, int, int, Matrix | None]:
+def _counts_and_bundles(
+    local: LocalGraphs, parts: list[GraphOperator]
+) -> tuple[int, int, int, Matrix | None]:
     rank = sum(part.graph.laplacian.rank() for part in parts)
     return local.n_queries, local.n_ignored, rank, local.bundles
 
@@ -290,7 +301,7 @@ def _stacked(bundles: list[Matrix | None]) -> Matrix:
 @final
 @dataclass(frozen=True, eq=False)
 class ClusterOperator(NormalOperator):
-    """``X' L X`` of rows on a cluster: one vector of weights is sent, one comes back.
+    """``X' L X`` of rows on a cluster: one vector of weights is sent, one is gathered.
 
     Parameters
     ----------
@@ -301,7 +312,7 @@ class ClusterOperator(NormalOperator):
     between : GraphOperator, optional
         The operator of the bundles of split queries, applied by the caller.
     n_queries, n_ignored : int
-        Number of queries, and of those without a preference.
+        Number of queries, and how many of them have no preference.
     rank : int
         Number of independent preferences.
     """

@@ -74,7 +74,7 @@ def score_solr(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
     weights = body["params"]["weights"]
     order = [entry["name"] for entry in body["features"]]
     missing = [name for name in order if name not in weights]
-    _must(body["class"] == SOLR_MODEL and not missing, f"no weight for {missing}")
+    _check_rule(body["class"] == SOLR_MODEL and not missing, f"no weight for {missing}")
     shift, scale = np.zeros(len(order)), np.ones(len(order))
     for at, entry in enumerate(body["features"]):
         if "norm" in entry:
@@ -101,9 +101,9 @@ def score_elasticsearch(text: str, names: Sequence[str], X: FloatArray) -> Float
     """Load and score as the plugin does: weights are numbers, all arithmetic is float32."""
     model = json.loads(text)["model"]["model"]
     weights = json.loads(model["definition"])
-    _must(model["type"] == "model/linear", f"type {model['type']}")
+    _check_rule(model["type"] == "model/linear", f"type {model['type']}")
     unknown = sorted(set(weights) - set(names))
-    _must(not unknown, f"unknown features {unknown}")
+    _check_rule(not unknown, f"unknown features {unknown}")
     shift, scale = np.zeros(len(names)), np.ones(len(names))
     for feature, entry in model.get("feature_normalizers", {}).items():
         at = list(names).index(feature)
@@ -127,7 +127,7 @@ def score_ranklib(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
     head, terms = text.splitlines()
     pairs = [term.split(":") for term in terms.split(" ")]
     ids = [int(feature) for feature, _ in pairs]
-    _must(head == RANKLIB_HEAD and ids == list(range(1, len(names) + 1)), "feature ids")
+    _check_rule(head == RANKLIB_HEAD and ids == list(range(1, len(names) + 1)), "feature ids")
     weights = np.array([float(weight) for _, weight in pairs])
     return X.astype(np.float32).astype(float) @ weights
 
@@ -161,10 +161,10 @@ def score_vespa(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
     columns = dict(zip(names, X.astype(np.float32).astype(float).T, strict=True))
     total = np.zeros(len(X))
     terms = [term.strip() for term in inside.split(" +\n")]
-    _must(len(terms) == len(names), "the number of terms")
+    _check_rule(len(terms) == len(names), "the number of terms")
     for term in terms:
         match = _VESPA_TERM.fullmatch(term)
-        _must(match is not None, f"the term {term!r}")
+        _check_rule(match is not None, f"the term {term!r}")
         weight, feature, shift, scale, plain = match.groups()  # type: ignore[union-attr]
         value = columns[plain] if plain else (columns[feature] - float(shift)) / float(scale)
         total += float(weight) * value
@@ -186,7 +186,9 @@ def _float32_scores(
     X: FloatArray,
 ) -> FloatArray:
     """Add up ``weight * (value - shift) / scale`` in float32, feature after feature."""
-    _must(bool((np.float32(scale) > 0).all()), "standard deviations must be above 0 in float32")
+    _check_rule(
+        bool((np.float32(scale) > 0).all()), "standard deviations must be above 0 in float32"
+    )
     single = X.astype(np.float32)
     total = np.zeros(len(X), dtype=np.float32)
     for at, feature in enumerate(order):
@@ -201,7 +203,7 @@ def _text(value: float) -> str:
     return repr(float(value))
 
 
-def _must(holds: bool, what: str) -> None:
+def _check_rule(holds: bool, what: str) -> None:
     """Raise if a written model breaks a rule of its loader."""
     if not holds:
         raise NumericalError(
@@ -228,14 +230,14 @@ NAMED = ("solr", "elasticsearch", "opensearch", "vespa")
 """Engines that compute the features themselves, by name."""
 
 SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
-IN_SINGLE = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa")
+SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa")
 """Engines that compute in single precision, or take features in it."""
 N_CHECKED, N_OBJECTS = 200, 20
-"""Rows that are made up for the check when none are given; for pairs of objects, of each kind."""
+"""Rows generated for the check when none are given; for pairs of objects, of each kind."""
 FAR = 1e25
 """Features of the rows that are far from all others: their squares overflow in single precision."""
 LARGEST_SINGLE = 1e37
-"""Scores up to here are expected of single precision."""
+"""Larger scores are not checked in single precision."""
 TOLERANCE = 1e-3
 """The largest error that is not refused, in standard deviations of the scores."""
 
@@ -243,7 +245,7 @@ TOLERANCE = 1e-3
 @final
 @dataclass(frozen=True)
 class ExportCheck:
-    """Hold where a ranker was written, and how far its scores are from those of `predict`.
+    """Hold where a ranker was written, and how far its scores are from `predict`.
 
     Parameters
     ----------
@@ -338,15 +340,15 @@ def export_ranker(
         "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa" or "pmml"; by default
         from the suffix .onnx or .pmml.
     feature_names : sequence of str, optional
-        The names of the features in the engine; by default those the ranker was fitted with.
+        The names of the features in the engine; by default the names the ranker was fitted with.
         Solr, Elasticsearch, OpenSearch and Vespa compute the features and need their names.
     name : str
         The name of the model in the engine.
     precision : {"double", "single"}
         The precision of an ONNX file; the other formats have a fixed one.
     X : (n_rows, n_features), optional
-        Rows to check on; by default 200 rows of what `predict` accepts: rows like those the ranker
-        has stored, zeros, far rows; for rankers of several steps also blanks where they are
+        Rows to check on; by default 200 rows of what `predict` accepts: rows like the stored ones,
+        zeros, far rows; for rankers of several steps also blanks where they are
         allowed, new categories, and queries of one item.
     qid : (n_rows,), optional
         The queries of these rows, for rankers that compare the items of a query.
@@ -373,13 +375,15 @@ def export_ranker(
     """
     chosen = _format_of(path, format)
     check_choice("precision", precision, get_args(OnnxPrecision))
-    if _of_pairs(ranker) is not None:
+    # pairs of objects, and rankers of several steps, have graphs of their own
+    if _ranker_of_pairs(ranker) is not None:
         return _export_pairs(ranker, path, chosen, name, precision)
     if first_steps(ranker) is not None:
         return _export_steps(ranker, path, chosen, feature_names, name, precision, X, qid)
     function = scoring_function(ranker)
     _refuse_inexpressible(function, chosen)
     names = _feature_names(function, chosen, feature_names)
+    # write the file, and what scores rows by it
     run: Callable[[FloatArray], dict[str, FloatArray]]
     if chosen == "onnx":
         posterior = _posterior(ranker)
@@ -390,7 +394,10 @@ def export_ranker(
         text = write(function, name, names)
         content, run = text.encode(), lambda rows: {"scores": read(text, names, rows)}
         checked_by = "the rules of the format (no server was run)"
-    target = _Target(fspath(path), chosen, chosen in IN_SINGLE or precision == "single", checked_by)
+    # compare with `predict` on the given rows, or on generated ones near and far
+    target = _Target(
+        fspath(path), chosen, chosen in SINGLE_PRECISION or precision == "single", checked_by
+    )
     if X is not None:
         return _written(_compare(ranker, function, _given_rows(function, X), run, target), content)
     far = _compare(ranker, function, _far_rows(function), run, target)
@@ -417,20 +424,22 @@ def _export_steps(
     if format != "onnx":
         raise InvalidInputError(
             f"A model for {format} must be one formula of the features: a "
-            f"{type(ranker).__name__} {_what_it_is(ranker)}. Export it to ONNX, or fit a linear "
+            f"{type(ranker).__name__} {_why_several(ranker)}. Export it to ONNX, or fit a linear "
             "RankRLS on features scaled by StandardScaler, in a Pipeline of scikit-learn."
         )
     known = getattr(ranker, "feature_names_in_", None)
     n_features = ranker.n_features_in_
     names = _checked_names(known if feature_names is None else feature_names, n_features)
     content = write_steps_onnx(ranker, name=name, names=names, precision=precision)
+    # queries to check on, rounded where the file takes single precision
     rows, ids = example_queries(ranker, N_CHECKED)
     text, is_single = text_columns(ranker), precision == "single"
     if X is not None:
         rows, ids = raw_rows(X), np.zeros(len(X), int) if qid is None else np.asarray(qid)
     elif is_single:
-        rows = _in_single(rows, text)
+        rows = _rounded_to_single(rows, text)
     queries = Queries.of(ids, len(rows))
+    # onnxruntime scores a query at a time, `predict` all of them
     order = np.argsort(queries.index, kind="stable")
     outputs = run_onnx(content, *(rows[members] for members in queries), text=text)
     expected = predicted(ranker, rows[order], queries.index[order])
@@ -439,17 +448,17 @@ def _export_steps(
 
 
 @singledispatch
-def _what_it_is(ranker: Any) -> str:
+def _why_several(ranker: Any) -> str:
     """Say why a ranker of several steps is not one formula of the features."""
     return "compares the items of a query" if ranker.needs_qid_ else "has several steps"
 
 
-@_what_it_is.register
+@_why_several.register
 def _trees(ranker: BoostedRanker) -> str:  # noqa: ARG001
     return "is a sum of trees"
 
 
-def _in_single(rows: NDArray[Any], text: Sequence[int]) -> NDArray[Any]:
+def _rounded_to_single(rows: NDArray[Any], text: Sequence[int]) -> NDArray[Any]:
     """Round the features that are numbers to single precision, the largest ones to its largest."""
     numbers = np.setdiff1d(np.arange(rows.shape[1]), text)
     largest = float(np.finfo(np.float32).max)
@@ -460,13 +469,13 @@ def _in_single(rows: NDArray[Any], text: Sequence[int]) -> NDArray[Any]:
 
 
 @singledispatch
-def _of_pairs(ranker: Any) -> ConditionalRanker | None:  # noqa: ARG001
+def _ranker_of_pairs(ranker: Any) -> ConditionalRanker | None:  # noqa: ARG001
     """Return a ranker of pairs of objects, None for other rankers."""
     return None
 
 
-@_of_pairs.register
-def _itself(ranker: ConditionalRanker) -> ConditionalRanker:
+@_ranker_of_pairs.register
+def _is_conditional(ranker: ConditionalRanker) -> ConditionalRanker:
     return ranker
 
 
@@ -487,13 +496,15 @@ def _export_pairs(
         )
     first, second = ranker.condition_predictor_, ranker.item_predictor_
     content = write_pairs_onnx(first, second, ranker.dual_coef_, name=name, precision=precision)
+    # objects around stored ones, stored ones, and zeros
     rng = np.random.default_rng(0)
     objects = []
     for rows in (dense_rows(first.rows), dense_rows(second.rows)):
-        near = rows[rng.integers(len(rows), size=N_OBJECTS)]
-        drawn = near + rng.normal(size=near.shape) * rows.std(axis=0)
-        objects.append(np.concatenate([drawn, near[:5], 0.0 * near[:1]]))
+        stored = rows[rng.integers(len(rows), size=N_OBJECTS)]
+        drawn = stored + rng.normal(size=stored.shape) * rows.std(axis=0)
+        objects.append(np.concatenate([drawn, stored[:5], 0.0 * stored[:1]]))
     target = _Target(fspath(path), format, precision == "single", _onnxruntime())
+    # all pairs at once, and a single pair
     alone = [rows[:1] for rows in objects]
     scores, expected = (
         np.concatenate([one(*given).ravel() for given in (objects, alone)])
@@ -556,11 +567,12 @@ def _checked_names(names: Any, n_features: int) -> list[str]:
 
 
 def _rows_to_check(function: ScoringFunction) -> FloatArray:
-    """Generate rows like those a ranker has stored; some are stored rows, or have zeros."""
+    """Generate rows like the stored ones of a ranker; some are stored rows, or have zeros."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(N_CHECKED * 9 // 10, function.n_features))
     if function.rows is not None:
         chosen = function.rows[rng.integers(len(function.rows), size=len(Z))]
+        # close to stored rows, further away, and stored rows themselves
         Z[: len(Z) // 2] *= 0.1
         Z = chosen + Z * np.std(function.rows, axis=0)
         Z[::10] = chosen[::10]
@@ -609,7 +621,7 @@ def _compare(
 ) -> ExportCheck:
     """Return how far the outputs are from what the ranker predicts; refuse large errors."""
     outputs, variance_error = run(rows), None
-    # among rows of all items that share their features, `predict` tells these apart
+    # given all items that share their features at once, `predict` distinguishes them: one at a time
     has_shared = function.known is not None and bool(function.known.is_shared.any())
     batches = rows[:, None] if has_shared else [rows]
     if "variance" not in outputs:
@@ -640,6 +652,7 @@ def _checked(
     if target.is_single:  # larger scores are infinite in single precision
         fits = (np.abs(expected) < LARGEST_SINGLE).reshape(n_rows, -1).all(axis=1)
         expected, scores = expected[fits], scores[fits]
+    # errors up to a common constant, in standard deviations of the scores
     difference = scores - expected
     constant = float(np.median(difference)) if len(expected) else 0.0
     errors = np.abs(difference - constant)
@@ -666,8 +679,8 @@ def _remedy(target: _Target) -> str:
         )
     other = ", or use precision='double'" if target.format == "onnx" else ", or export to ONNX"
     return (
-        "It takes features in single precision, which cannot tell apart values that `predict` "
-        f"can. Scale the features in a pipeline{other}."
+        "It takes features in single precision, which cannot distinguish values that "
+        f"`predict` can. Scale the features in a pipeline{other}."
     )
 
 

@@ -1,6 +1,6 @@
 """Store rankers in MLflow, as a flavour and as a Python function that takes queries.
 
-The functions are those of MLflow's own flavours. A model holds the file that ``ranker.save``
+The functions have the names of MLflow's own flavours. A model holds the file that ``ranker.save``
 writes, so nothing is unpickled; ``mlflow.pyfunc`` loads it and ``mlflow models serve`` serves it.
 """
 
@@ -62,8 +62,8 @@ def save_model(
     pip_requirements : list of str, optional
         The packages needed to load the model; by default this version of rankwise.
     options
-        ``input_example``, ``signature`` (by default that of the example), ``metadata`` and the
-        rest of ``mlflow.pyfunc.save_model``.
+        ``input_example``, ``signature`` (by default inferred from the example), ``metadata`` and
+        the rest of ``mlflow.pyfunc.save_model``.
 
     Examples
     --------
@@ -82,10 +82,12 @@ def save_model(
     """
     mlflow = import_mlflow()
     _check_ranker(ranker)
+    # the signature of the model, from an example
     example = options.get("input_example")
     if example is not None and "signature" not in options:
         scores = ScoringModel(ranker, qid).predict(example)
         options["signature"] = mlflow.models.infer_signature(example, scores)
+    # the flavour of rankwise, and a Python function that loads the same file
     model = mlflow.models.Model() if mlflow_model is None else mlflow_model
     model.add_flavor(FLAVOR_NAME, rankwise_version=rankwise.__version__, data=f"data/{FILE}")
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +114,7 @@ def log_model(ranker: Ranker, name: str | None = None, **options: Any) -> Any:
     name : str, optional
         The name of the logged model.
     options
-        Those of ``save_model`` and of ``mlflow.models.Model.log``, such as
+        Options of ``save_model`` and of ``mlflow.models.Model.log``, such as
         ``registered_model_name``.
 
     Returns

@@ -149,6 +149,7 @@ def onnx_file(
     onnx = import_onnx()
     helper = onnx.helper
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
+    # inputs and outputs, with their types and shapes
     values = [
         helper.make_tensor_value_info(
             given.name, TEXT if given.is_text else kind, [given.n_rows, len(given.columns)]
@@ -156,6 +157,7 @@ def onnx_file(
         for given in inputs
     ]
     domains = {"": OPSET, **{domain: ML_OPSET for _, _, _, domain, _ in graph.nodes if domain}}
+    # the graph: nodes, inputs, outputs and stored arrays
     model = helper.make_model(
         helper.make_graph(
             [
@@ -172,6 +174,7 @@ def onnx_file(
         producer_name="rankwise",
         producer_version=__version__,
     )
+    # names of the columns as metadata
     first, *others = inputs
     more = {f"{given.name}_names": json.dumps(list(given.columns)) for given in others}
     names = {"feature_names": json.dumps(list(first.columns)), "model": name}
@@ -202,6 +205,7 @@ def run_onnx(
     names = [output.name for output in session.get_outputs()]
     found = []
     for X in batches:
+        # numbers and text are separate inputs
         feed = {"X": np.ascontiguousarray(np.delete(X, list(text), axis=1), dtype=dtype)}
         if len(text) > 0:
             words = [["" if is_missing(v) else str(v) for v in row] for row in X[:, text].tolist()]
@@ -237,7 +241,7 @@ class GraphWriter:
         self.nodes: list[tuple[str, list[str], list[str], str, dict[str, Any]]] = []
         self.arrays: dict[str, Any] = {}
         self.given = ""
-        """The rows that the input ``categories`` belongs to, where there is one."""
+        """The rows that the input ``categories`` belongs to, if there is one."""
 
     @classmethod
     def of(cls, precision: OnnxPrecision) -> Self:
@@ -271,7 +275,7 @@ class GraphWriter:
         return found
 
     def floats(self, values: str) -> str:
-        """Make whole numbers or truth values numbers of the graph's precision."""
+        """Cast integers or booleans to the precision of the graph."""
         return self.node("Cast", [values], to=FLOAT_TYPES[self.dtype])
 
     def scores(self, function: ScoringFunction, rows: str, factor: float) -> str:
@@ -282,27 +286,33 @@ class GraphWriter:
         return self.node("MatMul", [rows, self.array(factor * function.weights)])
 
     def prepared(self, function: ScoringFunction, rows: str) -> str:
-        """Scale rows, and put known rows in place of those that equal them but for rounding."""
+        """Scale rows, and replace rows that equal known ones up to rounding."""
         if function.is_scaled:
             rows = self.scaled(rows, function.shift, function.scale)
-        return rows if function.known is None else self.recognised(function.known, rows)
+        return rows if function.known is None else self.recognized_rows(function.known, rows)
 
-    def recognised(self, known: KnownRows, rows: str) -> str:
+    def recognized_rows(self, known: KnownRows, rows: str) -> str:
         """Write `KnownRows.in_place_of`."""
-        spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
-        apart = self.node("Abs", [self.node("Sub", [spread, self.array(known.rows)])])
-        shares = self.node("Div", [apart, self.array(known.widths)])
+        # distance to each known row, in units of its rounding widths
+        expanded = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
+        difference = self.node("Abs", [self.node("Sub", [expanded, self.array(known.rows)])])
+        shares = self.node("Div", [difference, self.array(known.widths)])
         distance = self.reduced("ReduceMax", shares, 2, keepdims=0)
+        # the two nearest known rows
         least = self.array([min(2, len(known.rows))], np.int64)
-        near, place = self.outputs("TopK", [distance, least], 2, axis=1, largest=0, sorted=1)
-        first, last = (
-            self.node("Gather", [near, self.array([at], np.int64)], axis=1) for at in (0, -1)
+        smallest, row_number = self.outputs(
+            "TopK", [distance, least], 2, axis=1, largest=0, sorted=1
         )
+        first, last = (
+            self.node("Gather", [smallest, self.array([at], np.int64)], axis=1) for at in (0, -1)
+        )
+        # recognised where the nearest is within rounding, and clearly nearer than the second
         is_near = self.node("LessOrEqual", [first, self.array(ROUNDING)])
         if len(known.rows) > 1:
             twice = self.node("Add", [first, first])
             is_near = self.node("And", [is_near, self.node("LessOrEqual", [twice, last])])
-        chosen = self.node("Gather", [place, self.array([0], np.int64)], axis=1)
+        # its stand-in takes the place of the row
+        chosen = self.node("Gather", [row_number, self.array([0], np.int64)], axis=1)
         items = self.node("Gather", [self.array(known.stand_ins(self.dtype)), chosen], axis=0)
         flat = self.node("Squeeze", [items, self.array([1], np.int64)])
         return self.node("Where", [is_near, flat, rows])
@@ -370,8 +380,8 @@ class GraphWriter:
         K = self._exponential(rows, others, lengths, kernel.amplitude**2)
         if kernel.item_effect == 0.0:
             return K
-        spread = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
-        equal = self.floats(self.node("Equal", [spread, self.array(others)]))
+        expanded = self.node("Unsqueeze", [rows, self.array([1], np.int64)])
+        equal = self.floats(self.node("Equal", [expanded, self.array(others)]))
         same = self.reduced("ReduceMin", equal, 2, keepdims=0)
         effect = np.full(len(others), (kernel.amplitude * kernel.item_effect) ** 2)
         return self.node("Add", [K, self.node("Mul", [same, self.array(effect)])])
@@ -380,15 +390,15 @@ class GraphWriter:
     def _laplacian(self, kernel: Laplacian, rows: str, others: FloatArray) -> str:
         factor = np.full(others.shape[1], float(kernel.gamma))
         stretched = self.node("Mul", [rows, self.array(factor)])
-        spread = self.node("Unsqueeze", [stretched, self.array([1], np.int64)])
-        apart = self.node("Abs", [self.node("Sub", [spread, self.array(others * factor)])])
-        return self.node("Exp", [self.node("Neg", [self.sums(apart, 2)])])
+        expanded = self.node("Unsqueeze", [stretched, self.array([1], np.int64)])
+        difference = self.node("Abs", [self.node("Sub", [expanded, self.array(others * factor)])])
+        return self.node("Exp", [self.node("Neg", [self.sums(difference, 2)])])
 
     @kernel.register
     def _polynomial(self, kernel: Polynomial, rows: str, others: FloatArray) -> str:
         products = self.node("MatMul", [rows, self.array(float(kernel.gamma) * others.T)])
-        moved = self.node("Add", [products, self.array(np.full(len(others), kernel.coef0))])
-        return self.node("Pow", [moved, self.array(float(kernel.degree))])
+        shifted = self.node("Add", [products, self.array(np.full(len(others), kernel.coef0))])
+        return self.node("Pow", [shifted, self.array(float(kernel.degree))])
 
     @kernel.register
     def _scaled_kernel(self, kernel: Scaled, rows: str, others: FloatArray) -> str:
@@ -402,8 +412,9 @@ class GraphWriter:
     ) -> str:
         """Write ``factor * exp(-|a - b|^2 / 2)`` for rows divided by their length-scales.
 
-        Both are moved by the mean of the stored rows, so that an offset costs no digits.
+        Both are centred at the mean of the stored rows, so that an offset causes no cancellation.
         """
+        # -|a - b|^2 / 2 by one product; rounding must not make it positive
         shift = others.mean(axis=0)
         a = self.scaled(rows, shift, lengths)
         b = (others - shift) / lengths
@@ -418,8 +429,9 @@ class GraphWriter:
         return self.node("Mul", [K, self.array(np.full(len(others), factor))])
 
     def variance(self, posterior: Posterior, kernel: Kernel, rows: str, K: str) -> str:
-        """Write the variance of the scores, [TH10] r of eq. (11) without the inverse kernel."""
+        """Write the variance of the scores, r of [TH10] eq. (11) without the inverse kernel."""
         A = posterior.prior.project(np.eye(len(posterior.items)))
+        # [TH10] eq. (11), gp-predict: prior variance, less what items explain, plus their posterior
         explained = self._squares(K, A)
         kept = self._squares(K, solve_triangular(posterior.C, A, lower=True))
         left = self.node("Sub", [self.diagonal(kernel, rows), explained])
@@ -443,8 +455,8 @@ class GraphWriter:
     def _polynomial_diagonal(self, kernel: Polynomial, rows: str) -> str:
         norms = self.sums(self.node("Mul", [rows, rows]))
         stretched = self.node("Mul", [norms, self.array([float(kernel.gamma)])])
-        moved = self.node("Add", [stretched, self.array([kernel.coef0])])
-        return self.node("Pow", [moved, self.array(float(kernel.degree))])
+        shifted = self.node("Add", [stretched, self.array([kernel.coef0])])
+        return self.node("Pow", [shifted, self.array(float(kernel.degree))])
 
     @diagonal.register
     def _scaled_diagonal(self, kernel: Scaled, rows: str) -> str:

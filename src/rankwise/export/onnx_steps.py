@@ -1,6 +1,6 @@
 """Rankers of several steps as ONNX graphs: what happens inside a query, sums, and trees.
 
-A graph gets one query at a time: minima, ranks and medians inside a query are those of its input.
+A graph gets one query at a time: minima, ranks and medians are taken over its input.
 Steps and the thresholds of trees are in double precision, as in `predict`, whatever the precision
 of the graph: in single precision, the mean of a feature that is constant in a query is another.
 """
@@ -50,24 +50,24 @@ def first_steps(ranker: Any) -> list[Any] | None:  # noqa: ARG001
 
 
 @first_steps.register
-def _first_of_sum(ranker: SumOfRankers) -> list[Any]:
+def _sum_first_steps(ranker: SumOfRankers) -> list[Any]:
     check_is_fitted(ranker)
     return ranker.preparation_
 
 
 @first_steps.register
-def _first_of_steps(ranker: RankerPipeline) -> list[Any]:
+def _pipeline_first_steps(ranker: RankerPipeline) -> list[Any]:
     check_is_fitted(ranker)
     return ranker.steps_[:-1]
 
 
 @first_steps.register
-def _first_of_trees(ranker: BoostedRanker) -> list[Any]:  # noqa: ARG001
+def _tree_first_steps(ranker: BoostedRanker) -> list[Any]:  # noqa: ARG001
     return []
 
 
 def text_columns(ranker: Any) -> list[int]:
-    """Return the features that are given as text: those that the first step encodes."""
+    """Return the features that are given as text, which the first step encodes."""
     steps = first_steps(ranker) or []
     return steps[0].columns_ if steps and type(steps[0]) is WithinQueryEncoder else []
 
@@ -88,7 +88,7 @@ def scores_node(ranker: Any, graph: GraphWriter, rows: str, factor: float) -> st
 
 
 @scores_node.register
-def _of_sum(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) -> str:
+def _sum_scores(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) -> str:
     rows = _steps(ranker.preparation_, graph, rows)
     parts = [
         scores_node(member, graph, rows, factor * float(weight))
@@ -101,24 +101,24 @@ def _of_sum(ranker: SumOfRankers, graph: GraphWriter, rows: str, factor: float) 
 
 
 @scores_node.register
-def _of_steps(ranker: RankerPipeline, graph: GraphWriter, rows: str, factor: float) -> str:
+def _step_scores(ranker: RankerPipeline, graph: GraphWriter, rows: str, factor: float) -> str:
     return scores_node(ranker.steps_[-1], graph, _steps(ranker.steps_[:-1], graph, rows), factor)
 
 
 def _steps(steps: Sequence[Any], graph: GraphWriter, rows: str) -> str:
-    """Write transformers one after the other, in double precision."""
+    """Write consecutive transformers, in double precision."""
     for step in steps:
         rows = step_node(step, graph.in_double(), rows)
     return rows
 
 
 @scores_node.register
-def _of_pipeline(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float) -> str:
+def _pipeline_scores(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float) -> str:
     return graph.scores(scoring_function(ranker), graph.floats(rows), factor)
 
 
 @scores_node.register
-def _of_trees(ranker: BoostedRanker, graph: GraphWriter, rows: str, factor: float) -> str:
+def _tree_scores(ranker: BoostedRanker, graph: GraphWriter, rows: str, factor: float) -> str:
     nodes = TreeNodes()
     for number, tree in enumerate(ranker.tree_structures()):
         nodes.add_tree(number, tree)
@@ -166,25 +166,26 @@ class TreeNodes:
 
     def add_tree(self, number: int, tree: dict[str, Any]) -> None:
         """Add the nodes of one tree, parents before children."""
-        waiting, n_nodes = [(tree, 0)], 1
-        while waiting:
-            node, place = waiting.pop()
+        stack, n_nodes = [(tree, 0)], 1
+        while stack:
+            node, position = stack.pop()
             if "split_index" not in node:
-                self.nodes.append(_TreeNode(number, place, 0, 0.0, 0, 0, "LEAF", 0))
-                self.leaves.append((number, place))
+                self.nodes.append(_TreeNode(number, position, 0, 0.0, 0, 0, "LEAF", 0))
+                self.leaves.append((number, position))
                 self.weights.append(float(node["leaf_value"]))
                 continue
+            # a split: values up to the threshold go left, blanks as LightGBM sends them
             feature = int(node["split_feature"])
             threshold = _threshold(float(node["threshold"]))
             blank_is_true = self._side_of_blanks(node, feature, threshold)
             true, false = n_nodes, n_nodes + 1
-            split = (number, place, feature, threshold, true, false, "BRANCH_LEQ", blank_is_true)
+            split = (number, position, feature, threshold, true, false, "BRANCH_LEQ", blank_is_true)
             self.nodes.append(_TreeNode(*split))
-            waiting += [(node["left_child"], true), (node["right_child"], false)]
+            stack += [(node["left_child"], true), (node["right_child"], false)]
             n_nodes += 2
 
     def _side_of_blanks(self, node: dict[str, Any], feature: int, threshold: float) -> int:
-        """Return whether NaN goes where small values go; as a zero does where nothing is said."""
+        """Return whether NaN goes to the side of small values; by default NaN is a zero."""
         missing = node["missing_type"]
         if missing != "None":
             (self.blank_zeros if missing == "Zero" else self.blanks).add(feature)
@@ -197,20 +198,20 @@ class TreeNodes:
         return int(threshold >= 0.0 if missing == "None" else node["default_left"])
 
     def attributes(self) -> dict[str, Any]:
-        """Return the attributes of a TreeEnsembleRegressor, but for the weights."""
+        """Return the attributes of a TreeEnsembleRegressor, except the weights."""
         names = ["treeids", "nodeids", "featureids", "values", "truenodeids", "falsenodeids"]
         names += ["modes", "missing_value_tracks_true"]
         columns = zip(*self.nodes, strict=True)
         return {
             **{f"nodes_{name}": column for name, column in zip(names, columns, strict=True)},
             "target_treeids": [tree for tree, _ in self.leaves],
-            "target_nodeids": [place for _, place in self.leaves],
+            "target_nodeids": [position for _, position in self.leaves],
             "target_ids": [0] * len(self.leaves),
         }
 
 
 def _threshold(value: float) -> float:
-    """Return a threshold with the same values below it if those near zero are not made zero.
+    """Return a threshold that splits values alike if tiny ones are not rounded to zero.
 
     LightGBM writes 1e300 for infinity, the threshold between all known values and blanks.
     """
@@ -247,22 +248,23 @@ def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
         is_known = _positive(graph, scale)
     elif step.scale == "standard":
         count = graph.node("Max", [_count_known(graph, blank), graph.array([1.0])])
-        shift = _sum_of_known(graph, blank, rows, count)
-        moved = graph.node("Sub", [rows, shift])
-        squares = graph.node("Mul", [moved, moved])
-        scale = graph.node("Sqrt", [_sum_of_known(graph, blank, squares, count)])
+        shift = _mean_of_known(graph, blank, rows, count)
+        centred = graph.node("Sub", [rows, shift])
+        squares = graph.node("Mul", [centred, centred])
+        scale = graph.node("Sqrt", [_mean_of_known(graph, blank, squares, count)])
         least = graph.node("Mul", [graph.node("Abs", [shift]), graph.array([1e-12])])
         is_known = graph.node("Greater", [scale, least])
     elif step.scale == "max_abs":
         shift = graph.array([0.0])
-        sizes = graph.node("Abs", [_blanks_as(graph, blank, rows, 0.0)])
+        sizes = graph.node("Abs", [_fill_blanks(graph, blank, rows, 0.0)])
         scale = graph.reduced("ReduceMax", sizes, 0)
         is_known = _positive(graph, scale)
     else:
-        shift = graph.reduced("ReduceMin", _blanks_as(graph, blank, rows, np.inf), 0)
-        high = graph.reduced("ReduceMax", _blanks_as(graph, blank, rows, -np.inf), 0)
+        shift = graph.reduced("ReduceMin", _fill_blanks(graph, blank, rows, np.inf), 0)
+        high = graph.reduced("ReduceMax", _fill_blanks(graph, blank, rows, -np.inf), 0)
         scale = graph.node("Sub", [high, shift])
         is_known = _positive(graph, scale)
+    # a feature that is constant becomes 0, and blanks stay blank
     divisor = graph.node("Where", [is_known, scale, graph.array([1.0])])
     scaled = graph.node("Div", [graph.node("Sub", [rows, shift]), divisor])
     known = graph.node("Where", [is_known, scaled, graph.array([0.0])])
@@ -271,31 +273,35 @@ def _scaler(step: WithinQueryScaler, graph: GraphWriter, rows: str) -> str:
 
 @step_node.register
 def _ranks(step: WithinQueryRanks, graph: GraphWriter, rows: str) -> str:
-    """Write mean ranks of ties: sort, number the runs of equal values, average their places."""
+    """Write mean ranks of ties: sort, number the runs of equal values, average their positions."""
     blank = graph.node("IsNaN", [rows])
     n_items = _n_items(graph, rows)
-    keys = _blanks_as(graph, blank, rows, np.inf)
+    keys = _fill_blanks(graph, blank, rows, np.inf)
+    # sort each feature, blanks last
     ordered, origin = graph.outputs("TopK", [keys, n_items], 2, axis=0, largest=0, sorted=1)
     zero, one = graph.array([0], np.int64), graph.array([1], np.int64)
+    # number the runs of equal values by comparing with the value before
     last = graph.node("Sub", [n_items, one])
     first_row = graph.node("Slice", [ordered, zero, one, zero])
     all_but_last = graph.node("Slice", [ordered, zero, last, zero])
     before = graph.node("Concat", [first_row, all_but_last], axis=0)
     rises = graph.node("Cast", [graph.node("Not", [graph.node("Equal", [ordered, before])])], to=7)
     run = graph.node("CumSum", [rises, graph.array(0, np.int64)])
+    # mean position of each run, by scattered sums and counts
     shape = graph.node("Shape", [rows])
     nothing = graph.node("Expand", [graph.array([[0.0]]), shape])
     ones = graph.node("Expand", [graph.array([[1.0]]), shape])
-    upward = graph.node("CumSum", [ones, graph.array(0, np.int64)], exclusive=1)
-    total = graph.node("ScatterElements", [nothing, run, upward], axis=0, reduction="add")
+    positions = graph.node("CumSum", [ones, graph.array(0, np.int64)], exclusive=1)
+    total = graph.node("ScatterElements", [nothing, run, positions], axis=0, reduction="add")
     count = graph.node("ScatterElements", [nothing, run, ones], axis=0, reduction="add")
     mean = graph.node("Div", [total, graph.node("Max", [count, graph.array([1.0])])])
-    place = graph.node("GatherElements", [mean, run], axis=0)
+    position = graph.node("GatherElements", [mean, run], axis=0)
+    # positions as shares from 0 to 1, 0.5 for a single value, then in the order of the rows
     width = graph.node("Sub", [_count_known(graph, blank), graph.array([1.0])])
-    share = graph.node("Div", [place, graph.node("Max", [width, graph.array([1.0])])])
+    share = graph.node("Div", [position, graph.node("Max", [width, graph.array([1.0])])])
     known = graph.node("Where", [_positive(graph, width), share, graph.array([0.5])])
-    in_place = graph.node("ScatterElements", [nothing, origin, known], axis=0)
-    ranks = graph.node("Where", [blank, rows, in_place])
+    unsorted = graph.node("ScatterElements", [nothing, origin, known], axis=0)
+    ranks = graph.node("Where", [blank, rows, unsorted])
     return ranks if step.output == "ranks" else graph.node("Concat", [rows, ranks], axis=1)
 
 
@@ -305,12 +311,13 @@ def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
     if step.filling == "mean":
         count = _count_known(graph, blank)
         at_least_one = graph.node("Max", [count, graph.array([1.0])])
-        of_query = _sum_of_known(graph, blank, rows, at_least_one)
+        statistic = _mean_of_known(graph, blank, rows, at_least_one)
     else:
         ordered, count = _sorted_rows(graph, rows)
-        of_query = _quantile(graph, ordered, count, 0.5 if step.filling == "median" else 0.0)
+        statistic = _quantile(graph, ordered, count, 0.5 if step.filling == "median" else 0.0)
+    # queries without a known value take the fallback of training
     has_any = _positive(graph, count)
-    filling = graph.node("Where", [has_any, of_query, graph.array(step.fallback_[None])])
+    filling = graph.node("Where", [has_any, statistic, graph.array(step.fallback_[None])])
     filled = graph.node("Where", [blank, filling, rows])
     if len(step.indicated_) == 0:
         return filled
@@ -320,7 +327,7 @@ def _imputer(step: WithinQueryImputer, graph: GraphWriter, rows: str) -> str:
 
 @step_node.register
 def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
-    """Write the codes of categories, and put them between the numbers where they belong."""
+    """Write the codes of categories, and restore the order of the columns."""
     if not step.columns_:
         return rows
     if rows != graph.given:
@@ -328,6 +335,7 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
             "ONNX takes categories as an input: WithinQueryEncoder must be the first step, in a "
             "file by `export_ranker`. Put it first, or encode the categories yourself."
         )
+    # a column of codes for each column of text; a blank is empty text
     encoded = []
     for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):
         if "" in words:
@@ -338,6 +346,7 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
         column = graph.node("Gather", ["categories", graph.array([j], np.int64)], axis=1)
         keys = ["" if word == BLANK else str(word) for word in words]
         encoded.append(graph.codes(column, keys, codes))
+    # numbers and codes in the order of the columns that were fitted
     joined = graph.node("Concat", [rows, *encoded], axis=1)
     plain = [j for j in range(step.n_features_in_) if j not in step.columns_]
     order = np.argsort([*plain, *step.columns_])
@@ -352,12 +361,12 @@ def _positive(graph: GraphWriter, values: str) -> str:
     return graph.node("Greater", [values, graph.array([0.0])])
 
 
-def _blanks_as(graph: GraphWriter, blank: str, rows: str, value: float) -> str:
+def _fill_blanks(graph: GraphWriter, blank: str, rows: str, value: float) -> str:
     return graph.node("Where", [blank, graph.array([value]), rows])
 
 
-def _sum_of_known(graph: GraphWriter, blank: str, rows: str, divisor: str) -> str:
-    total = graph.reduced("ReduceSum", _blanks_as(graph, blank, rows, 0.0), 0)
+def _mean_of_known(graph: GraphWriter, blank: str, rows: str, divisor: str) -> str:
+    total = graph.reduced("ReduceSum", _fill_blanks(graph, blank, rows, 0.0), 0)
     return graph.node("Div", [total, divisor])
 
 
@@ -369,29 +378,30 @@ def _count_known(graph: GraphWriter, blank: str) -> str:
 def _sorted_rows(graph: GraphWriter, rows: str) -> tuple[str, str]:
     """Sort each feature, blanks last; return it with the numbers of known values."""
     blank = graph.node("IsNaN", [rows])
-    keys = _blanks_as(graph, blank, rows, np.inf)
+    keys = _fill_blanks(graph, blank, rows, np.inf)
     n_items = _n_items(graph, rows)
     ordered, _ = graph.outputs("TopK", [keys, n_items], 2, axis=0, largest=0, sorted=1)
     return ordered, _count_known(graph, blank)
 
 
 def _quantile(graph: GraphWriter, ordered: str, count: str, share: float) -> str:
-    """Interpolate between the two known values about a place, feature by feature."""
+    """Interpolate between the two known values around a position, feature by feature."""
+    # position of the quantile among the known values
     last = graph.node("Max", [graph.node("Sub", [count, graph.array([1.0])]), graph.array([0.0])])
-    place = graph.node("Mul", [last, graph.array([share])])
-    low = graph.node("Floor", [place])
+    position = graph.node("Mul", [last, graph.array([share])])
+    low = graph.node("Floor", [position])
     high = graph.node("Min", [graph.node("Add", [low, graph.array([1.0])]), last])
     below, above = (
         graph.node("GatherElements", [ordered, graph.node("Cast", [at], to=7)], axis=0)
         for at in (low, high)
     )
-    part = graph.node("Sub", [place, low])
+    part = graph.node("Sub", [position, low])
     step = graph.node("Mul", [part, graph.node("Sub", [above, below])])
     return graph.node("Add", [below, step])
 
 
 QUERY_SIZES = (1, 1, 2, 3, 5, 9, 15, 24)
-"""Numbers of items of the queries that are made up for a check, over and over."""
+"""Sizes of the queries generated for a check, repeated."""
 
 
 def example_queries(ranker: Any, n_items: int) -> tuple[Any, IntArray]:
@@ -400,30 +410,37 @@ def example_queries(ranker: Any, n_items: int) -> tuple[Any, IntArray]:
     Queries have one item and more. Values lie around the medians of an imputer, on the thresholds
     of trees and beside them; some are zero, tiny or huge, some features are constant in a query,
     and cells are blank where blanks are accepted: whole items and whole features of a query too.
-    Categories are those of training, blank, or new.
+    Categories are known, blank, or new.
     """
     rng = np.random.default_rng(0)
     steps = first_steps(ranker) or []
+    # values around the medians of an imputer
     n_queries = n_items  # at least one item each
     ids = np.repeat(np.arange(n_queries), np.resize(QUERY_SIZES, n_queries))[:n_items]
     shape = (n_items, ranker.n_features_in_)
     known = [step.fallback_ for step in steps if type(step) is WithinQueryImputer]
     centre = known[0] if known and len(known[0]) == shape[1] else np.zeros(shape[1])
     X: Any = centre * np.exp(rng.normal(size=shape)) + 0.1 * rng.normal(size=shape)
+    # values on the thresholds of trees, and the next ones above
     for j, thresholds in _thresholds(ranker).items():
         thresholds = np.clip(thresholds, -INFINITE, INFINITE)
         values = np.concatenate([thresholds, np.nextafter(thresholds, np.inf)])
         X[:, j] = np.where(rng.random(n_items) < 0.7, rng.choice(values, n_items), X[:, j])
+    # features that are constant in a query, zeros, tiny and huge values
     first = np.unique(ids, return_index=True)[1][ids]  # the first item of the query
     X = np.where((rng.random((n_items, shape[1])) < 0.2)[first], X[first], X)
     drawn = rng.random(shape)
     X[drawn < 0.1] = 0.0
-    few = (drawn > 0.1) & (drawn < 0.15)
-    X[few] = rng.choice([-0.0, ZERO, -ZERO, 1e-37, -1e-37, 1e25, -1e25], size=int(few.sum()))
+    is_extreme = (drawn > 0.1) & (drawn < 0.15)
+    X[is_extreme] = rng.choice(
+        [-0.0, ZERO, -ZERO, 1e-37, -1e-37, 1e25, -1e25], size=int(is_extreme.sum())
+    )
+    # blanks: single cells, features of a query, whole items
     if known or ranker.__sklearn_tags__().input_tags.allow_nan:
         blank = rng.random(shape) < 0.1
         blank |= (rng.random(shape) < 0.1)[first] | (rng.random((n_items, 1)) < 0.05)
         X[blank] = np.nan
+    # known, blank and new categories
     if text_columns(ranker):
         X, encoder = X.astype(object), steps[0]
         for j, words in zip(encoder.columns_, encoder.categories_, strict=True):
@@ -434,7 +451,7 @@ def example_queries(ranker: Any, n_items: int) -> tuple[Any, IntArray]:
 
 @singledispatch
 def _thresholds(ranker: Any) -> dict[int, FloatArray]:  # noqa: ARG001
-    """Return the thresholds of trees on each given feature; there are none of other rankers."""
+    """Return the thresholds of trees on each given feature; other rankers have none."""
     return {}
 
 

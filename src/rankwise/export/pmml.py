@@ -37,7 +37,7 @@ def write_pmml(function: ScoringFunction, name: str, names: Sequence[str]) -> st
     for feature in [*names, "score"]:
         numeric = {"name": feature, "optype": "continuous", "dataType": "double"}
         ET.SubElement(dictionary, "DataField", numeric)
-    write = _regression if function.kernel is None else _machine
+    write = _regression if function.kernel is None else _support_vector_machine
     write(root, function, name, names)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
@@ -56,11 +56,14 @@ def _regression(
         ET.SubElement(table, "NumericPredictor", entry)
 
 
-def _machine(root: ET.Element, function: ScoringFunction, name: str, names: Sequence[str]) -> None:
+def _support_vector_machine(
+    root: ET.Element, function: ScoringFunction, name: str, names: Sequence[str]
+) -> None:
     """Write the kernel expansion; features are scaled by derived fields."""
     rows, kernel = function.rows, function.kernel
     assert rows is not None
     assert kernel is not None
+    # length-scales and shifts become derived fields
     kind, options, lengths, factor = _kernel_element(kernel, function.n_features)
     model = _model(root, "SupportVectorMachineModel", name, names)
     shift, scale = function.shift, function.scale * lengths
@@ -69,6 +72,7 @@ def _machine(root: ET.Element, function: ScoringFunction, name: str, names: Sequ
         fields = [f"{feature}.scaled" for feature in names]
         _derived_fields(model, names, fields, shift, scale)
     ET.SubElement(model, kind, options)
+    # the stored rows as support vectors
     vectors = ET.SubElement(model, "VectorDictionary", {"numberOfVectors": str(len(rows))})
     listing = ET.SubElement(vectors, "VectorFields", {"numberOfFields": str(len(fields))})
     for field in fields:
@@ -85,6 +89,7 @@ def _machine(root: ET.Element, function: ScoringFunction, name: str, names: Sequ
     used = ET.SubElement(machine, "SupportVectors", support)
     for at in range(len(rows)):
         ET.SubElement(used, "SupportVector", {"vectorId": f"r{at}"})
+    # their weights as coefficients
     count = {"numberOfCoefficients": str(len(rows)), "absoluteValue": "0.0"}
     coefficients = ET.SubElement(machine, "Coefficients", count)
     for weight in (factor * function.weights).tolist():
@@ -175,12 +180,14 @@ def score_pmml(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
     root = ET.fromstring(text)
     space = {"p": NAMESPACE}
     columns = dict(zip(names, X.T, strict=True))
+    # a linear model is a table of coefficients
     table = root.find(".//p:RegressionTable", space)
     if table is not None:
         total = np.full(len(X), float(table.attrib["intercept"]))
         for entry in table.findall("p:NumericPredictor", space):
             total += float(entry.attrib["coefficient"]) * columns[entry.attrib["name"]]
         return total
+    # derived fields, then the kernel of the rows with the support vectors
     for derived in root.findall(".//p:DerivedField", space):
         reference = derived.find(".//p:FieldRef", space)
         by, divisor = (float(entry.text or "") for entry in derived.findall(".//p:Constant", space))

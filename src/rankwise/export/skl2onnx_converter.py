@@ -114,6 +114,7 @@ def _add(graph: GraphWriter, scope: Any, container: Any) -> None:
     onnx = import_onnx()
     own = [*graph.arrays, *(name for _, _, outs, _, _ in graph.nodes[:-1] for name in outs)]
     names = {name: scope.get_unique_variable_name(f"rankwise_{name}") for name in own}
+    # arrays, then nodes, renamed
     for key, values in graph.arrays.items():
         tensor = onnx.numpy_helper.from_array(values, names[key])
         container.add_initializer(names[key], tensor.data_type, tensor.dims, tensor)

@@ -103,14 +103,17 @@ def evaluate_answers(
             f"{len(p)}, got shape {answers.shape}."
         )
     weights = check_weight("weight", weight, len(p), "pair")
+    # probability of the answer that was given, ties included
     answers = answers.astype(np.intp)
     chosen = np.maximum(p[np.arange(len(p)), 1 - answers], 1e-300)
     decided = answers != 0
     if not weights[decided].any():
         raise InvalidInputError("At least one answer must have a winner: all are ties.")
+    # probability of the winner, given that there is one
     first = p[decided, 0] / np.maximum(p[decided, 0] + p[decided, 2], 1e-300)
     won, w = answers[decided] > 0, weights[decided]
     right = np.where(won, first, 1.0 - first)
+    # calibration of the favourite, the item that was predicted to win
     calibration = _calibration(np.maximum(first, 1.0 - first), right >= 0.5, w, n_bins)
     return AnswerEvaluation(
         float(np.average(-np.log(chosen), weights=weights)),
@@ -135,8 +138,8 @@ def _three_columns(probability: ArrayLike) -> FloatArray:
 def _calibration(
     favourite: FloatArray, won: FloatArray, weight: FloatArray, n_bins: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    place = np.minimum((2.0 * n_bins * (favourite - 0.5)).astype(np.intp), n_bins - 1)
-    total = sum_by(place, weight, n_bins)
+    bin_of = np.minimum((2.0 * n_bins * (favourite - 0.5)).astype(np.intp), n_bins - 1)
+    total = sum_by(bin_of, weight, n_bins)
     kept = total > 0.0
-    predicted, observed = (sum_by(place, weight * one, n_bins)[kept] for one in (favourite, won))
+    predicted, observed = (sum_by(bin_of, weight * one, n_bins)[kept] for one in (favourite, won))
     return predicted / total[kept], observed / total[kept], total[kept]

@@ -249,10 +249,12 @@ def compare_auc(
         _shares(relevant, _checked(name, scores, len(relevant)))
         for name, scores in (("a", a), ("b", b))
     )
+    # differences item by item: what is hard for both rankers cancels
     leads = one.of_relevant - two.of_relevant, one.of_other - two.of_other
     difference = one.auc - two.auc
     variance, degrees = _variance(*leads)
     error = float(np.sqrt(variance))
+    # interval and test by Student's t
     width = scipy.stats.t.isf((1.0 - confidence) / 2.0, degrees) * error
     low, high = max(-1.0, difference - width), min(1.0, difference + width)
     sizes = len(leads[0]), len(leads[1])
@@ -295,8 +297,10 @@ def _logit_interval(
 ) -> tuple[float, float]:
     value, tail = shares.auc, (1.0 - confidence) / 2.0
     if value in (0.0, 1.0) or variance == 0.0:
-        reach = 1.0 - tail ** (1.0 / min(len(shares.of_relevant), len(shares.of_other)))
-        return max(0.0, value - reach), min(1.0, value + reach)
+        # no spread: the exact binomial bound for the smaller class
+        margin = 1.0 - tail ** (1.0 / min(len(shares.of_relevant), len(shares.of_other)))
+        return max(0.0, value - margin), min(1.0, value + margin)
+    # symmetric on the logit scale, by the delta method
     width = scipy.stats.t.isf(tail, degrees) * np.sqrt(variance) / (value * (1.0 - value))
     logit = np.log(value / (1.0 - value))
     low, high = 1.0 / (1.0 + np.exp(-(logit + np.array([-width, width]))))
@@ -306,7 +310,7 @@ def _logit_interval(
 def _p_value(
     difference: float, error: float, degrees: float, alternative: Alternative, n_least: int
 ) -> float:
-    """Return the p-value of Student's t; without any spread, that of as many equal signs."""
+    """Return the p-value of Student's t, or of a sign test where there is no spread."""
     sides = {"two-sided": abs(difference), "greater": difference, "less": -difference}
     lead, factor = sides[alternative], 2.0 if alternative == "two-sided" else 1.0
     if error == 0.0:
@@ -315,7 +319,7 @@ def _p_value(
 
 
 def _classes(y: ArrayLike) -> BoolArray:
-    """Return which items are of the larger of two classes, of each of which there are two."""
+    """Return which items are of the larger of two classes, with at least two items each."""
     given = _vector("y", y)
     values, counts = np.unique(given, return_counts=True)
     if len(values) != 2 or counts.min() < 2:

@@ -138,7 +138,7 @@ class RRMeasure(HitMeasure):
         return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate, limit)
 
     def _rate(self, hits: NDArray[np.uint8], limit: int, rankings: Rankings) -> FloatArray:
-        # [LS08] eq. (10)
+        # [LS08] eq. (10), measure-rr
         return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))
 
 
@@ -191,7 +191,8 @@ class PrecisionMeasure(InnerProductMeasure):
         discounts = np.ones(min(self.cutoff, judgements.longest))
         n_items = judgements.queries.sizes
         norms = {
-            "cutoff": np.full(len(n_items), float(self.cutoff)),  # [LS08] eq. (15)
+            # [LS08] eq. (15), measure-precision
+            "cutoff": np.full(len(n_items), float(self.cutoff)),
             "items": np.minimum(n_items, self.cutoff).astype(np.float64),
             "best": judgements.best(hits, discounts),
         }

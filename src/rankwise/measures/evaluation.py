@@ -45,7 +45,7 @@ Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
 
 ENTRIES_AT_ONCE = 1 << 22
-"""Counts of drawn queries that are held together."""
+"""Number of resampling counts held in memory at a time."""
 
 
 @final
@@ -104,10 +104,12 @@ class Evaluation:
 
         A pooled measure is a ratio of sums over queries; its standard error is linearised.
         """
+        # queries that enter the mean
         counted = ~np.isnan(self.values) & (self.weights > 0)
         weights = np.where(counted, self.weights, 0.0)
         n_counted = counted.sum(axis=0)
         several = n_counted > 1
+        # the mean is a ratio of weighted sums, linearised around its value
         residuals = weights * np.where(
             counted, self.values - np.where(several, self.mean, 0.0), 0.0
         )
@@ -184,6 +186,7 @@ class Evaluation:
         shares = np.full(self.n_queries, 1.0 / self.n_queries)
         step = max(1, ENTRIES_AT_ONCE // self.n_queries)
         parts = []
+        # resample the queries: how often each was drawn, times its weight and value
         for start in range(0, n_bootstrap, step):
             size = min(step, n_bootstrap - start)
             counts = rng.multinomial(self.n_queries, shares, size=size).astype(float)
@@ -323,6 +326,7 @@ def evaluate(
     judgements = Judgements.of(given, queries, sample_weight)
     chosen = _defaults(judgements) if measures is None else parse_measures(measures)
     checked = many_vectors(one_vector(scores), len(judgements.y))
+    # one sort serves all measures, down to the deepest cut-off
     plans = [measure.prepare(judgements) for measure in chosen]
     rankings = Rankings.of_checked(judgements, checked, max(plan.depth for plan in plans))
     values = [measure.rate(plan, rankings)[0] for measure, plan in zip(chosen, plans, strict=True)]
@@ -478,6 +482,7 @@ def paired_test(
             "At least one query must have a value in both evaluations: got none. Check that the "
             "queries have relevant items, or set `empty` of the measure."
         )
+    # Wilcoxon's test leaves out queries with equal values
     changed = known[known != 0.0]
     statistic, pvalue = 0.0, 1.0
     if len(changed) > 0:

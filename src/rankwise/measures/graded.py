@@ -47,7 +47,7 @@ class GainMeasure(InnerProductMeasure):
         self._refuse(
             judgements, y > MAX_EXPONENT, f"must be at most {MAX_EXPONENT} with exponential gain"
         )
-        return np.exp2(y) - 1.0  # [LS08] eq. (13)
+        return np.exp2(y) - 1.0  # [LS08] eq. (13), measure-dcg
 
     def _from_table(self, judgements: Judgements, gains: FloatArray) -> FloatArray:
         y = judgements.y
@@ -75,7 +75,8 @@ class DiscountedGain(GainMeasure):
     def discounts(self, length: int) -> FloatArray:
         """Return 1 / log2(1 + position)."""
         positions = np.arange(1, min(length, self.cutoff or length) + 1)
-        return 1.0 / np.log2(1.0 + positions)  # [LS08] eq. (14), with logarithms to base 2
+        # [LS08] eq. (14), measure-dcg: logarithms to base 2
+        return 1.0 / np.log2(1.0 + positions)
 
 
 @final
@@ -117,7 +118,7 @@ class DCGMeasure(DiscountedGain):
         """Leave the sums as they are."""
         gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
         whole = np.ones(judgements.queries.n_queries)
-        return InnerProduct(gains, discounts, whole)  # [LS08] eq. (11)
+        return InnerProduct(gains, discounts, whole)  # [LS08] eq. (11), measure-dcg
 
 
 @final
@@ -163,7 +164,7 @@ class NDCGMeasure(DiscountedGain):
         """Divide by the discounted gain of the best order."""
         gains, discounts = self.gains(judgements), self.discounts(judgements.longest)
         best = judgements.best(gains, discounts)
-        return InnerProduct(gains, discounts, best)  # [LS08] eq. (12)
+        return InnerProduct(gains, discounts, best)  # [LS08] eq. (12), measure-ndcg
 
 
 @final
@@ -211,9 +212,11 @@ class ERUMeasure(InnerProductMeasure):
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Divide by the utility of the best order, or leave the sums as they are."""
-        gains = np.maximum(judgements.y - self.neutral, 0.0)  # [LS08] eq. (16)
+        # [LS08] eq. (16), measure-utility
+        gains = np.maximum(judgements.y - self.neutral, 0.0)
         positions = np.arange(1, judgements.longest + 1)
-        discounts = np.exp2((1 - positions) / (self.half_life - 1.0))  # [LS08] eq. (16)
+        # [LS08] eq. (16), measure-utility
+        discounts = np.exp2((1 - positions) / (self.half_life - 1.0))
         if self.normalize == "none":
             return InnerProduct(gains, discounts, np.ones(judgements.queries.n_queries))
         return InnerProduct(gains, discounts, judgements.best(gains, discounts))
@@ -249,7 +252,8 @@ class WTAMeasure(InnerProductMeasure):
     def form(self, judgements: Judgements) -> InnerProduct:
         """Give 1 to the items with the highest grade of their query, in the first position."""
         highest = np.maximum.reduceat(judgements.y, judgements.starts[:-1])
-        top = judgements.y == np.repeat(highest, judgements.queries.sizes)  # [LS08] eq. (9)
+        # [LS08] eq. (9), measure-wta
+        top = judgements.y == np.repeat(highest, judgements.queries.sizes)
         return InnerProduct(top.astype(np.float64), np.ones(1), np.ones(len(highest)))
 
 

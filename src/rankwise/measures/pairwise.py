@@ -19,16 +19,16 @@ Average: TypeAlias = Literal["queries", "pooled"]
 @final
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Hold the weight of the pairs with different grades: of all, of the swapped, of the tied ones.
+    """Hold the weight of the pairs with different grades: total, swapped and tied.
 
     Parameters
     ----------
     total : (n_queries,)
         All pairs with different grades.
     swapped : (n_vectors, n_queries)
-        Those whose scores are ordered the other way.
+        Pairs whose scores are in the opposite order.
     tied : (n_vectors, n_queries)
-        Those whose scores are equal.
+        Pairs whose scores are equal.
     """
 
     total: FloatArray
@@ -45,7 +45,7 @@ class PairCounts:
 
     def tied_grades(self, rankings: Rankings) -> FloatArray:
         """Return the weight of the pairs with equal grades and different scores."""
-        # of all pairs with different scores, those whose grades differ as well are left out
+        # pairs with different scores, less those whose grades differ as well
         return np.maximum(_different_scores(rankings) - (self.total - self.tied), 0.0)
 
 
@@ -77,7 +77,8 @@ class PairMeasure(Measure):
     def _rate(self, grades: FloatArray, total: FloatArray, rankings: Rankings) -> FloatArray:
         """Return the share of pairs that are not in the wrong order."""
         pairs = PairCounts.of(grades, total, rankings)
-        return 1.0 - ratio(pairs.swapped + 0.5 * pairs.tied, total)  # [APS10] eq. (2)
+        # [APS10] eq. (2), measure-concordance
+        return 1.0 - ratio(pairs.swapped + 0.5 * pairs.tied, total)
 
 
 @final
@@ -133,7 +134,7 @@ class DisagreementMeasure(Measure):
     average: Average = "queries"
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
-        """Weigh the pairs that count: those with different grades, or all."""
+        """Weigh the pairs that count: pairs with different grades, or all pairs."""
         total = judgements.pairs(judgements.y)
         counted = total if self.tied_grades == "skip" else judgements.all_pairs()
         weight = counted if self.average == "pooled" else np.ones_like(counted)
@@ -141,10 +142,11 @@ class DisagreementMeasure(Measure):
 
     def _rate(self, total: FloatArray, counted: FloatArray, rankings: Rankings) -> FloatArray:
         pairs = PairCounts.of(rankings.judgements.y, total, rankings)
-        # [PTA09] eq. (1), its sum (10), [APS10] eq. (1)
+        # [PTA09] eq. (1), its sum (10), [APS10] eq. (1), measure-disagreement
         wrong = pairs.swapped + (1.0 if self.ties == "one" else 0.5) * pairs.tied
         if self.tied_grades == "half":
-            wrong = wrong + 0.5 * pairs.tied_grades(rankings)  # [PTAB07] eq. (3), [TH10] eq. (4)
+            # [PTAB07] eq. (3), [TH10] eq. (4), measure-tied-grades
+            wrong = wrong + 0.5 * pairs.tied_grades(rankings)
         return ratio(wrong, counted)
 
 
@@ -256,9 +258,9 @@ class KendallTauMeasure(Measure):
     def _rate(self, total: FloatArray, rankings: Rankings) -> FloatArray:
         judgements = rankings.judgements
         pairs = PairCounts.of(judgements.y, total, rankings)
-        apart = _different_scores(rankings)
+        untied = _different_scores(rankings)
         balance = total - 2.0 * pairs.swapped - pairs.tied
-        return ratio(balance, np.sqrt(total * apart))
+        return ratio(balance, np.sqrt(total * untied))
 
 
 @final

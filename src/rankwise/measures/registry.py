@@ -63,7 +63,7 @@ LONGEST = 200_000
 """Characters of the longest text that is read as a measure: a table of ten thousand discounts."""
 
 DEEPEST = 20
-"""Brackets inside each other, at most."""
+"""Deepest nesting of brackets that is read."""
 
 
 _TREC_NAME = re.compile(r"\s*(ndcg|map|P|recall)(?:_cut)?_([0-9]+)\s*", re.IGNORECASE)
@@ -141,6 +141,7 @@ def _parts(text: str) -> tuple[str, str, str | None]:
     trec = _TREC_NAME.fullmatch(text)
     if trec is not None:
         return trec[1], "", trec[2]
+    # name, then parameters in brackets, then the cut-off
     name, bracket, rest = text.partition("(")
     inside, closed = "", ""
     if bracket:
@@ -148,6 +149,7 @@ def _parts(text: str) -> tuple[str, str, str | None]:
     else:
         name, at, cutoff = text.partition("@")
         rest = at + cutoff
+    # nothing may stand between the bracket and the @
     before, at, cutoff = rest.partition("@")
     if bool(bracket) != bool(closed) or before.strip() or any(c in name + cutoff for c in "()@"):
         raise _unreadable(text)

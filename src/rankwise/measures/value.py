@@ -173,7 +173,7 @@ class Judgements:
     def best(self, gains: FloatArray, discounts: FloatArray) -> FloatArray:
         """Return the largest sum of gain times discount of each query."""
         order, tied = self.by_grade
-        cumulative = np.zeros(self.longest + 1)  # of ties, which have no share to divide here
+        cumulative = np.zeros(self.longest + 1)  # not read: nothing counts as tied below
         arguments = gains, discounts, cumulative, order, np.zeros_like(tied)
         return table(inner_products, self.starts, 1, *arguments)[0]
 
@@ -278,7 +278,7 @@ _BASE_OF: dict[TieRule, str] = {
 
 
 def cumulate(discounts: FloatArray, length: int) -> FloatArray:
-    """Return the sums of the first 0, 1, ..., ``length`` discounts; those not given are 0."""
+    """Return the sums of the first 0, 1, ..., ``length`` discounts; missing ones are 0."""
     sums = np.zeros(length + 1)
     sums[1 : len(discounts) + 1] = discounts
     return np.cumsum(sums)
@@ -443,7 +443,7 @@ def _rule(annotation: Any) -> ParameterRule:
 
 
 def shown(value: Any) -> str:
-    """Print a parameter so that it reads well and parses back to the same value."""
+    """Print a parameter briefly, so that it parses back to the same value."""
     if isinstance(value, tuple):
         entries = ", ".join(shown(entry) for entry in value)
         return f"({entries},)" if len(value) == 1 else f"({entries})"
@@ -523,7 +523,7 @@ class Measure(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters: the measure's own first, then those that many measures share."""
+        """The parameters: the measure's own first, then the shared ones."""
         last = {"ties": 1, "empty": 2, "cutoff": 3}
         names = sorted((entry.name for entry in fields(self)), key=lambda name: last.get(name, 0))
         return {name: getattr(self, name) for name in names}
@@ -661,6 +661,7 @@ class Measure(ABC):
         """Return the values for many score vectors, shape (n_vectors, n_queries), by a plan."""
         matrix = many_vectors(scores, len(judgements.y))
         out = np.empty((len(matrix), judgements.queries.n_queries))
+        # blocks of vectors whose orders stay in the cache
         step = max(1, min(rows_at_once, ROWS_IN_CACHE * n_threads()) // len(judgements.y))
         for first in range(0, len(matrix), step):
             part = slice(first, first + step)
@@ -732,6 +733,7 @@ class InnerProductMeasure(Measure):
         return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), rate, len(form.discounts))
 
     def _rate(self, form: InnerProduct, rankings: Rankings) -> FloatArray:
+        # tied items share the mean of their discounts, from cumulative sums
         cumulative = cumulate(form.discounts, rankings.judgements.longest)
         ranking = rankings.sorted(self.ties)
         sums = rankings.table(inner_products, form.gains, form.discounts, cumulative, *ranking)

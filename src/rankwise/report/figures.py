@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from rankwise.core.errors import MissingExtraError
 
 INK = "#123456"
-"""What stands for the colour of the text until the page decides it."""
+"""Placeholder for the colour of the text, which the page decides."""
 
 REM_PER_INCH = 6.5
 """How large a figure may become on a wide page."""

@@ -118,7 +118,7 @@ def make_report(
     measures : measure, name or several, optional
         As in `evaluate`. The first one selects the queries that are shown.
     feature_names : sequence of str, optional
-        The names of the features; by default those of the first ranker or of the columns of X.
+        The names of the features; by default from the first ranker or the columns of X.
     item_names : (n_items,), optional
         The names of the items; by default their row numbers.
     title : str
@@ -141,7 +141,8 @@ def make_report(
     >>> make_report(models, X[30:], y[30:], qid[30:], measures=["NDCG @ 3", "Concordance"])
     Report('Ranking report', ... kB)
     """
-    judged = _judged(rankers, X, y, qid, measures, feature_names, item_names)
+    # scores, measures and unseen pairs that several sections share
+    judged = _checked_models(rankers, X, y, qid, measures, feature_names, item_names)
     draw, found = FigureWriter(), evaluations_of(judged)
     unseen = pairs_left_out(judged)
     parts = [
@@ -188,14 +189,14 @@ def leaderboard_report(
     first = board.rows()[0]
     cards = [
         ("best", str(first["item"]), f"best with probability {decimals(first['best'], 2)}"),
-        _against_the_second(board),
+        _first_two_card(board),
         ("answers", f"{float(board.answers.sum()) / 2.0:g}", f"about {board.n_items} items"),
     ]
     lead = f"{board.n_items} items ranked from comparisons, {board.level:.0%} intervals."
     return Report(title, _rendered(title, lead, cards, sections))
 
 
-def _against_the_second(board: Leaderboard) -> tuple[str, str, str]:
+def _first_two_card(board: Leaderboard) -> tuple[str, str, str]:
     """Return a card with the probable result of comparing the first two items again."""
     title, text = "against the second", "probability that the first is preferred"
     if board.n_items < 2:
@@ -207,7 +208,7 @@ def _against_the_second(board: Leaderboard) -> tuple[str, str, str]:
     return title, decimals(wins, 2), text
 
 
-def _judged(
+def _checked_models(
     rankers: Any,
     X: Any,
     y: ArrayLike,
@@ -219,6 +220,7 @@ def _judged(
     models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
     if not models:
         raise InvalidInputError("`rankers` must hold at least one fitted ranker: got none.")
+    # rows and scores of the same length
     refuse_unusable_rows(X)
     rows, truth = raw_rows(X), check_scores(y)
     if rows.ndim != 2:
@@ -226,6 +228,7 @@ def _judged(
     if rows.dtype.kind == "f":
         refuse_huge_rows(rows)
     check_length("y", truth, len(rows))
+    # names of features and items
     names = feature_names
     if names is None:
         first = next(iter(models.values()))

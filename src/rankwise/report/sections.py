@@ -109,6 +109,7 @@ def ranker_of(model: Any) -> Any:
 
 def training_section(judged: JudgedModels) -> Section:
     """Describe what was trained, and on which data it is judged."""
+    # a row for each model
     rows = [["model", "ranker", "settings", "features", "training queries"]]
     for name, model in judged.rankers.items():
         ranker = ranker_of(model)
@@ -122,6 +123,7 @@ def training_section(judged: JudgedModels) -> Section:
                 "-" if n_queries is None else str(n_queries),
             ]
         )
+    # the data: queries, items and grades
     sizes, y = judged.queries.sizes, judged.y
     grades = np.unique(y)
     values = (
@@ -138,13 +140,13 @@ def training_section(judged: JudgedModels) -> Section:
         "What was trained",
         (
             f"Judged on {len(y)} items: {queries}; {values}.",
-            _what_was_seen(judged),
+            _overlap_with_training(judged),
         ),
         (("Models", rows),),
     )
 
 
-def _what_was_seen(judged: JudgedModels) -> str:
+def _overlap_with_training(judged: JudgedModels) -> str:
     """Say how many of the queries were in the models' training data, as far as known."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     seen = []
@@ -184,6 +186,7 @@ def measures_section(
     judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
 ) -> Section:
     """Show every measure with its interval and spread over queries."""
+    # means with intervals over queries, a column for each model
     several = judged.queries.n_queries > 1
     rows = [["measure", *found]]
     first = next(iter(found.values()))
@@ -200,6 +203,7 @@ def measures_section(
         if several
         else "There is only one ranking, so there is no interval over queries."
     ]
+    # queries without a value, and a figure of all values
     undefined = int(first.n_undefined.max())
     if undefined:
         text.append(f"Up to {undefined} queries define no value and are left out.")
@@ -262,9 +266,9 @@ def selection_sections(judged: JudgedModels, draw: FigureWriter) -> list[Section
             f"{path.measure!r} held out, for every value of {path.parameter}; best at "
             f"{brief(float(path.grid[chosen]))}",
         )
-        told = f"The chosen {path.parameter} by held-out {path.measure!r} is "
-        told += f"{brief(float(path.grid[chosen]))}, marked by the dashed line."
-        sections.append(Section(title, (told,), figures=(figure,)))
+        text = f"The chosen {path.parameter} by held-out {path.measure!r} is "
+        text += f"{brief(float(path.grid[chosen]))}, marked by the dashed line."
+        sections.append(Section(title, (text,), figures=(figure,)))
     return sections
 
 
@@ -274,6 +278,7 @@ def queries_section(judged: JudgedModels, found: dict[str, Evaluation]) -> Secti
         return None
     name, model = next(iter(judged.rankers.items()))
     evaluation = found[name]
+    # defined queries from the worst to the best
     values = evaluation.values[:, 0] * (1 if evaluation.measures[0].greater_is_better else -1)
     order = np.argsort(values, kind="stable")
     order = order[~np.isnan(values[order])]
@@ -281,9 +286,11 @@ def queries_section(judged: JudgedModels, found: dict[str, Evaluation]) -> Secti
     worst, best = order[:N_EXTREME], order[::-1][: min(N_EXTREME, max(0, len(order) - N_EXTREME))]
     tables = []
     for kind, chosen in (("worst", worst), ("best", best)):
-        for place, query in enumerate(chosen, start=1):
+        for position, query in enumerate(chosen, start=1):
             value = decimals(evaluation.values[query, 0], 3)
-            caption = f"{kind.title()} {place}: query {judged.queries.ids[query]}, {label} {value}"
+            caption = (
+                f"{kind.title()} {position}: query {judged.queries.ids[query]}, {label} {value}"
+            )
             tables.append((caption, _query_rows(judged, scores, int(query))))
     text = (f"By {label} of {name!r}; up to {MOST_ITEMS} items of each in ranked order.",)
     return Section("Best and worst queries", text, tuple(tables))
@@ -293,11 +300,11 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
     members = np.flatnonzero(judged.queries.index == query)
     ranked = members[np.argsort(-scores[members], kind="stable")]
     ideal = members[np.argsort(-judged.y[members], kind="stable")]
-    place = {int(row): at for at, row in enumerate(ideal, start=1)}
+    position = {int(row): at for at, row in enumerate(ideal, start=1)}
     rows = [["item", "rank", "score", "given", "best possible rank"]]
     for at, row in enumerate(ranked[:MOST_ITEMS], start=1):
         tied = ideal[judged.y[ideal] == judged.y[row]]
-        top = min(place[int(other)] for other in tied)
+        top = min(position[int(other)] for other in tied)
         cells = [str(at), brief(scores[row]), brief(judged.y[row]), str(top)]
         rows.append([judged.items[row], *cells])
     return rows
@@ -309,6 +316,7 @@ def features_section(
     """Show which features the first model uses, and why its first item is first."""
     name, model = next(iter(judged.rankers.items()))
     measure = found[name].measures[0]
+    # permutation importance inside queries
     importance = feature_importance(
         model,
         judged.X,
@@ -325,11 +333,12 @@ def features_section(
         )
     ]
     tables = [("Loss when a feature is shuffled inside queries", _importance_rows(importance))]
+    # why the first item is ahead of the second
     explanation = _first_explanation(judged, model)
     text = [f"Shuffling a feature that {name!r} relies on makes its {measure!r} worse."]
     if explanation is not None:
         figures.append(draw.draw(explanation.plot, str(explanation).partition("\n")[0]))
-        text.append(_told(explanation, judged))
+        text.append(_explanation_text(explanation, judged))
     return Section("What the model uses", tuple(text), tuple(tables), tuple(figures))
 
 
@@ -363,7 +372,7 @@ def _first_explanation(judged: JudgedModels, model: Any) -> Explanation | None:
         return None
 
 
-def _told(explanation: Explanation, judged: JudgedModels) -> str:
+def _explanation_text(explanation: Explanation, judged: JudgedModels) -> str:
     assert explanation.b is not None
     items = judged.items[explanation.a], judged.items[explanation.b]
     query = judged.queries.ids[judged.queries.index[explanation.a]]
@@ -381,7 +390,7 @@ def _process(model: Any) -> ProcessRanker | None:  # noqa: ARG001
 
 
 @_process.register
-def _process_itself(model: ProcessRanker) -> ProcessRanker:
+def _is_process(model: ProcessRanker) -> ProcessRanker:
     return model
 
 
@@ -391,6 +400,7 @@ def calibration_section(judged: JudgedModels, draw: FigureWriter) -> Section | N
     known = {name: process for name, process in processes.items() if process is not None}
     if not known:
         return None
+    # predicted and observed shares of pairs, in bins of the probability
     first, second = _pairs_to_judge(judged)
     rows = [["model", "probability", "observed", "pairs"]]
     curves = {}
@@ -464,6 +474,7 @@ def roc_section(
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
         return None
+    # curves of the fitted models, then of models without each pair
     models = judged.rankers.items()
     curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
     text = ["The curve of a model shows the items given here, scored by the fitted model."]
@@ -484,6 +495,7 @@ def roc_section(
         width=4.2,
         height=3.8,
     )
+    # the leave-pair-out estimates
     rows = [["model", "AUC of unseen pairs", "95 % interval", "pairs left out"]]
     rows += [
         [
@@ -500,6 +512,7 @@ def roc_section(
 
 def _roc(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the shares of the lower and the upper class above every threshold."""
+    # a point for each different score, so that ties are one step
     order = np.argsort(-scores, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(scores[order])), len(y) - 1)
     upper = y[order] == y.max()
@@ -550,9 +563,9 @@ MOST_PAIRED = 12
 def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
     rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
-    for place, row in enumerate(board.rows()):
+    for position, row in enumerate(board.rows()):
         low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
-        cells = [board.rank_range(place), decimals(row["best"], 2), f"{row['answers']:g}"]
+        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
         rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
     n_drawn = min(board.n_items, 30)
     picture = draw.draw(
@@ -567,6 +580,7 @@ def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
     """Show the probability that each leading item is preferred to each other one, and how often."""
+    # probabilities among the leading items, then counts of answers
     names = board.names[:MOST_PAIRED].tolist()
     win = board.win_matrix(names)
     head = ["preferred", *(f"to {name}" for name in names)]
@@ -581,7 +595,7 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
         rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
         tables.append(("How often it was preferred", [head, *rows]))
     text = (
-        "One item is above another because of the answers about these two, and of those that "
+        "One item is above another because of the answers about these two, and of answers that "
         "compare each of them with a third item.",
     )
     return Section("Who beats whom", text, tuple(tables))
@@ -589,8 +603,8 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:
     """Return how often each item (row) was preferred to each other one (column), by weight."""
-    place = {name: at for at, name in enumerate(names)}
-    known = [place.get(name, -1) for name in table.names.tolist()]
+    position = {name: at for at, name in enumerate(names)}
+    known = [position.get(name, -1) for name in table.names.tolist()]
     counts = np.zeros((len(names), len(names)))
     rows = zip(table.first, table.second, table.outcome, table.weight, strict=True)
     for first, second, outcome, weight in rows:

@@ -15,7 +15,7 @@ from rankwise.core.checks import hint
 from rankwise.core.errors import RankwiseError
 
 VALUES_AT_ONCE = 1 << 14
-"""Values that are turned into an array before other threads get their turn."""
+"""Values that are converted to an array before other threads may run."""
 
 LONG_BODY = 1 << 17
 """Bytes above which reading the JSON lets other threads run in between."""
@@ -32,7 +32,7 @@ class RequestError(RankwiseError):
 @final
 @dataclass(frozen=True)
 class ItemReader:
-    """Turn items of a request into rows of features.
+    """Read items of a request as rows of features.
 
     Parameters
     ----------
@@ -64,6 +64,7 @@ class ItemReader:
         plain = [self._numbers(item, f"{where}[{at}]") for at, item in enumerate(items)]
         if self.takes_raw:
             return self._raw_rows(plain, where)
+        # convert in blocks, so that other threads may run in between
         rows = np.empty((len(plain), self.n_features))
         step = max(1, VALUES_AT_ONCE // self.n_features)
         for at in range(0, len(plain), step):
@@ -71,10 +72,11 @@ class ItemReader:
             try:
                 found = np.array(part)
             except ValueError:  # lists of different length
-                raise self._culprit(plain, where) from None
+                raise self._first_bad_item(plain, where) from None
             if found.shape != (len(part), self.n_features) or found.dtype.kind not in "biuf":
-                raise self._culprit(plain, where)
+                raise self._first_bad_item(plain, where)
             rows[at : at + step] = found
+        # JSON has no infinity, but numbers beyond double precision become one
         if not np.isfinite(rows).all():
             at = int(np.argmin(np.isfinite(rows).all(axis=1)))
             raise RequestError(f"{where}[{at}] must hold finite numbers.")
@@ -87,7 +89,7 @@ class ItemReader:
 
     @property
     def max_values(self) -> int:
-        """Largest number of values, those in lists and objects and the latter themselves."""
+        """Largest number of values, counting lists and objects and what they hold."""
         return (self.n_features + 4) * self.max_items + 1000
 
     def _raw_rows(self, items: list[Any], where: str) -> NDArray[Any]:
@@ -118,7 +120,7 @@ class ItemReader:
             raise RequestError(f"{where} {_mismatch(item, self.names)}")
         return [item[name] for name in self.names]
 
-    def _culprit(self, items: list[Any], where: str) -> RequestError:
+    def _first_bad_item(self, items: list[Any], where: str) -> RequestError:
         """Return the error that names the first item that is not a list of numbers."""
         for at, item in enumerate(items):
             numbers = isinstance(item, list) and all(
@@ -178,10 +180,11 @@ class RankRequest:
     @classmethod
     def read(cls, body: bytes | bytearray, reader: ItemReader) -> Self:
         """Read the JSON of a request: one query with ``items``, or a list of ``queries``."""
+        # limits first, then JSON, then fields
         _refuse_many_values(body, reader)
         numbers: dict[str, Any] = {}
         if len(body) > LONG_BODY:
-            numbers = {"parse_float": _as_float, "parse_int": _as_int}
+            numbers = {"parse_float": _parse_float, "parse_int": _parse_int}
         try:
             content = json.loads(body, parse_constant=_refuse_constant, **numbers)
         except (ValueError, RecursionError) as error:
@@ -194,16 +197,17 @@ class RankRequest:
         unknown = sorted(set(content) - {"items", "queries", "ids", "k"})
         if unknown:
             raise RequestError(f'The body may hold "items", "ids" and "k": got {unknown[0]!r}.')
+        # how many items to return, then one query or several
         k = content.get("k")
         if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
             raise RequestError(f'"k" must be a whole number above 0: got {k!r}.')
         if "items" in content:
             rows = reader.rows(content["items"], "items")
             return cls([rows], [_ids(content, len(rows), "ids")], k, False)
-        return cls._of_queries(content["queries"], reader, k)
+        return cls._read_queries(content["queries"], reader, k)
 
     @classmethod
-    def _of_queries(cls, queries: Any, reader: ItemReader, k: int | None) -> Self:
+    def _read_queries(cls, queries: Any, reader: ItemReader, k: int | None) -> Self:
         if not isinstance(queries, list) or not queries:
             raise RequestError(f'"queries" must be a list of objects: got {_kind(queries)}.')
         rows, ids, n_items = [], [], 0
@@ -245,12 +249,12 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def _as_float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     """Return a number as `json` does; a function of Python's lets other threads run."""
     return float(digits)
 
 
-def _as_int(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     """Return a whole number as `json` does; a function of Python's lets other threads run."""
     return int(digits)
 
@@ -258,15 +262,16 @@ def _as_int(digits: str) -> int:
 def _refuse_many_values(body: bytes | bytearray, reader: ItemReader) -> None:
     """Refuse a body of more values than a request may hold, before it is read.
 
-    Every value stands behind a comma or behind a bracket that opens. Those inside of texts are
-    left out only where it matters.
+    Every value follows a comma or an opening bracket. Commas and brackets inside texts are
+    discounted only where it matters.
     """
-    if _has_room(body, reader):
+    if _is_within_limits(body, reader):
         return
+    # without the texts: every other part between quotation marks
     if body.count(b'"') <= 8 * reader.max_values:
         if b"\\" in body:
             body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-        if _has_room(b"".join(body.split(b'"')[::2]), reader):
+        if _is_within_limits(b"".join(body.split(b'"')[::2]), reader):
             return
     raise RequestError(
         f"The body must hold at most {reader.max_lists} lists and objects and "
@@ -276,8 +281,8 @@ def _refuse_many_values(body: bytes | bytearray, reader: ItemReader) -> None:
     )
 
 
-def _has_room(text: bytes | bytearray, reader: ItemReader) -> bool:
-    """Count piece by piece, so that a text of nothing but brackets is soon refused."""
+def _is_within_limits(text: bytes | bytearray, reader: ItemReader) -> bool:
+    """Count piece by piece, so that a text of brackets alone is refused early."""
     n_lists = n_commas = 0
     for start in range(0, len(text), LONG_BODY):
         stop = start + LONG_BODY

@@ -29,7 +29,7 @@ BODIES_HELD = 8
 
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Seconds up to which requests are counted together."""
+"""Upper bounds of the histogram of seconds."""
 
 
 @final
@@ -79,7 +79,7 @@ class HeldBodies:
     lock: Lock = field(default_factory=Lock)
 
     def add(self, n_bytes: int, most: int) -> bool:
-        """Count some more bytes; return False, and count nothing, if that were too many."""
+        """Count some more bytes; return False, and count nothing, if they exceed the limit."""
         with self.lock:
             if self.n_bytes + n_bytes > most:
                 return False
@@ -87,7 +87,7 @@ class HeldBodies:
             return True
 
     def remove(self, n_bytes: int) -> None:
-        """Count a body no longer."""
+        """Subtract the bytes of a body."""
         with self.lock:
             self.n_bytes -= n_bytes
 
@@ -138,10 +138,10 @@ class RankService:
     def _scores(self, request: RankRequest) -> FloatArray:
         """Return the scores of all items; refuse items that the ranker cannot score."""
         rows = request.rows[0] if len(request.rows) == 1 else np.concatenate(request.rows)
-        of_row = np.repeat(np.arange(len(request.rows)), [len(part) for part in request.rows])
+        query_of_row = np.repeat(np.arange(len(request.rows)), [len(part) for part in request.rows])
         try:
             with np.errstate(all="ignore"):  # what is not finite is refused below
-                scores = np.asarray(predicted(self.ranker, rows, of_row))
+                scores = np.asarray(predicted(self.ranker, rows, query_of_row))
         except InvalidInputError as error:
             raise RequestError(str(error)) from error
         except (NumericalError, ArithmeticError, ValueError) as error:
@@ -186,8 +186,8 @@ def make_app(
     with the names of the features. Send several queries at once as
     ``{"queries": [{"items": ...}, ...]}``. ``GET /health`` says what is served, and
     ``GET /metrics`` counts requests for Prometheus. Errors are ``{"error": ...}`` with status 400,
-    413 for requests that are too large, 408 for those that arrive too slowly, 503 where too many
-    large ones arrive at once, and 500, with a line in the log, for what nobody expected.
+    413 for requests that are too large, 408 for bodies that arrive too slowly, 503 where too many
+    large ones arrive at once, and 500, with a line in the log, for unexpected errors.
 
     Parameters
     ----------
@@ -222,6 +222,7 @@ def make_app(
         from starlette.routing import Route  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "starlette", "serve") from error
+    # one service for all requests, a limited number of threads for scoring
     service = _service(ranker, max_items, max_bytes, timeout)
     threads = CapacityLimiter(N_THREADS)
 
@@ -229,11 +230,13 @@ def make_app(
         start, body = time.perf_counter(), bytearray()
         n_items, headers = 0, {}
         try:
+            # read the body in time, score it in a thread
             with fail_after(service.timeout):
                 await service.body_of(request, body)
             status, content, n_items = await to_thread.run_sync(
                 service.answer, body, limiter=threads
             )
+        # every failure becomes a status with a message; its bytes no longer count
         except RequestError as error:
             status, content = error.status, _error(str(error))
         except (TimeoutError, ClientDisconnect):
@@ -274,6 +277,7 @@ def _service(ranker: Any, max_items: int, max_bytes: int, timeout: float) -> Ran
             f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
+    # a trial prediction shows whether scores order items
     if np.ndim(predicted(ranker, np.zeros((2, n_features)), np.zeros(2))) != 1:
         raise InvalidInputError(
             "The ranker must have one output to order items by: got several. Serve one for each."
@@ -366,6 +370,7 @@ def _timed_protocol(base: Any, timeout: float) -> Any:
             super().connection_lost(exc)
 
         def _watch(self, transport: asyncio.Transport) -> None:
+            # no timer while a request is being answered
             is_answering = self.cycle is not None and not self.cycle.response_complete
             if is_answering:
                 self._stop()

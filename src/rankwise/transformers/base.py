@@ -39,11 +39,11 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
-        """Return the transformed features of checked rows; for those of `fit`, from its results."""
+        """Return the transformed features of checked rows; `found` are results of `_learn`."""
 
     @abstractmethod
     def _names(self, names: list[str]) -> list[str]:
-        """Return the names of the output features, given those of the input."""
+        """Return the names of the output features, given the names of the input features."""
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | Queries | None = None
@@ -109,7 +109,7 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         input_features : (n_features,), optional
-            The names of the input features; by default those of `fit`, or x0, x1, ...
+            The names of the input features; by default the names given to `fit`, or x0, x1, ...
         """
         check_is_fitted(self)
         given = (

@@ -25,7 +25,7 @@ from rankwise.core.queries import Queries, one_output
 from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
 N_FOLDS = 5
-"""Parts of the queries whose categories are encoded by the others."""
+"""Number of folds of queries, each encoded by the other folds."""
 
 BLANK = "\x00blank"
 """The category of blanks."""
@@ -37,7 +37,7 @@ class _Excess:
     """How far each training item scores above its query's mean, and its categories."""
 
     excess: FloatArray
-    places: list[IntArray]
+    categories: list[IntArray]
 
 
 @final
@@ -54,7 +54,7 @@ class WithinQueryEncoder(QueryTransformer):
     Parameters
     ----------
     columns : list of int or of str, optional
-        The features to encode, by position or by name; by default those that are not numbers.
+        The features to encode, by position or by name; by default all that are not numbers.
     smoothing : float
         Number of average items that each category starts with.
 
@@ -107,27 +107,27 @@ class WithinQueryEncoder(QueryTransformer):
         excess = _excess(X, y, queries)
         known = [_categories_of(X[:, j]) for j in self.columns_]
         self.categories_ = [categories for categories, _ in known]
-        self.codes_ = [self._codes(place, excess, len(categories)) for categories, place in known]
-        return _Excess(excess, [place for _, place in known])
+        self.codes_ = [self._codes(number, excess, len(categories)) for categories, number in known]
+        return _Excess(excess, [number for _, number in known])
 
     def _chosen(self, X: NDArray[Any]) -> list[int]:
-        """Return the places of the features to encode."""
+        """Return the positions of the features to encode."""
         if self.columns is None:
             return [j for j in range(X.shape[1]) if not _is_numeric(X[:, j])]
         names = [str(name) for name in vars(self).get("feature_names_in_", ())]
         chosen = entries_of(self.columns)
-        places = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen]
-        for c in places:
+        positions = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen]
+        for c in positions:
             if not isinstance(c, int | np.integer) or not 0 <= c < X.shape[1]:
                 raise InvalidInputError(
                     f"`columns` must hold features of X, by position from 0 to {X.shape[1] - 1} or "
                     f"by name: got {c!r}."
                 )
-        return [int(c) for c in places]
+        return [int(c) for c in positions]
 
-    def _codes(self, place: IntArray, excess: FloatArray, n_categories: int) -> FloatArray:
-        total = sum_by(place, excess, n_categories)
-        return total / (np.bincount(place, minlength=n_categories) + self.smoothing)
+    def _codes(self, number: IntArray, excess: FloatArray, n_categories: int) -> FloatArray:
+        total = sum_by(number, excess, n_categories)
+        return total / (np.bincount(number, minlength=n_categories) + self.smoothing)
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
         encoded = np.empty(X.shape)
@@ -142,17 +142,18 @@ class WithinQueryEncoder(QueryTransformer):
         return encoded
 
     def _encoded(self, k: int, column: NDArray[Any]) -> FloatArray:
-        """Encode rows by the training rows; categories that these do not have are 0."""
+        """Encode rows by the training rows; unseen categories are 0."""
         categories, codes = self.categories_[k], self.codes_[k]
-        texts, place = _categories_of(column)
+        texts, number = _categories_of(column)
         at = np.minimum(np.searchsorted(categories, texts), len(categories) - 1)
-        return np.asarray(np.where(categories[at] == texts, codes[at], 0.0)[place])
+        return np.asarray(np.where(categories[at] == texts, codes[at], 0.0)[number])
 
     def _encoded_by_others(self, k: int, found: _Excess, queries: Queries) -> FloatArray:
         """Encode each fifth of the training queries, or items, by the others."""
-        place, n_categories = found.places[k], len(self.categories_[k])
-        groups = queries.index if self.fitted_with_qid_ else np.arange(len(place))
-        cell = (groups % N_FOLDS) * n_categories + place
+        number, n_categories = found.categories[k], len(self.categories_[k])
+        groups = queries.index if self.fitted_with_qid_ else np.arange(len(number))
+        # sums of each fold and category, then over all other folds
+        cell = (groups % N_FOLDS) * n_categories + number
         shape = (N_FOLDS, n_categories)
         total = sum_by(cell, found.excess, N_FOLDS * n_categories).reshape(shape)
         count = np.bincount(cell, minlength=N_FOLDS * n_categories).reshape(shape)
@@ -186,29 +187,31 @@ def _is_numeric(column: NDArray[Any]) -> bool:
     )
 
 
-def _numbers(column: NDArray[Any], place: int) -> FloatArray:
+def _numbers(column: NDArray[Any], j: int) -> FloatArray:
     try:
         return np.asarray(column, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"Feature {place} must hold numbers, as it did in `fit`: {error}. Name it in `columns` "
+            f"Feature {j} must hold numbers, as it did in `fit`: {error}. Name it in `columns` "
             "to encode it."
         ) from error
 
 
 def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
-    """Return the categories of a column as sorted text, and the place of each row among them."""
+    """Return the categories of a column as sorted text, and the category of each row."""
     values = column.tolist()
+    # values of several types, or that cannot be hashed, are compared as text
     keys, others = values, set(map(type, values)) - {str, NoneType}
     if len(others) > 1 or any(kind.__hash__ is None for kind in others):
-        keys = [_as_text(value) for value in values]  # 1, 1.0 and True are equal, their texts not
+        keys = [_text_of(value) for value in values]  # 1, 1.0 and True are equal, their texts not
+    # number the distinct values, then sort their texts
     number: defaultdict[Any, int] = defaultdict(itertools.count().__next__)  # new keys count on
     rows = np.fromiter(map(number.__getitem__, keys), dtype=np.intp, count=len(keys))
-    texts = np.array([_as_text(key) for key in number], dtype=str)
-    categories, place = np.unique(texts, return_inverse=True)
-    return categories, place[rows]
+    texts = np.array([_text_of(key) for key in number], dtype=str)
+    categories, position = np.unique(texts, return_inverse=True)
+    return categories, position[rows]
 
 
-def _as_text(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Return a category as text; blanks form a category."""
     return BLANK if is_missing(value) else str(value)

@@ -41,7 +41,7 @@ FEW_ROWS = 32
 class WithinQueryScaler(QueryTransformer):
     """Scale each feature inside each query, so that queries can be compared.
 
-    A feature that is constant in a query becomes 0 there. Blanks (NaN) are ignored and stay blank.
+    A feature that is constant in a query becomes 0 in it. Blanks (NaN) are ignored and stay blank.
     Nothing is learned from training rows. The cost is O(n) per feature, O(n log n) for "robust".
 
     Parameters
@@ -98,7 +98,7 @@ class WithinQueryScaler(QueryTransformer):
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         if sparse.issparse(X):
-            return _sparse_by_largest(X, queries)
+            return _sparse_max_abs(X, queries)
         shift, scale = _SCALES[self.scale](X, queries)
         out = np.empty(X.shape)
         shift_and_scale(X, queries.index, shift, scale, out)
@@ -142,16 +142,17 @@ _SCALES = {
 }
 
 
-def _sparse_by_largest(X: Matrix, queries: Queries) -> Matrix:
+def _sparse_max_abs(X: Matrix, queries: Queries) -> Matrix:
     """Divide stored values by the largest absolute one of their query and feature."""
     rows = X.tocoo()
+    # a cell is a query and a feature
     cell = queries.index[rows.coords[0]] * X.shape[1] + rows.coords[1]
-    cells, place = np.unique(cell, return_inverse=True)
+    cells, cell_of_entry = np.unique(cell, return_inverse=True)
     largest = np.zeros(len(cells))
     known = ~np.isnan(rows.data)
-    np.maximum.at(largest, place[known], np.abs(rows.data[known]))
+    np.maximum.at(largest, cell_of_entry[known], np.abs(rows.data[known]))
     largest[largest == 0.0] = 1.0
-    values = rows.data / largest[place]
+    values = rows.data / largest[cell_of_entry]
     return sparse.csr_array((values, rows.coords), shape=X.shape)
 
 
@@ -241,15 +242,16 @@ class WithinQueryImputer(QueryTransformer):
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:  # noqa: ARG002
         check_choice("filling", self.filling, get_args(Filling))
         check_flag("add_indicator", self.add_indicator)
-        of_query = self._of_queries(X, queries)
-        known = ~np.isnan(of_query)
-        columns = zip(of_query.T, known.T, strict=True)
+        fill_values = self._fill_values(X, queries)
+        # fallback: the median of the statistic over the queries that have one
+        known = ~np.isnan(fill_values)
+        columns = zip(fill_values.T, known.T, strict=True)
         self.fallback_ = np.array([np.median(c[k]) if k.any() else 0.0 for c, k in columns])
         blank = np.isnan(X).any(axis=0) if self.add_indicator else np.zeros(X.shape[1], dtype=bool)
         self.indicated_ = np.flatnonzero(blank)
-        return of_query
+        return fill_values
 
-    def _of_queries(self, X: FloatArray, queries: Queries) -> FloatArray:
+    def _fill_values(self, X: FloatArray, queries: Queries) -> FloatArray:
         """Return the value of a blank for each query and feature; NaN if nothing is known."""
         if self.filling == "median":
             return quantiles_within_queries(X, queries, [0.5])[0]
@@ -263,9 +265,9 @@ class WithinQueryImputer(QueryTransformer):
         blank = np.isnan(X)
         filled = X.copy()
         if blank.any():
-            of_query = self._of_queries(X, queries) if found is None else found
-            of_query = np.where(np.isnan(of_query), self.fallback_, of_query)
-            fill_blanks(filled, queries.index, of_query)
+            fill_values = self._fill_values(X, queries) if found is None else found
+            fill_values = np.where(np.isnan(fill_values), self.fallback_, fill_values)
+            fill_blanks(filled, queries.index, fill_values)
         if len(self.indicated_) == 0:
             return filled
         return np.hstack([filled, blank[:, self.indicated_].astype(float)])
@@ -305,11 +307,11 @@ def ranks_within_queries(X: FloatArray, queries: Queries, *, at_once: int = BLOC
         count_ranks(X, queries.index, ranks)
         return ranks
 
-    def rank(block: _SortedTogether, keys: FloatArray) -> None:
-        place = np.argsort(keys, axis=2)
-        write_ranks(keys, place, queries.order, queries.starts, block.queries, block.feature, ranks)
+    def rank(block: _SortBlock, keys: FloatArray) -> None:
+        order = np.argsort(keys, axis=2)
+        write_ranks(keys, order, queries.order, queries.starts, block.queries, block.feature, ranks)
 
-    _by_blocks(_blocks(queries, X.shape[1], at_once), X, queries, rank)
+    _for_each_block(_blocks(queries, X.shape[1], at_once), X, queries, rank)
     return ranks
 
 
@@ -320,27 +322,28 @@ def quantiles_within_queries(
     found = np.empty((len(shares), queries.n_queries, X.shape[1]))
     wanted = np.array(shares)
 
-    def read(block: _SortedTogether, keys: FloatArray) -> None:
+    def read(block: _SortBlock, keys: FloatArray) -> None:
         keys.sort(axis=2)
         find_quantiles(keys, wanted, block.queries, block.feature, found)
 
-    _by_blocks(_blocks(queries, X.shape[1], at_once), X, queries, read)
+    _for_each_block(_blocks(queries, X.shape[1], at_once), X, queries, read)
     return found
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _SortedTogether:
-    """Some features, from one on, of some queries of about the same size."""
+class _SortBlock:
+    """Consecutive features, from one on, of some queries of about the same size."""
 
     queries: IntArray
     feature: int
     shape: tuple[int, int, int]
 
 
-def _blocks(queries: Queries, n_features: int, at_once: int) -> list[_SortedTogether]:
+def _blocks(queries: Queries, n_features: int, at_once: int) -> list[_SortBlock]:
     """Cut a table into blocks: several queries each, or some features of a large one."""
     blocks = []
+    # queries of similar sizes together, from the largest, so that padding is small
     by_size = np.argsort(queries.sizes, kind="stable")
     last = len(by_size)
     while last > 0:
@@ -349,16 +352,16 @@ def _blocks(queries: Queries, n_features: int, at_once: int) -> list[_SortedToge
         n_together = min(n_features, max(1, at_once // width))
         for j in range(0, n_features, n_together):
             shape = (min(n_together, n_features - j), last - first, width)
-            blocks.append(_SortedTogether(by_size[first:last], j, shape))
+            blocks.append(_SortBlock(by_size[first:last], j, shape))
         last = first
     return blocks
 
 
-def _by_blocks(
-    blocks: list[_SortedTogether],
+def _for_each_block(
+    blocks: list[_SortBlock],
     X: FloatArray,
     queries: Queries,
-    use: Callable[[_SortedTogether, FloatArray], None],
+    use: Callable[[_SortBlock, FloatArray], None],
 ) -> None:
     """Call ``use`` with the values of every block, (features, queries, items), in threads.
 

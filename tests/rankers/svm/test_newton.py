@@ -17,8 +17,8 @@ from rankwise.rankers.svm.objective import (
     ItemSystems,
     NewtonSystems,
     RegularizedLoss,
+    approximate_inverse,
     is_triangular,
-    near_inverse,
     smoothed_hinge,
     solve_in_span,
     squared_hinge,
@@ -292,11 +292,11 @@ def test_the_span_of_the_pairs_holds_the_solution_of_the_same_system(C, n_featur
     np.testing.assert_allclose(x, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_the_near_inverse_is_one_where_all_pairs_of_two_grades_count():
+def test_the_approximate_inverse_is_one_where_all_pairs_of_two_grades_count():
     y, v = np.repeat([0.0, 1.0], [12, 5]), np.random.default_rng(0).normal(size=17)
     grades = Grades.of(Queries.single(17), y, np.ones(17), keep_ties=False)
     L = GradedPairs.of(grades, np.ones(1), y, "unit").slacks(np.zeros(17)).band(0.0, np.inf)
-    np.testing.assert_allclose(L @ near_inverse(L)(L @ v), L @ v, atol=1e-12)
+    np.testing.assert_allclose(L @ approximate_inverse(L)(L @ v), L @ v, atol=1e-12)
 
 
 def test_without_violated_pairs_the_span_is_empty():

@@ -34,12 +34,14 @@ def ask(command: Ask) -> None:
         raise MissingExtraError(
             "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
         ) from error
+    # items, goal and the answers so far
     items = read_item_list(command.items)
     goal = AskGoal.of(command.goal, len(items), command.confidence)
     session = AskSession(
         AnswerStore.open(command.answer_file, items), goal, repeats=command.repeats
     )
     _print_start(command, items, session)
+    # serve until stopped, then write the ranking and the report
     try:
         with _until_stopped():
             run_server(session, command.host, command.port, lambda links: _announce(command, links))

@@ -57,7 +57,8 @@ class NamedItems:
 def prefer(command: Prefer) -> None:
     """Print the ranking with its intervals, and the questions worth asking next."""
     items = _read_items(command)
-    table = _usable(command, _read_answers(command, items))
+    table = _weighted_answers(command, _read_answers(command, items))
+    # fit a process to the answers; its posterior gives ranks and questions
     gp = rankwise.PreferenceGP(
         None if items.has_features else "linear",
         likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
@@ -79,7 +80,7 @@ def prefer(command: Prefer) -> None:
         _print_report(command, gp, ranking, questions)
 
 
-def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
+def _weighted_answers(command: Prefer, table: ComparisonTable) -> ComparisonTable:
     """Let old answers count less if requested; keep judges if there is more than one."""
     if command.half_life is not None:
         table = table.decayed(command.half_life)
@@ -92,10 +93,11 @@ def _usable(command: Prefer, table: ComparisonTable) -> ComparisonTable:
 
 
 def _read_items(command: Prefer) -> NamedItems:
-    """Read the items, features brought to one scale; without features each item is its own."""
+    """Read the items, features standardised; without features each item has its own indicator."""
     path = command.items
     if is_answer_file(path):
         return _items_of_answers(command)
+    # names from one column, features from the named ones or all others
     table = open_table(path)
     name = require_column(path, table, command.name or table.names[0], "name")
     columns = command.feature_names
@@ -113,11 +115,12 @@ def _read_items(command: Prefer) -> NamedItems:
             f"{command.answer_file}."
         ) from error
     names = [str(one) for one in ids.tolist()]
-    twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
+    twice = next((one for position, one in enumerate(names) if one in names[:position]), None)
     if twice is not None:
         raise DataFileError(f"{path}: expected each name once, got {twice!r} twice.")
     if not columns:
         return NamedItems(names, np.eye(len(names)), has_features=False)
+    # features of one scale
     deviation = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     return NamedItems(names, X, has_features=True)
@@ -177,15 +180,16 @@ def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
 
 def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntArray:
     """Return the positions of the items compared, which must be two in every row."""
-    place = {name: position for position, name in enumerate(items.names)}
-    known = [[place.get(str(name), -1) for name in row] for row in names.tolist()]
+    position_of = {name: position for position, name in enumerate(items.names)}
+    # unknown names are -1; the first bad row is reported
+    known = [[position_of.get(str(name), -1) for name in row] for row in names.tolist()]
     pairs = np.array(known, dtype=np.intp)
     row = int(np.argmax((pairs < 0).any(axis=1) | (pairs[:, 0] == pairs[:, 1])))
-    strange = [str(name) for name in names[row].tolist() if str(name) not in place]
-    if strange:
+    unknown = [str(name) for name in names[row].tolist() if str(name) not in position_of]
+    if unknown:
         raise DataFileError(
             f"{command.answer_file}, row {row + 1}: expected names of items in {command.items}, "
-            f"got {strange[0]!r}.{hint(strange[0], items.names)}"
+            f"got {unknown[0]!r}.{hint(unknown[0], items.names)}"
         )
     if pairs[row, 0] == pairs[row, 1]:
         raise DataFileError(
@@ -211,6 +215,7 @@ def _ranking(
 
     Scores are relative to their mean, since comparisons say nothing about a common shift.
     """
+    # scores up to a common shift: centred, with the covariance of the centred scores
     scores, covariance = gp.predict(items.X, return_cov=True, judge=command.person)
     scores = scores - scores.mean()
     covariance -= covariance.mean(axis=0)
@@ -220,13 +225,13 @@ def _ranking(
     return [
         {
             "item": items.names[i],
-            "rank": place,
+            "rank": position,
             "interval": intervals[i].tolist(),
             "best": float(ranks.best[i]),
             "score": float(scores[i]),
             "std": float(std[i]),
         }
-        for place, i in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
+        for position, i in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
     ]
 
 
@@ -248,6 +253,7 @@ def _print_report(
         for one in ranking
     ]
     print_table(["item", "rank", f"{command.level:.0%} interval", "best", "score", "std"], rows)
+    # what was learned besides the scores
     n_answers = float(gp.posterior_.prior.comparisons.count.sum())
     print(counted(round(n_answers), "answer", "answers"))
     if "flip_rate" in gp.likelihood_.parameters:
@@ -274,9 +280,10 @@ def leaderboard(command: LeaderboardCommand) -> None:
     _check_output(command)
     _check_tastes(command)
     table = read_answers(command.comparisons, _columns(command))
-    _tell_unused(command, table)
+    _warn_unused(command, table)
     board = _board_of_tastes(command, table) if command.tastes else _board(command, table)
     board = board.elo() if command.elo else board
+    # standard output, an HTML report, or a file of another format
     if command.output is None:
         print(board.format(command.format))
         if board.judges is not None and command.format == "text":
@@ -310,7 +317,7 @@ def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) ->
 def _board_of_tastes(
     command: LeaderboardCommand, table: ComparisonTable | ChoiceTable
 ) -> Leaderboard:
-    """Rank by the scores of a person, or by those that are common to all of them."""
+    """Rank by the scores of a person, or by the common scores of all persons."""
     if not isinstance(table, ComparisonTable):
         raise InvalidInputError(
             f"--tastes needs comparisons of two items: {command.comparisons} holds rankings or "
@@ -318,6 +325,7 @@ def _board_of_tastes(
         )
     if command.half_life is not None:
         table = table.decayed(command.half_life)
+    # common scores and the tastes of persons around them
     gp = rankwise.PreferenceGP(likelihood="logistic", tastes=True, random_state=0)
     persons = None if command.persons is None else _read_persons(command.persons)
     table = replace(table, margin=None, date=None)
@@ -341,7 +349,7 @@ def _check_tastes(command: LeaderboardCommand) -> None:
         )
 
 
-def _tell_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
+def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
     """Say on standard error what is not used, and which option would use it."""
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
@@ -421,7 +429,7 @@ def _read_persons(path: Path) -> dict[str, FloatArray]:
         )
     (rows,), (names,) = table.read([tuple(columns)], [name])
     listed = [str(one) for one in names.tolist()]
-    twice = next((one for place, one in enumerate(listed) if one in listed[:place]), None)
+    twice = next((one for position, one in enumerate(listed) if one in listed[:position]), None)
     if twice is not None:
         raise DataFileError(f"{path}: expected each person once, got {twice!r} twice.")
     return dict(zip(listed, rows, strict=True))

@@ -77,11 +77,12 @@ def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
     return np.array([match[1] for match in found if match]) if found and all(found) else None
 
 
-def tell_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
+def print_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
     """Say how columns are used, unless they were named."""
     columns = data.columns
     if columns is None:
         return
+    # roles that were found by common names
     guessed = [
         f"{what} from {name!r}"
         for what, name, asked in (
@@ -162,7 +163,7 @@ def load_ranker(path: Path, *others: type) -> Any:
 
 
 def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
-    """Return what the layout tells a reader of the file, whole or in parts."""
+    """Return the options of the layout for a reader of the file, whole or in parts."""
     if is_table(path):
         return layout.columns
     _refuse_columns(path, layout)
@@ -189,12 +190,14 @@ def read_preferences(
     Columns of margins, weights and counts are read if present. Ties are left out, or become pairs
     with a margin of 0. ``codes`` say what a column of who won means.
     """
+    # codes are about a column of who won, beside two columns of named items
     if codes is not None and items is None:
         raise InvalidInputError(
             f"--codes must come with names of items: {path} can name rows of the training data by "
             "their numbers only, in columns winner and loser. Name the items in the training data, "
             "in a column such as item or name."
         )
+    # plain columns of winners and losers may hold row numbers
     found = open_table(path).names
     columns = {name: name for name in ("margin", "weight") if name in found}
     is_plain = {"winner", "loser"} <= set(found) and "count" not in found and codes is None
@@ -209,6 +212,7 @@ def read_preferences(
             f"got names such as {str(data.items[0])!r}. Names need a table of items with a column "
             "of names, such as item or name."
         )
+    # comparisons by name, ties left out or kept as pairs of margin 0
     table = read_comparisons(path, ComparisonColumns(codes=codes), names=items)
     edges, margin, weight = table.edges(keep_ties=keep_ties)
     return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}

@@ -111,6 +111,7 @@ def _diverse(command: RankCommand) -> RankedItems:
             f"{type(ranker).__name__}. Fit one, or leave --sources out."
         )
     assert command.sources is not None
+    # the sources, then the diverse order of the items
     table = open_table(command.data)
     column = require_column(command.data, table, command.sources, "sources")
     sources = np.array(table.words(column))
@@ -124,7 +125,7 @@ def _diverse(command: RankCommand) -> RankedItems:
 
 
 def _ranks(order: IntArray, qid: Any) -> IntArray:
-    """Return the place of each row inside its query, from 1, from rows in ranked order."""
+    """Return the rank of each row inside its query, from 1, from rows in ranked order."""
     queries = Queries.of(qid, len(order))
     ranks = np.empty(len(order), dtype=np.intp)
     ranks[order] = 1 + np.arange(len(order)) - queries.starts[queries.index[order]]
@@ -166,6 +167,7 @@ def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation
 
 def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
     """Return a score for each item, matched by name if the file has names, else by position."""
+    # a table of ranked items is matched by name, a list of scores by position
     if format_suffix(command.scores) in RANKING_SUFFIXES:
         return read_ranked(command.scores).matched(command.data, data.qid, data.items)
     if looks_like_model(command.scores):
@@ -232,6 +234,7 @@ def report(command: ReportCommand) -> None:
             f"-o must name a file that ends in .html: got {command.output}. For a PDF, print the "
             "page."
         )
+    # load all models, and read the file as the first one was fitted
     rankers = dict(zip(_model_names(models), map(load_ranker, models), strict=True))
     data = read_data_of(next(iter(rankers.values())), command.data, command.layout, find_items=True)
     with columns_chosen():

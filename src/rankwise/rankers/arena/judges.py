@@ -70,6 +70,7 @@ class Habits:
         assert cells.judge is not None
         n_judges, judge = cells.n_judges, cells.judge
         reliability, width = np.exp(self.log_reliability)[judge], np.exp(self.log_width)[judge]
+        # derivatives of each judge's log posterior in both logarithms, curvatures made positive
         s = reliability * leads
         found = Answers.at(cells, s, width if cells.has_ties else 0.0)
         tight, wide = self.reliability_spread**-2, self.width_spread**-2
@@ -81,9 +82,11 @@ class Habits:
         gh = sum_by(judge, found.mixed * s * width, n_judges)
         if not cells.has_ties:
             h, gh, hh = np.zeros(n_judges), np.zeros(n_judges), np.full(n_judges, wide)
+        # Newton step of two unknowns for each judge, at most 1 in either
         determinant = gg * hh - gh**2
         step = np.clip([(hh * g - gh * h) / determinant, (gg * h - gh * g) / determinant], -1, 1)
-        log_reliability, log_width = self._uphill(cells, leads, step)
+        log_reliability, log_width = self._backtracked(cells, leads, step)
+        # hierarchical prior: spreads between judges from the new habits and their variances
         mean_width = float(log_width.mean())
         return type(self)(
             log_reliability - log_reliability.mean(),
@@ -94,8 +97,8 @@ class Habits:
             mean_width,
         )
 
-    def _uphill(self, cells: Cells, leads: FloatArray, step: FloatArray) -> FloatArray:
-        """Halve the step of every judge until their answers become more probable."""
+    def _backtracked(self, cells: Cells, leads: FloatArray, step: FloatArray) -> FloatArray:
+        """Halve the step of every judge whose log posterior falls."""
         start = np.stack([self.log_reliability, self.log_width])
         before, share = self._value(cells, leads, start), np.ones(cells.n_judges)
         for _ in range(MAX_HALVINGS):
@@ -145,17 +148,20 @@ def fitted_judges(
     rng
     rule : StoppingRule
     """
+    # start: judges that are all alike
     shared = PairedModel(cells)
     mode = fitted_scores(shared, deviation, rng)
     width = float(mode.parameters[0]) if shared.learns_width else 1.0
     habits = Habits.start(cells.n_judges, width)
     mode = replace(mode, parameters=shared.effects(mode.parameters))
     error, n_iter = np.inf, 0
+    # scores for fixed habits, then habits for fixed scores
     while error >= rule.tol and n_iter < rule.max_iter:
         model = habits.model(cells)
         mode = fitted_scores(model, deviation or mode.deviation, rng, mode)
         better = habits.improved(cells, model.leads(mode.f, mode.parameters))
         error, habits, n_iter = habits.distance(better), better, n_iter + 1
+    # scores and their deviation for the final habits
     model = habits.model(cells)
     mode = fitted_scores(model, deviation, rng, mode)
     reached = error < rule.tol
@@ -170,6 +176,7 @@ def judge_report(
     """Return what was learned about the judges."""
     assert cells.judge is not None
     judge, n_judges = cells.judge, cells.n_judges
+    # agreement with the scores, of which equal ones count one half
     leads = model.leads(mode.f, mode.parameters)
     decided, tied = cells.won + cells.lost, sum_by(judge, cells.tied, n_judges)
     right = np.where(leads > 0, cells.won, np.where(leads < 0, cells.lost, 0.5 * decided))
@@ -196,8 +203,8 @@ def _careless(
     width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
 
     def log_likelihood(reliability: FloatArray) -> FloatArray:
-        seen = reliability[judge] * leads
-        return sum_by(judge, log_likelihoods(cells, seen, width), n_judges)
+        leads_seen = reliability[judge] * leads
+        return sum_by(judge, log_likelihoods(cells, leads_seen, width), n_judges)
 
     known = habits.log_reliability, habits.reliability_std**2
     return careless_probability(log_likelihood, *known)

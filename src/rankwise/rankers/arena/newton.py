@@ -25,17 +25,17 @@ N_PROBES = 16
 MAX_CG, CG_TOL = 2000, 1e-4
 """Iterations after which conjugate gradients give way to a sparse factor, and their tolerance."""
 
-FIRST_TOL, NEAR_TOL, NEAR = 3e-2, 1e-3, 10.0
-"""Tolerances of the conjugate gradients of Newton steps: far away, and once one gains little."""
+FIRST_TOL, NEAR_TOL, FAR = 3e-2, 1e-3, 10.0
+"""Tolerances of conjugate gradients in Newton steps: while steps gain more than FAR, and after."""
 
 NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
 """The tolerance bounds the Newton decrement of each item, in units of the log-likelihood."""
 
 EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
-"""Newton decrements for each item below which the deviation is learned, and is learned well."""
+"""Newton decrement per item at which learning of the deviation begins, and at which it may end."""
 
 USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
-"""What is usual for the standard deviation of scores, and how many items this counts like."""
+"""Prior of the standard deviation of scores, and the number of items it is worth."""
 
 N_SIGNS, DRAW_TOL = 1, 3e-2
 """Random signs from which a trace is estimated, and the tolerance of solutions for draws."""
@@ -44,7 +44,7 @@ DRAW_BLOCK = 2**16
 """Columns of the noise that are drawn at once."""
 
 MOST_SHARE, MOST_FREE = 0.9, 1e4
-"""Largest share of a judge that counts, and degrees of freedom beyond which they do not."""
+"""Largest share of the information of a judge, and degrees of freedom that count as infinite."""
 
 FORM_BLOCK = 4096
 """Rows whose variances are computed at once."""
@@ -52,7 +52,7 @@ FORM_BLOCK = 4096
 DRAW_JITTER = 1e-9
 """What is added to variances before draws, as a share of them."""
 
-DEVIATION_TOL, ROUGH_TOL, MAX_DEVIATION_STEPS = 0.1, 0.3, 30
+DEVIATION_TOL, LOOSE_DEVIATION_TOL, MAX_DEVIATION_STEPS = 0.1, 0.3, 30
 """When the search for the standard deviation ends: the change of its logarithm, and the steps."""
 
 PARAMETER_DEVIATION = 5.0
@@ -126,7 +126,7 @@ class Precision:
         return found.X if found.converged else self._sparse_solve(B)
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:
-        """Factorise the sparse matrix: for long chains, where its factor stays sparse."""
+        """Solve by a sparse LU factor, which stays sparse for long chains of items."""
         n_items = len(self.diagonal)
         diagonal = csr_array((self.diagonal, (np.arange(n_items),) * 2), shape=self.upper.shape)
         return np.asarray(splu((diagonal - self.upper - self._lower).tocsc()).solve(B))
@@ -143,6 +143,7 @@ def conjugate_gradients(
     H: Precision, B: FloatArray, tol: float, start: FloatArray | None = None
 ) -> ScoresFound:
     """Solve for all columns together, preconditioned by the diagonal."""
+    # Jacobi preconditioner; every column has its own step and residual
     scale, ones = 1.0 / H.diagonal[:, None], np.ones(len(B))
     X = np.zeros_like(B) if start is None else start.copy()
     R = B.copy() if start is None else B - H @ start
@@ -153,12 +154,14 @@ def conjugate_gradients(
     for _ in range(min(MAX_CG, 10 * len(B))):
         if (rho <= goal).all():
             return ScoresFound(X, converged=True)
+        # step to the minimum along each direction
         Q = H @ P
         step = rho / np.maximum(ones @ (P * Q), 1e-300)
         X += step * P
         Q *= step
         R -= Q
         np.multiply(scale, R, out=Z)
+        # next conjugate directions
         new = ones @ (R * Z)
         P *= new / np.maximum(rho, 1e-300)
         P += Z
@@ -224,7 +227,7 @@ class ScoreModel(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         """Return each judge's share of the information, and their number of contrasts.
 
-        The former is the trace of the judge's part of the precision times the covariance.
+        The information is the trace of the judge's part of the precision times the covariance.
         """
 
     @abstractmethod
@@ -243,8 +246,8 @@ class ScoreModel(ABC):
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return S with S S' the variance of the slope.
 
-        The variance is that of the model (the curvature) or, if clustered, the sum of the squared
-        slopes of every judge.
+        The variance follows from the model (the curvature) or, if clustered, from the sum of the
+        squared slopes of every judge.
         """
 
 
@@ -256,7 +259,7 @@ def flatness(variance: FloatArray) -> FloatArray:
 @final
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """Hold the most probable scores under the prior N(0, deviation^2), and the precision there.
+    """Hold the most probable scores under the prior N(0, deviation^2), with their precision.
 
     Parameters
     ----------
@@ -264,11 +267,11 @@ class Mode:
     parameters : (n_parameters,)
     deviation : float
     point : LocalExpansion
-        The log-likelihood there, or a last small step before.
+        The log-likelihood at these scores, or one last small step before them.
     ending : Ending
     excess : float or None
         By how much the trace of the inverse precision exceeds that of the inverse of its diagonal,
-        as a share of the latter; None if it was not estimated.
+        as a share of it; None if it was not estimated.
     """
 
     f: FloatArray
@@ -330,8 +333,10 @@ class Mode:
     ) -> "tuple[_ScoreStep, FloatArray]":
         """Solve for the step and for further right-hand sides, whose solutions start nearby."""
         point, theta = self.point, self.parameters
+        # gradient of the log posterior in scores and parameters
         g = point.slope - self.f / self.deviation**2
         h = point.by_parameters - theta / PARAMETER_DEVIATION**2
+        # one solution with the precision for gradient, mixed derivatives and probes
         B, n_own = np.column_stack([g, point.mixed, probes]), 1 + len(theta)
         if start is not None:
             start = np.column_stack([np.zeros((len(g), n_own)), start])
@@ -339,6 +344,7 @@ class Mode:
         x, X, rest = solved[:, 0], solved[:, 1:n_own], solved[:, n_own:]
         if len(theta) == 0:
             return _ScoreStep(x, theta, float(g @ x)), rest
+        # eliminate the scores: the parameters by the Schur complement
         own = point.curvature + np.eye(len(theta)) / PARAMETER_DEVIATION**2
         schur = own - point.mixed.T @ X
         d_theta = np.asarray(np.linalg.solve(schur, h - point.mixed.T @ x), dtype=np.float64)
@@ -350,10 +356,10 @@ class Mode:
         share, value = 1.0, self.posterior_value
         while True:
             f, theta = self.f + share * step.f, self.parameters + share * step.parameters
-            there = replace(self, f=f, parameters=theta, point=model.expand(f, theta))
+            trial = replace(self, f=f, parameters=theta, point=model.expand(f, theta))
             enough = value + 1e-4 * share * step.gain - 1e-12 * (1.0 + abs(value))
-            if there.posterior_value >= enough or share < 1e-10:
-                return there
+            if trial.posterior_value >= enough or share < 1e-10:
+                return trial
             share *= 0.5
 
 
@@ -381,20 +387,20 @@ def most_probable_scores(
     start : Mode, optional
     rule : StoppingRule
     """
-    return searched(model, Mode.begin(model, deviation, start), rule)
+    return refined_mode(model, Mode.begin(model, deviation, start), rule)
 
 
-def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
+def refined_mode(model: ScoreModel, mode: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
     """Take Newton steps up to and including the first that gains less than the tolerance."""
-    n_items, step, n_iter = len(place.f), place.newton_step(NEAR_TOL), 1
+    n_items, step, n_iter = len(mode.f), mode.newton_step(NEAR_TOL), 1
     while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
-        place = place.moved(model, step)
-        step, n_iter = place.newton_step(FIRST_TOL if step.gain > NEAR else NEAR_TOL), n_iter + 1
+        mode = mode.moved(model, step)
+        step, n_iter = mode.newton_step(FIRST_TOL if step.gain > FAR else NEAR_TOL), n_iter + 1
     gain = step.gain / n_items
     reason: Reason = "converged" if gain < rule.tol else "max_iter"
     ending = rule.end(reason, n_iter, gain, "Check the weights.")
-    f, parameters = place.f + step.f, place.parameters + step.parameters
-    return replace(place, f=f, parameters=parameters, ending=ending)
+    f, parameters = mode.f + step.f, mode.parameters + step.parameters
+    return replace(mode, f=f, parameters=parameters, ending=ending)
 
 
 def fitted_scores(
@@ -403,15 +409,15 @@ def fitted_scores(
     rng: np.random.Generator,
     start: Mode | None = None,
 ) -> Mode:
-    """Maximise, with the deviation of the scores that makes the answers most probable.
+    """Maximise, with the deviation of the scores that maximises the evidence.
 
     The deviation is the fixed point of ``deviation^2 = sum of f^2 / n_determined``, where items
     count to the degree that the answers, not the prior, determine them (MacKay, 1992).
     """
-    return searched(model, roughly_fitted(model, deviation, rng, start))
+    return refined_mode(model, approximate_mode(model, deviation, rng, start))
 
 
-def roughly_fitted(
+def approximate_mode(
     model: ScoreModel,
     deviation: float | None,
     rng: np.random.Generator,
@@ -420,48 +426,51 @@ def roughly_fitted(
 ) -> Mode:
     """Learn the deviation, with scores only as accurate as this needs; a further search follows."""
     usual = USUAL_DEVIATION if start is None else start.deviation
-    place = Mode.begin(model, deviation or usual, start)
+    mode = Mode.begin(model, deviation or usual, start)
     if deviation is not None:
-        return _near(model, place)
-    return _learnt(model, place, rng, tol, np.inf if start is None else 0.0)
+        return _first_newton_steps(model, mode)
+    return _learn_deviation(model, mode, rng, tol, np.inf if start is None else 0.0)
 
 
-def _near(model: ScoreModel, place: Mode) -> Mode:
+def _first_newton_steps(model: ScoreModel, mode: Mode) -> Mode:
     """Take Newton steps up to and including the first that gains little per item."""
     for _ in range(NEWTON_RULE.max_iter):
-        step = place.newton_step(FIRST_TOL)
-        place = place.moved(model, step)
-        if step.gain < LOOSE_GAIN * len(place.f):
+        step = mode.newton_step(FIRST_TOL)
+        mode = mode.moved(model, step)
+        if step.gain < LOOSE_GAIN * len(mode.f):
             break
-    return place
+    return mode
 
 
-def _learnt(
-    model: ScoreModel, place: Mode, rng: np.random.Generator, tol: float, gain: float
+def _learn_deviation(
+    model: ScoreModel, mode: Mode, rng: np.random.Generator, tol: float, gain: float
 ) -> Mode:
     """Take Newton steps for the scores and, once these gain little, for the deviation.
 
     The trace of the covariance comes from random signs if the precision is not factorised.
     """
-    n_items, solution = len(place.f), None
-    signs = random_signs(n_items, 0 if place.precision.is_dense else N_SIGNS, rng)
+    n_items, solution = len(mode.f), None
+    signs = random_signs(n_items, 0 if mode.precision.is_dense else N_SIGNS, rng)
     for _ in range(MAX_DEVIATION_STEPS):
+        # Newton steps for the scores alone while they gain much
         if gain >= EARLY_GAIN * n_items:
-            step = place.newton_step(FIRST_TOL)
-            place, gain = place.moved(model, step), step.gain
+            step = mode.newton_step(FIRST_TOL)
+            mode, gain = mode.moved(model, step), step.gain
             continue
-        step, solution = place.probed_step(FIRST_TOL, signs, solution)
-        H, place, gain = place.precision, place.moved(model, step), step.gain
+        # Newton step, with random signs solved for along with it
+        step, solution = mode.probed_step(FIRST_TOL, signs, solution)
+        H, mode, gain = mode.precision, mode.moved(model, step), step.gain
+        # fixed point of the deviation, from the trace of the covariance
         trace = float(H.covariance.trace()) if H.is_dense else trace_by_signs(H, signs, solution)
-        change = _deviation_step(place, trace)
-        place = replace(
-            place,
-            deviation=place.deviation * float(np.exp(change)),
+        change = _deviation_step(mode, trace)
+        mode = replace(
+            mode,
+            deviation=mode.deviation * float(np.exp(change)),
             excess=trace / float(np.sum(1.0 / H.diagonal)) - 1.0,
         )
         if gain < LOOSE_GAIN * n_items and abs(change) < tol:
             break
-    return place
+    return mode
 
 
 def trace_by_signs(H: Precision, signs: FloatArray, solution: FloatArray) -> float:
@@ -489,14 +498,17 @@ SIGNS = np.where(_BITS, 1.0, -1.0)
 
 
 def random_signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> FloatArray:
-    """Return 1 and -1 at random."""
+    """Draw Rademacher variables: 1 and -1 with equal probability."""
     n_signs = n_rows * n_columns
-    some = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
-    return np.asarray(SIGNS.take(some, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns))
+    random_bytes = np.frombuffer(rng.bytes(n_signs // 8 + 1), dtype=np.uint8)
+    return np.asarray(SIGNS.take(random_bytes, axis=0).ravel()[:n_signs].reshape(n_rows, n_columns))
 
 
-def _drawn(mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator) -> FloatArray:
+def _draw_deviations(
+    mode: Mode, root: csc_array, n_draws: int, rng: np.random.Generator
+) -> FloatArray:
     """Return H^-1 (root z + z' / deviation) for random signs z and z'."""
+    # noise of the prior, then of the answers, block by block
     noise = random_signs(len(mode.f), n_draws, rng) / mode.deviation
     n_columns = root.shape[1]
     for first in range(0, n_columns, DRAW_BLOCK):
@@ -512,12 +524,14 @@ def judged_root(model: ScoreModel, mode: Mode, spread: "ScoreSpread") -> tuple[c
     smaller than at the true ones: by (1 - h)^(1/2) on average, where h is the judge's share of the
     information about each contrast (Bell and McCaffrey, 2002).
     """
+    # slopes of each judge, and the judge's share of the information about a contrast
     root = model.noise_root(mode.f, mode.parameters, clustered=True)
-    told, n_contrasts = model.judge_information(*mode.start, spread)
+    information, n_contrasts = model.judge_information(*mode.start, spread)
     n_seen = np.diff(root.indptr)
-    share = told / np.maximum(np.minimum(n_contrasts, n_seen - 1), 1)
+    share = information / np.maximum(np.minimum(n_contrasts, n_seen - 1), 1)
+    # undo the shrinkage of the slopes; degrees of freedom after Satterthwaite
     root.data *= np.repeat(1.0 / np.sqrt(1.0 - np.minimum(share, MOST_SHARE)), n_seen)
-    return root, max(float(told.sum() ** 2 / np.square(told).sum()) - 1.0, 1.0)
+    return root, max(float(information.sum() ** 2 / np.square(information).sum()) - 1.0, 1.0)
 
 
 @final
@@ -556,34 +570,39 @@ class ScoreSpread:
         of that given the others, which is known, and that of its mean given the others, which is
         estimated from draws.
         """
+        # few items: the covariance itself
         if mode.precision.is_dense:
             plain = cls._exact(mode)
-            return plain._of_judges(model, mode) if clustered else plain
+            return plain._between_judges(model, mode) if clustered else plain
+        # many items, clustered: mean squares of draws over judges
         if clustered:
-            root, n_free = judged_root(model, mode, cls.roughly(mode, rng))
-            draws = _drawn(mode, root, 4 * n_probes, rng)
+            root, n_free = judged_root(model, mode, cls.approximate(mode, rng))
+            draws = _draw_deviations(mode, root, 4 * n_probes, rng)
             draws -= draws.mean(axis=0)
             return cls(np.sqrt(np.square(draws).mean(axis=1)), None, n_free)
+        # many items: variance given the others, plus that of the mean given the others
         H, root = mode.precision, model.noise_root(mode.f, mode.parameters, clustered=False)
-        draws = _drawn(mode, root, n_probes, rng)
+        draws = _draw_deviations(mode, root, n_probes, rng)
         given_others = H.off_product(draws) / H.diagonal[:, None]
         given_others -= draws.mean(axis=0)
         variance = 1.0 / H.diagonal + np.square(given_others).mean(axis=1)
         return cls(np.sqrt(variance), None)
 
     @classmethod
-    def roughly(cls, mode: Mode, rng: np.random.Generator) -> Self:
+    def approximate(cls, mode: Mode, rng: np.random.Generator) -> Self:
         """Compute variances without draws for many items, with the right mean.
 
         To second order in upper + upper', the variance of item i is 1 / H_ii plus the sum of
         H_ij^2 / (H_ii^2 H_jj) over all other j. The rest is distributed like the second order.
         """
         H, own = mode.precision, 1.0 / mode.precision.diagonal
+        # trace of the covariance, by random signs unless known from the deviation
         excess = mode.excess
         if excess is None:
             signs = random_signs(len(own), N_SIGNS, rng)
             trace = trace_by_signs(H, signs, H.solve(signs, DRAW_TOL))
             excess = trace / float(own.sum()) - 1.0
+        # second order of the Neumann series, scaled to this trace
         second = replace(H, upper=H.upper.power(2)).off_product(own) * own**2
         rest = max(excess * own.sum() / second.sum(), 1.0) * second
         return cls(np.sqrt(own + rest), None)
@@ -596,8 +615,9 @@ class ScoreSpread:
             cov = cov + X @ np.linalg.solve(mode.parameter_precision, X.T)
         return cls._centred(cov)
 
-    def _of_judges(self, model: ScoreModel, mode: Mode) -> Self:
-        """Return the spread over judges, given that over answers."""
+    def _between_judges(self, model: ScoreModel, mode: Mode) -> Self:
+        """Return the spread over judges, given the spread over answers."""
+        # sandwich: the covariance times the variance of the slopes between judges
         cov = mode.precision.covariance
         root, n_free = judged_root(model, mode, self)
         spread = root.T @ cov
@@ -610,7 +630,7 @@ class ScoreSpread:
         return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
 
     def widening(self, level: float) -> float:
-        """Return how much wider an interval of few degrees of freedom is than a Gaussian one."""
+        """Return the ratio of the quantiles of Student's t and of the Gaussian."""
         if self.n_free > MOST_FREE:
             return 1.0
         upper = 0.5 + 0.5 * level
@@ -637,6 +657,7 @@ class ScoreSpread:
         """Draw deviations of the scores, (n_draws, n_items), up to a common shift per draw."""
         assert self.covariance is not None
         variance = np.square(self.std)
+        # a common shift makes the centred covariance positive definite
         shifted = self.covariance + variance.mean()
         shifted[np.diag_indices(len(shifted))] += DRAW_JITTER * (variance + variance.mean())
         factor, info = lapack.dpotrf(shifted, lower=1, clean=1)

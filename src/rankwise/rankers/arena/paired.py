@@ -11,7 +11,7 @@ from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.rankers.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
 
-KEYS_A_ROW = 4
+KEYS_PER_ROW = 4
 """Number of possible keys for each row up to which they are counted without sorting."""
 
 
@@ -48,20 +48,23 @@ class Cells:
         """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
         n_items, swap = table.n_items, table.first > table.second
         low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
+        # code of the pair and the judge, the smaller item first
         code, n_codes = low * n_items + high, n_items**2
         labels = table.judge if by_judge else None
         n_judges = 0 if labels is None else labels.n_names
         if labels is not None:
             code, n_codes = code * n_judges + labels.index, n_codes * n_judges
         answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
+        # without covariates the code is the cell
         if covariates.shape[1] == 0:
             code, lost, tied, won = _counted(code, n_codes, answer, table.weight)
             pair, judge = (code, None) if labels is None else np.divmod(code, n_judges)
             first, second = np.divmod(pair, n_items)
             none = np.zeros((len(code), 0))
             return cls(n_items, first, second, won, lost, tied, none, judge, n_judges)
+        # otherwise a cell is a code with its covariates, in favour of the first item
         signed = np.where(swap[:, None], -covariates, covariates)
-        row, cell = _different(code, signed)
+        row, cell = _distinct_rows(code, signed)
         _, lost, tied, won = _counted(cell, len(row), answer, table.weight)
         judge = None if labels is None else labels.index[row]
         return cls(n_items, low[row], high[row], won, lost, tied, signed[row], judge, n_judges)
@@ -104,14 +107,14 @@ class Cells:
         return sum_by(self.first, weight, self.n_items) + sum_by(self.second, weight, self.n_items)
 
 
-def _different(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return a row of every different code with its columns, in their order, and that of rows."""
+def _distinct_rows(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return a row for each distinct (code, columns), sorted, and the number of each row's."""
     row = np.zeros(0, dtype=np.intp)
     for column in columns.T:
-        _, place = np.unique(column, return_inverse=True)
+        _, level = np.unique(column, return_inverse=True)
         _, code = np.unique(code, return_inverse=True)
         _, row, code = np.unique(
-            code * (int(place.max()) + 1) + place, return_index=True, return_inverse=True
+            code * (int(level.max()) + 1) + level, return_index=True, return_inverse=True
         )
     return row, code
 
@@ -119,12 +122,14 @@ def _different(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]
 def _counted(
     code: IntArray, n_codes: int, answer: IntArray, weight: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """Return different codes in their order, and the weight of the answers 0, 1 and 2 of each."""
+    """Return the distinct codes, sorted, and the weight of the answers 0, 1 and 2 of each."""
     key, n_keys = 3 * code + answer, 3 * n_codes
-    if n_keys <= KEYS_A_ROW * len(key):
+    # few possible keys: count them without sorting
+    if n_keys <= KEYS_PER_ROW * len(key):
         total = sum_by(key, weight, n_keys).reshape(-1, 3)
         codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
         return codes, *np.ascontiguousarray(total[codes].T)
+    # equal weights: run lengths of the sorted keys; otherwise sums over the runs
     if (weight == weight[0]).all():
         key = np.sort(key)
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
@@ -134,6 +139,7 @@ def _counted(
         key = key[order]
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
         sums = np.add.reduceat(weight[order], starts)
+    # weights of the answers of each code
     of_keys, which = np.divmod(key[starts], 3)
     is_new = np.append(True, of_keys[1:] != of_keys[:-1])
     total = np.zeros((3, int(is_new.sum())))
@@ -174,12 +180,15 @@ class Answers:
                 total, p, none = cells.total, 1.0 / (1.0 + np.exp(-s)), np.zeros(1)
                 value = total * np.log(p) - lost * s
                 return cls(value, won - total * p, total * p * (1.0 - p), none, none, none)
+            # Rao and Kupper: p and q of a win and a loss, ties between them
             p, q = 1.0 / (1.0 + np.exp(width - s)), 1.0 / (1.0 + np.exp(width + s))
             up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
             double = 2.0 * np.asarray(width)
+            # derivatives in the width
             by_width = tied * (p + q + 2.0 / np.expm1(double))
             by_width -= won * (1.0 - p) + lost * (1.0 - q)
             width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
+            # value and derivatives in the lead
             slope = won * (1.0 - p) - lost * (1.0 - q) + tied * (q - p)
             value = (won + tied) * np.log(p) + (lost + tied) * np.log(q)
             value += tied * (double + np.log(-np.expm1(-double)))
@@ -224,8 +233,8 @@ class PairedModel(ScoreModel):
         cells, variance = self.cells, self.lead_variance(f, parameters, spread)
         assert cells.judge is not None
         weight = self._flatness * self._factor**2 * self.answers(f, parameters).curvature
-        told = sum_by(cells.judge, weight * variance, cells.n_judges)
-        return told, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
+        information = sum_by(cells.judge, weight * variance, cells.n_judges)
+        return information, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
 
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
         """Average over leads f_first - f_second of this variance, with the width as learned."""
@@ -291,31 +300,37 @@ class PairedModel(ScoreModel):
         return Answers.at(self.cells, *self._leads_and_width(f, parameters))
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
-        """Return its derivatives."""
+        """Return the log-likelihood and its derivatives."""
         cells, a = self.cells, self._factor
+        # derivatives in the leads, then in the scores by the factors of the leads
         found = self.answers(f, parameters)
         slope, weight, value = found.slope, found.curvature, found.value
         if self.reliability is not None:
             slope, weight = a * slope, a * a * weight
         if self.variance is not None:
             weight, value = self._flatness * weight, value / self._flatness
-        total = float(value.sum()) if self._is_inside(parameters) else -np.inf
+        total = float(value.sum()) if self._is_in_domain(parameters) else -np.inf
+        # in the scores: gradient, and the Laplacian of the curvatures
         of_scores = cells.scatter(slope), cells.degrees(weight), cells.weighted(weight)
         if len(parameters) == 0:
             none = np.zeros((cells.n_items, 0))
             return LocalExpansion(total, *of_scores, parameters, none, np.zeros((0, 0)))
+        # in the effects of covariates, and mixed with the scores
         x = cells.covariates
         gradient, curvature = x.T @ slope, x.T @ (weight[:, None] * x)
         mixed = [cells.scatter(weight * column) for column in x.T]
         if self.learns_width:
-            across = x.T @ (a * found.mixed)
+            # in the width, which comes first
+            mixed_width = x.T @ (a * found.mixed)
             gradient = np.append(found.by_width.sum(), gradient)
-            top = np.append(found.width_curvature.sum(), across)
-            curvature = np.block([[top[:1, None], top[None, 1:]], [across[:, None], curvature]])
+            top = np.append(found.width_curvature.sum(), mixed_width)
+            curvature = np.block(
+                [[top[:1, None], top[None, 1:]], [mixed_width[:, None], curvature]]
+            )
             mixed.insert(0, cells.scatter(a * found.mixed))
         return LocalExpansion(total, *of_scores, gradient, np.stack(mixed, 1), curvature)
 
-    def _is_inside(self, parameters: FloatArray) -> bool:
+    def _is_in_domain(self, parameters: FloatArray) -> bool:
         """Whether the width is above 0."""
         return not self.learns_width or bool(parameters[0] > 0.0)
 

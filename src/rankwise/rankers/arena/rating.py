@@ -21,14 +21,14 @@ from rankwise.io.choices import read_answers
 from rankwise.io.comparisons import ComparisonColumns, read_comparisons
 from rankwise.rankers.arena.judges import fitted_judges, judge_report
 from rankwise.rankers.arena.newton import (
-    ROUGH_TOL,
+    LOOSE_DEVIATION_TOL,
     LocalExpansion,
     Mode,
     ScoreModel,
     ScoreSpread,
+    approximate_mode,
     flatness,
-    roughly_fitted,
-    searched,
+    refined_mode,
 )
 from rankwise.rankers.arena.paired import Cells, PairedModel
 from rankwise.rankers.base import generator
@@ -79,6 +79,7 @@ class ChosenModel(ScoreModel):
     def _log_shares(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log of each entry's probability, and of the choice made."""
         table = self.table
+        # log-sum-exp over the items of each choice
         logit = self._scale[table.choice] * f[table.item]
         top = np.maximum.reduceat(logit, self._starts)
         total = np.add.reduceat(np.exp(logit - top[table.choice]), self._starts)
@@ -90,13 +91,15 @@ class ChosenModel(ScoreModel):
         table, n_items = self.table, self.n_items
         log_shares, log_chosen = self._log_shares(f)
         p, weight = np.exp(log_shares), self._weight[table.choice]
-        pull = table.weight * table.sign
-        slope = sum_by(table.chosen, pull, n_items)
-        slope -= sum_by(table.item, pull[table.choice] * p, n_items)
+        signed_weight = table.weight * table.sign
+        # gradient: what was chosen, less what was expected
+        slope = sum_by(table.chosen, signed_weight, n_items)
+        slope -= sum_by(table.item, signed_weight[table.choice] * p, n_items)
+        # curvature: diag(p) - p p', summed over choices
         P = self._shares(np.sqrt(weight) * p)
-        crossed = csr_array(P.T @ P)
-        diagonal = sum_by(table.item, weight * p, n_items) - crossed.diagonal()
-        upper, none = csr_array(triu(crossed, 1)), np.zeros((n_items, 0))
+        PtP = csr_array(P.T @ P)
+        diagonal = sum_by(table.item, weight * p, n_items) - PtP.diagonal()
+        upper, none = csr_array(triu(PtP, 1)), np.zeros((n_items, 0))
         log_chosen = log_chosen if self.flatness is None else log_chosen / self.flatness
         value = float(table.weight @ log_chosen)
         return LocalExpansion(value, slope, diagonal, upper, parameters, none, np.zeros((0, 0)))
@@ -115,7 +118,7 @@ class ChosenModel(ScoreModel):
     ) -> FloatArray:
         """Return the variance of the leads of every choice, weighted as in the choice.
 
-        It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): that of the lead for two items.
+        It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): for two items, of their lead.
         """
         p = np.exp(self._log_shares(f)[0])
         weight = np.add.reduceat(p * (1.0 - p), self._starts)
@@ -134,12 +137,12 @@ class ChosenModel(ScoreModel):
     ) -> tuple[FloatArray, FloatArray]:
         """Sum the traces of a judge's choices; one among m items has m - 1 contrasts."""
         table, p = self.table, np.exp(self._log_shares(f)[0])
-        told = sum_by(table.judge, self._weight * self._traces(p, spread), table.n_judges)
+        information = sum_by(table.judge, self._weight * self._traces(p, spread), table.n_judges)
         sizes = np.diff(np.append(self._starts, len(table.item)))
-        return told, sum_by(table.judge, sizes - 1.0, table.n_judges)
+        return information, sum_by(table.judge, sizes - 1.0, table.n_judges)
 
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:  # noqa: ARG002
-        """Make every choice flatter."""
+        """Flatten every choice by the variance of its leads."""
         return replace(self, flatness=flatness(variance))
 
     def kept(self, parameters: FloatArray) -> FloatArray:
@@ -151,24 +154,25 @@ class ChosenModel(ScoreModel):
         table, n_items = self.table, self.n_items
         p = np.exp(self._log_shares(f)[0])
         if clustered:
-            pull = table.weight * table.sign
+            signed_weight = table.weight * table.sign
             rows = np.concatenate([table.chosen, table.item])
-            values = np.concatenate([pull, -pull[table.choice] * p])
+            values = np.concatenate([signed_weight, -signed_weight[table.choice] * p])
             columns = np.concatenate([table.judge, table.judge[table.choice]])
             return csc_array((values, (rows, columns)), shape=(n_items, table.n_judges))
+        # root of diag(p) - p p': a column for each entry, less its mean in the choice
         n_entries = len(p)
         root = np.sqrt(self._weight[table.choice] * p)
         entry = np.arange(n_entries)
-        here = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
-        whole = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
-        return csc_array(here - self._shares(p).T @ whole)
+        own = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
+        of_choice = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
+        return csc_array(own - self._shares(p).T @ of_choice)
 
 
 N_DRAWS, N_DRAWS_MANY = 2000, 200
 """Draws from which ranks are counted: for few items, and for several hundred."""
 
 AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
-"""How often leads are averaged over, and the mean variance of a lead that does not ask for it."""
+"""Rounds of averaging over leads, and the mean variance of a lead below which there are none."""
 
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
 
@@ -244,6 +248,7 @@ def leaderboard(
             f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
             "learn it."
         )
+    # choices among several: Plackett and Luce
     rng, table = generator(random_state), read_answers(comparisons, columns)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
@@ -253,6 +258,7 @@ def leaderboard(
             )
         with few_threads(table.n_items):
             return _chosen_board(table, deviation, level, rng, clustered=clustered)
+    # comparisons of two: Bradley and Terry, with ties by Rao and Kupper
     if half_life is not None:
         table = table.decayed(half_life)
     if (judges or clustered) and table.judge is None:
@@ -291,15 +297,17 @@ def _fitted(
     names = table.covariate_names
     cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
     answers = cells.degrees(cells.total)
+    # scores and habits of judges in turn
     if judges:
         assert table.judge is not None
         model, mode, habits = fitted_judges(cells, deviation, rng)
         report = judge_report(table.judge.names, cells, model, mode, habits)
         width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
         return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
+    # one width for all: the mode, which the averages start from
     model = PairedModel(cells)
-    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
-    mode = searched(model, mode) if model.learns_width else mode
+    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
+    mode = refined_mode(model, mode) if model.learns_width else mode
     width = float(mode.parameters[0]) if model.learns_width else 0.0
     return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
 
@@ -316,14 +324,15 @@ def _averaged(
         if is_dense:
             spread = ScoreSpread.of(found, mode, rng, clustered=False)
         else:
-            spread = ScoreSpread.roughly(mode, rng)
+            spread = ScoreSpread.approximate(mode, rng)
+        # average the log-likelihood over the leads, and maximise again
         variance = found.lead_variance(*mode.start, spread)
         if variance.mean() < SMALL_VARIANCE:
             break
         start = replace(mode, parameters=found.kept(mode.parameters))
         found = found.averaged(mode.parameters, variance)
-        mode = roughly_fitted(found, deviation, rng, start)
-    return found, searched(found, mode)
+        mode = approximate_mode(found, deviation, rng, start)
+    return found, refined_mode(found, mode)
 
 
 def _chosen_board(
@@ -336,7 +345,7 @@ def _chosen_board(
 ) -> Leaderboard:
     model = ChosenModel(table)
     answers = sum_by(table.item, table.weight[table.choice], table.n_items)
-    mode = roughly_fitted(model, deviation, rng, tol=ROUGH_TOL)
+    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
     fit = _ArenaFit(*_averaged(model, mode, deviation, rng), answers)
     return _board(table.names, fit, level, rng, clustered=clustered)
 
@@ -352,6 +361,7 @@ def _board(
     fit.mode.ending.warn()
     f = fit.mode.f - fit.mode.f.mean()
     spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
+    # ranks counted over draws of the scores, wider for few degrees of freedom
     widening = spread.widening(level)
     if spread.covariance is None:
         ranks = RankSpread.of_independent(f, widening * spread.std, level, rng)
@@ -377,11 +387,11 @@ def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
     from_end = len(fit.effect_names)
     if from_end == 0:
         return ()
-    reach = float(ndtri(0.5 + 0.5 * level)) * fit.mode.parameter_deviations[-from_end:]
+    half_width = float(ndtri(0.5 + 0.5 * level)) * fit.mode.parameter_deviations[-from_end:]
     values = fit.mode.parameters[-from_end:]
     return tuple(
         Effect(name, float(value), float(value - half), float(value + half))
-        for name, value, half in zip(fit.effect_names, values, reach, strict=True)
+        for name, value, half in zip(fit.effect_names, values, half_width, strict=True)
     )
 
 
@@ -415,10 +425,11 @@ def suspect_answers(
     if not isinstance(board, Leaderboard):
         raise InvalidInputError(f"`board` must be a Leaderboard: got {type(board).__name__}.")
     table = read_comparisons(comparisons, columns)
-    place = {name: position for position, name in enumerate(board.names.tolist())}
-    score = board.score[[place[name] for name in table.names.tolist()]]
+    row_of = {name: row for row, name in enumerate(board.names.tolist())}
+    score = board.score[[row_of[name] for name in table.names.tolist()]]
     rows, pairs = table.decided, table.pairs
     lead = score[pairs[:, 0]] - score[pairs[:, 1]]
+    # posterior odds that win and loss were exchanged
     recorded, opposite = (np.logaddexp(0.0, board.width - sign * lead) for sign in (1.0, -1.0))
     log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + recorded - opposite
     probability = expit(log_odds)

@@ -25,7 +25,7 @@ EPS = float(np.finfo(float).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class KernelSpectrum:
-    """The eigenvalues and eigenvectors of a kernel matrix; the latter stay on their device."""
+    """The eigenvalues of a kernel matrix, on the host, and its eigenvectors, on their device."""
 
     values: FloatArray
     vectors: DeviceArray
@@ -35,19 +35,19 @@ class KernelSpectrum:
     def of(cls, K: FloatArray, device: Device | None = None) -> Self:
         """Decompose a matrix, optionally on a device; refuse one that is not semidefinite."""
         values, vectors = eigh(K) if device is None else device.eigh(device.array(K))
-        known = brought_here(values, device)
+        known = to_host(values, device)
         refuse_indefinite(known[0], known[-1])
         return cls(np.maximum(known, 0.0), vectors, device)
 
-    def there(self, values: FloatArray) -> DeviceArray:
+    def to_device(self, values: FloatArray) -> DeviceArray:
         """Move an array to the device of the eigenvectors."""
         return values if self.device is None else self.device.array(values)
 
 
-def brought_here(values: DeviceArray, device: Device | None) -> FloatArray:
-    """Return an array in memory, moved from a device if necessary."""
-    here: FloatArray = values if device is None else device.host(values)
-    return here
+def to_host(values: DeviceArray, device: Device | None) -> FloatArray:
+    """Return an array in host memory, moved from a device if necessary."""
+    on_host: FloatArray = values if device is None else device.host(values)
+    return on_host
 
 
 def centred(targets: FloatArray) -> FloatArray:
@@ -101,34 +101,35 @@ class ProductSpectrum(PairSpectrum):
     def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
         """Build from the spectrum of K, the kernel of the items, and centred targets."""
         columns = KernelSpectrum.of(centred(centred(G).T), rows.device)
-        targets = rows.vectors.T @ rows.there(Y) @ columns.vectors
+        targets = rows.vectors.T @ rows.to_device(Y) @ columns.vectors
         return cls(rows, columns, targets, float(np.linalg.norm(G)))
 
     def _inverse(self, alpha: float) -> DeviceArray:
-        k, g = self.rows.there(self.rows.values), self.rows.there(self.columns.values)
+        k, g = self.rows.to_device(self.rows.values), self.rows.to_device(self.columns.values)
         return 1.0 / (k[:, None] * g + alpha)
 
     def _weights(self, alpha: float) -> DeviceArray:
         inner = self.targets * self._inverse(alpha)
         return self._without_means(self.rows.vectors @ inner)
 
-    def _without_means(self, turned: DeviceArray) -> DeviceArray:
-        """Return ``turned @ V'`` with rows that sum to 0, as A = A C does.
+    def _without_means(self, rotated: DeviceArray) -> DeviceArray:
+        """Return ``rotated @ V'`` with rows that sum to 0, as A = A C does.
 
         The vector 1 is one of many eigenvectors of the eigenvalue 0 of C G C, and rounding mixes
-        it with the others: what remains of it, however small, would meet the mean of G.
+        it with the others: a remainder of it, however small, would be multiplied by the mean of G.
         """
-        A = turned @ self.columns.vectors.T
+        A = rotated @ self.columns.vectors.T
         return A - A.mean(1)[:, None]
 
     def weights(self, alpha: float) -> FloatArray:
         """Return the dual weights."""
-        return brought_here(self._weights(alpha), self.rows.device)
+        return to_host(self._weights(alpha), self.rows.device)
 
     def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return ``left @ A @ right``."""
-        there = self.rows.there
-        return brought_here(there(left) @ self._weights(alpha) @ there(right), self.rows.device)
+        to_device = self.rows.to_device
+        scores = to_device(left) @ self._weights(alpha) @ to_device(right)
+        return to_host(scores, self.rows.device)
 
     def scores_without_row(self, alpha: float, right: FloatArray) -> FloatArray:
         r"""Return, for each condition, the scores of items learned without that condition.
@@ -137,13 +138,14 @@ class ProductSpectrum(PairSpectrum):
         the scores of condition i by a model that has not seen it: eq. pair-row-out.
         O(n q (n + q)).
         """
+        # eq. pair-row-out, in eigenvectors of both kernels
         U, inverse = self.rows.vectors, self._inverse(alpha)
-        k = self.rows.there(self.rows.values)[:, None]
+        k = self.rows.to_device(self.rows.values)[:, None]
         squares, inner = U * U, self.targets * inverse
-        share = (U @ inner) / (squares @ inverse)  # what the condition itself adds
+        share = (U @ inner) / (squares @ inverse)  # the dual weights of the condition itself
         P = U @ (k * inner) - (squares @ (k * inverse)) * share
-        scores = self._without_means(P) @ self.rows.there(right)
-        return brought_here(scores, self.rows.device)
+        scores = self._without_means(P) @ self.rows.to_device(right)
+        return to_host(scores, self.rows.device)
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
@@ -180,8 +182,8 @@ class SwapSpectrum(PairSpectrum):
     def of(cls, K: FloatArray, Y: FloatArray, sign: int, device: Device | None = None) -> Self:
         """Build from the kernel of the objects and centred targets."""
         found = KernelSpectrum.of(K, device)
-        targets = brought_here(found.vectors.T @ found.there(Y) @ found.vectors, device)
-        objects = KernelSpectrum(found.values, brought_here(found.vectors, device))
+        targets = to_host(found.vectors.T @ found.to_device(Y) @ found.vectors, device)
+        objects = KernelSpectrum(found.values, to_host(found.vectors, device))
         ones = objects.vectors.sum(axis=0) / np.sqrt(len(K))
         return cls(objects, (targets + sign * targets.T) / 2, ones, sign)
 
@@ -189,10 +191,12 @@ class SwapSpectrum(PairSpectrum):
         """Return the dual weights, which are symmetric or antisymmetric."""
         k, u, s = self.objects.values, self.ones, self.sign
         inverse = 1.0 / (np.outer(k, k) + alpha)
-        pull = k * u
-        equations = -0.5 * s * np.outer(pull, pull) * inverse
-        equations[np.diag_indices_from(equations)] += 1.0 - 0.5 * k * (inverse @ (pull * u))
-        z = np.linalg.solve(equations, k * ((self.targets * inverse) @ pull))
+        # the equations of z, eq. pair-swap
+        ku = k * u
+        equations = -0.5 * s * np.outer(ku, ku) * inverse
+        equations[np.diag_indices_from(equations)] += 1.0 - 0.5 * k * (inverse @ (ku * u))
+        z = np.linalg.solve(equations, k * ((self.targets * inverse) @ ku))
+        # dual weights in eigenvectors of K, rotated back
         correction = np.outer(z, u) + s * np.outer(u, z)
         inner = (self.targets + 0.5 * correction) * inverse
         found: FloatArray = self.objects.vectors @ inner @ self.objects.vectors.T
@@ -223,7 +227,7 @@ class FullRelation:
     sign : int
         0 for any relation, 1 for a symmetric and -1 for an antisymmetric one.
     targets : function
-        Turns scores into centred targets of the differences.
+        Maps scores to centred targets of the differences.
     factor : function
         Returns the factor of the loss of a row, from its number of items.
     device : Device, optional
@@ -275,34 +279,38 @@ class FullRelation:
     def _items_out(self, fold: IntArray, alphas: FloatArray, *, both: bool) -> "PairsOut":
         rows, spectra = self._rows(), []
         scores = np.empty((len(alphas), *self.Y.shape))
+        # a spectrum of the kept items for each fold; that of the conditions serves all
         for number in np.unique(fold):
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             inner = self.G[np.ix_(kept, kept)]
             spectrum = ProductSpectrum.of(rows, inner, self.targets(self.Y[:, kept]))
             spectra.append(spectrum)
-            for place, alpha in enumerate(alphas / self.factor(len(kept))):
+            for at_alpha, alpha in enumerate(alphas / self.factor(len(kept))):
                 right = self.G[np.ix_(kept, out)]
-                scores[place][:, out] = (
+                scores[at_alpha][:, out] = (
                     spectrum.scores_without_row(alpha, right)
                     if both
                     else spectrum.scores(alpha, self.K, right)
                 )
+        # scores are comparable within a condition and a fold of items
         group = self._conditions() * (int(fold.max()) + 1) + fold
         return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
 
     def _objects_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         spectra: list[PairSpectrum] = []
         scores = np.full((len(alphas), *self.Y.shape), np.nan)
+        # objects leave on both sides: a spectrum of the kept objects for each fold
         for number in np.unique(fold):
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             inner = np.ix_(kept, kept)
             K = self.K[inner]
             spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign, self.device)
             spectra.append(spectrum)
+            # the cells whose new side is the one to judge
             left, right = kept if new == "items" else out, kept if new == "conditions" else out
-            for place, alpha in enumerate(alphas / self.factor(len(kept))):
+            for at_alpha, alpha in enumerate(alphas / self.factor(len(kept))):
                 first, second = self.K[np.ix_(left, kept)], self.K[np.ix_(kept, right)]
-                scores[place][np.ix_(left, right)] = spectrum.scores(alpha, first, second)
+                scores[at_alpha][np.ix_(left, right)] = spectrum.scores(alpha, first, second)
         group = self._conditions() * (int(fold.max()) + 1) + (fold if new == "items" else 0)
         return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
 

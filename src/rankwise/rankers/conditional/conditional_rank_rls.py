@@ -311,6 +311,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         grid = check_alphas(self.alphas)
         check_choice("new", self.new, get_args(New))
         problem = self._problem(conditions, items, y, comparisons, pair_margin, pair_weight)
+        # held-out scores for every alpha: closed forms for a full matrix, otherwise refits
         full = problem.full_relation(self.cost, self.ties, self.query_weight)
         rng, n_folds = generator(self.random_state), check_count("cv", self.cv)
         item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
@@ -321,12 +322,14 @@ class ConditionalRankRLSCV(ConditionalRanker):
             fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
             folds = (item_fold if problem.sign else fold), item_fold
             held_out = self._refitted(problem, folds, grid)
+        # measure them, and choose alpha
         held_out = held_out.tied()
         self.path_ = _judged(held_out, problem, as_measure(self.measure), grid)
         chosen = self.path_.best(self.rule)
         self.alpha_ = float(grid[chosen])
         self.held_out_value_ = float(self.path_.values[chosen])
         self.held_out_scores_ = held_out.scores[chosen]
+        # fit all data with the chosen alpha
         if full is not None:
             return self._keep_full(full, self.alpha_)
         return self._keep_iterated(problem, self.solver or ConjugateGradients(), self.alpha_)
@@ -338,23 +341,25 @@ class ConditionalRankRLSCV(ConditionalRanker):
         cells, rule = problem.cells, HOLD_OUTS if self.solver is None else self.solver.rule
         scores, error = np.full((len(alphas), *cells.shape), np.nan), np.zeros(len(alphas))
         row_fold, column_fold = folds[0][cells.row], folds[1][cells.column]
+        # fit the kept cells for all alphas at once, and score the cells of the fold
         for number in range(1 + max(int(fold.max()) for fold in folds)):
-            kept, out = _cells_left(
+            kept, out = _split_cells(
                 self.new, row_fold == number, column_fold == number, of_one_kind=problem.sign != 0
             )
             if not out.any():
                 continue
-            some, place = problem.of_cells(kept), (cells.row[out], cells.column[out])
-            weights, residuals = some.shifted_weights(alphas, rule, **self._graph_options())
+            training, held = problem.of_cells(kept), (cells.row[out], cells.column[out])
+            weights, residuals = training.shifted_weights(alphas, rule, **self._graph_options())
             for k, found in enumerate(weights):
-                scores[k][place] = problem.image(some.cells.spread(found))[place]
+                scores[k][held] = problem.image(training.cells.spread(found))[held]
             error = np.maximum(error, residuals)
+        # scores are comparable within a condition and, for new items, a fold
         group = np.arange(cells.shape[0])[:, None] * (int(folds[1].max()) + 1)
         inner = folds[1] if self.new != "conditions" else np.zeros_like(folds[1])
         return PairsOut(scores, group + inner, error)
 
 
-def _cells_left(
+def _split_cells(
     new: New, row_out: BoolArray, column_out: BoolArray, *, of_one_kind: bool
 ) -> tuple[BoolArray, BoolArray]:
     """Return which cells are learned from, and which are judged."""
@@ -370,7 +375,7 @@ def _cells_left(
 def _judged(
     held_out: PairsOut, problem: RelationProblem, measure: Measure, grid: FloatArray
 ) -> SelectionPath:
-    """Measure the held-out cells of each condition, and of each fold of items where there are."""
+    """Measure the held-out cells of each condition, fold by fold if items are left out."""
     if not problem.data.is_scored:
         return _judged_comparisons(held_out, problem, measure, grid)
     judged = np.flatnonzero(np.isfinite(held_out.scores[0]).ravel())
@@ -388,6 +393,7 @@ def _judged_comparisons(
     cells, (pairs, _, _) = problem.cells, problem.data.comparisons
     scores = held_out.scores[:, cells.row, cells.column]
     group = held_out.group[cells.row, cells.column]
+    # leads of comparisons whose two items one model has scored
     leads = scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]
     leads[:, group[pairs[:, 0]] != group[pairs[:, 1]]] = np.nan
     if not np.isfinite(leads).any():

@@ -35,8 +35,8 @@ from rankwise.rankers.conditional.closed_form import (
     FullRelation,
     KernelSpectrum,
     Relation,
-    brought_here,
     centred,
+    to_host,
 )
 from rankwise.rankers.storage import save
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
@@ -60,7 +60,7 @@ class KnownCells:
     row, column : (n_cells,)
         The condition and the item of each.
     shape : (n_conditions, n_items)
-        Number of all conditions and items.
+        Number of conditions and of items.
     values : (n_cells,)
         The given scores; zeros if comparisons are given instead.
     """
@@ -132,6 +132,7 @@ class RelationProblem:
         if self.data.is_scored:
             return replace(self, cells=cells, data=cells.training_data())
         pairs, margin, weight = self.data.comparisons
+        # comparisons whose two cells remain, in the new numbering
         inside = chosen[pairs].all(axis=1)
         left = (np.cumsum(chosen) - 1)[pairs[inside]]
         given = {"pair_margin": margin[inside], "pair_weight": weight[inside]}
@@ -148,6 +149,7 @@ class RelationProblem:
         """Return the closed form if every row has the same complete graph, else None."""
         check_choice("cost", cost, get_args(Cost))
         check_choice("ties", ties, get_args(Ties))
+        # a closed form needs the complete graph of every row
         refused = ties == "keep" and cost != "magnitude"  # by the graph, with a reason
         if refused or not (self.data.is_scored and self.cells.is_full) or cost == "relative":
             return None
@@ -201,13 +203,15 @@ class RelationProblem:
 
     def features(self, n_features: int) -> FloatArray:
         """Return the largest eigenfunctions of the kernel of pairs at the known cells."""
+        # eigenvalues of the product kernel are products of eigenvalues: keep the largest
         first = KernelSpectrum.of(self.K, self.device)
         second = KernelSpectrum.of(self.G, self.device)
-        U, V = (brought_here(one.vectors, self.device) for one in (first, second))
+        U, V = (to_host(one.vectors, self.device) for one in (first, second))
         products = np.outer(first.values, second.values).ravel()
         n_kept = min(n_features, len(products))
         largest = np.argpartition(-products, n_kept - 1)[:n_kept]
         i, j = np.unravel_index(largest, self.cells.shape)
+        # their eigenfunctions at the known cells, (anti)symmetrised
         row, column = self.cells.row, self.cells.column
         Z = U[np.ix_(row, i)] * V[np.ix_(column, j)]
         if self.sign:
@@ -220,7 +224,7 @@ class RelationProblem:
 
 
 def _unit_targets(Y: FloatArray) -> FloatArray:
-    """Return wins minus losses of every item among those of its row, as a share of the row."""
+    """Return wins minus losses of every item within its row, as a share of the row."""
     n_items = Y.shape[1]
     return (2.0 * scipy.stats.rankdata(Y, axis=1) - n_items - 1.0) / n_items
 
@@ -236,7 +240,7 @@ PAIR_FACTOR: dict[str, Callable[[int], float]] = {
     "pairs": float,
     "equal": lambda n_items: 2.0 / (n_items - 1),
 }
-"""What the weight of a query multiplies the loss of a full row by, from its number of items."""
+"""Factor of the loss of a full row by the weight of queries, from its number of items."""
 
 
 class ConditionalRanker(BaseEstimator, ABC):
@@ -266,6 +270,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         check_choice("relation", self.relation, get_args(Relation))
         check_choice("query_weight", self.query_weight, tuple(PAIR_FACTOR))
         C = _check_objects("conditions", conditions)
+        # both sides are of one kind where the relation has a symmetry
         same = items is None or self.relation in SIGNS
         if self.relation in SIGNS and items is not None and items is not conditions:
             raise InvalidInputError(
@@ -273,12 +278,14 @@ class ConditionalRanker(BaseEstimator, ABC):
                 "are of one kind, given as `conditions`."
             )
         V = C if same else _check_objects("items", items)
+        # kernels fitted to the objects of both sides, which predictions expand in
         first = as_kernel(self.condition_kernel)
         second = first if self.relation in SIGNS else as_kernel(self.item_kernel)
         self.condition_predictor_ = _predictor(first, C)
         self.item_predictor_ = _predictor(second, V)
         self.n_features_in_ = int(C.shape[1])
         shape = (C.shape[0], V.shape[0])
+        # known cells, and the preferences between them
         if (y is None) == (comparisons is None):
             raise InvalidInputError("`fit` must be given either `y` or `comparisons`.")
         cells, data = (
@@ -326,10 +333,10 @@ class ConditionalRanker(BaseEstimator, ABC):
         Parameters
         ----------
         conditions : (n_conditions, n_features), optional
-            Known or new conditions; by default those of `fit`. With a precomputed kernel, their
-            kernel with those of `fit`.
+            Known or new conditions; by default the training conditions. With a precomputed kernel,
+            their kernel with the training conditions.
         items : (n_items, n_item_features), optional
-            Known or new items; by default those of `fit`.
+            Known or new items; by default the training items.
 
         Returns
         -------
@@ -366,7 +373,7 @@ class ConditionalRanker(BaseEstimator, ABC):
         Parameters
         ----------
         conditions, items
-            As in `predict`; None for those of `fit`.
+            As in `predict`; None for the training ones.
         y : (n_conditions, n_items)
             The given scores; NaN, or an entry that a sparse matrix does not store, is left out.
         """
@@ -454,6 +461,7 @@ def _from_comparisons(
             f"`comparisons` must name conditions 0 to {shape[0] - 1} and items 0 to "
             f"{shape[1] - 1}: comparison {bad} is {tuple(given[bad].tolist())}."
         )
+    # a cell for each (condition, item) that is named; comparisons become pairs of cells
     code = given[:, :1].astype(np.intp) * shape[1] + given[:, 1:]
     known, pairs = np.unique(code, return_inverse=True)
     cells = KnownCells(known // shape[1], known % shape[1], shape, np.zeros(len(known)))

@@ -1,4 +1,4 @@
-"""Large-margin learning of rankings by cutting planes: where it moves, and its certified gap."""
+"""Large-margin learning of rankings by cutting planes, with a certified duality gap."""
 
 import time
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ REMEDY = "Raise max_iter or tol, lower C, or scale the features."
 _PARTS: tuple[Part, ...] = ("oracle passes", "cached passes", "certificates")
 _CHUNK = 2e8  # multiplications in one call of a kernel, at most
 _WORK_PER_ITEM = 100  # multiplications that the oracle and the planes cost, about
-_WORTHWHILE = 0.05  # share of the gap that a pass over known planes has to find
+_WORTHWHILE = 0.05  # share of the gap that a pass over known planes must close
 
 _MAX_PLANES = 40  # of a query
 _MIN_TOTAL = 4000  # planes that all queries together may have in any case
@@ -42,14 +42,14 @@ _RESERVED = 2**30  # bytes of vectors, most of which are never touched
 class QueryRows(NamedTuple):
     """The features of the items, query by query, as sparse rows.
 
-    They number their columns in a list that their query has of its own, so that all vectors of a
-    query are as short as the number of features that occur in it.
+    Column numbers are local to the query, so that the vectors of a query are as short as the number
+    of features that occur in it.
     """
 
     data: FloatArray  # (n_nonzeros,)
-    numbers: NDArray[np.int32]  # (n_nonzeros,), in the query's list of columns
+    numbers: NDArray[np.int32]  # (n_nonzeros,), local column numbers
     row_starts: IntArray  # (n_items + 1,)
-    columns: IntArray  # the lists of all queries
+    columns: IntArray  # feature of each local column, query by query
     column_starts: IntArray  # (n_queries + 1,)
 
 
@@ -67,11 +67,13 @@ class PlaneSpace(ABC):
     @final
     def move_to(self, targets: OracleTargets) -> None:
         """Change C: a larger one leaves the point where it is."""
+        # weights times C / C' leave the point unchanged, dorm-dual; their sum is at most 1
         weights, C = self.planes.weights[:, 1:], targets.slack_weights
         total = weights.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(total > 0, np.minimum(self._C / C, 1.0 / total), 0.0)
         weights *= np.where(C > 0, factor, 0.0)[:, None]
+        # the rest of the weight is on the plane that is 0 everywhere
         self.planes.weights[:, 0] = np.maximum(0.0, 1.0 - weights.sum(axis=1))
         self._C = C
         self.refresh(targets)
@@ -214,10 +216,10 @@ class PrimalPlanes(PlaneSpace):
         given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        how = queries, with_oracle, given, loss, self._w
+        arguments = queries, with_oracle, given, loss, self._w
         if issparse(self._X):
-            return visit_sparse(targets, room, self.planes, self._rows, *how)
-        return visit_dense(targets, room, self.planes, self._X, *how)
+            return visit_sparse(targets, room, self.planes, self._rows, *arguments)
+        return visit_dense(targets, room, self.planes, self._X, *arguments)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the weights anew from the planes."""
@@ -288,8 +290,8 @@ class DualPlanes(PlaneSpace):
         given: FloatArray | None = None,
         loss: float = 0.0,
     ) -> float:
-        how = queries, with_oracle, given, loss, self._dual, self._scores
-        return visit_kernel(targets, room, self.planes, self._K, *how)
+        arguments = queries, with_oracle, given, loss, self._dual, self._scores
+        return visit_kernel(targets, room, self.planes, self._K, *arguments)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute weights and scores anew from the planes."""
@@ -299,6 +301,7 @@ class DualPlanes(PlaneSpace):
 
 def make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
     """Reserve room for planes whose vectors have these lengths, one for each query."""
+    # as many planes as the memory allows, within the limits for a query
     reserved = _RESERVED // (8 * max(1, int(sizes.sum())))
     n_queries = len(sizes)
     most = max_planes or max(_MAX_PLANES, min(_MIN_TOTAL // n_queries, 10 * _MAX_PLANES))
@@ -309,6 +312,7 @@ def make_planes(sizes: IntArray, max_planes: int | None = None) -> Planes:
 def _sparse_rows(X: Matrix, starts: IntArray) -> QueryRows:
     """Give every query a list of the columns that occur in it."""
     n_queries, n_features = len(starts) - 1, X.shape[1]
+    # the distinct (query, feature) pairs number the local columns
     query = np.repeat(np.arange(n_queries), np.diff(X.indptr[starts]))
     found, number = np.unique(query * n_features + X.indices, return_inverse=True)
     column_starts = np.searchsorted(found, np.arange(n_queries + 1) * n_features)
@@ -343,9 +347,9 @@ def solve(
         Where to search. It keeps its planes, so that solving again with another C starts from them:
         with a larger one from the same point.
     loss
-        What to bound.
+        The loss whose convex bound is minimised.
     C
-        What multiplies the slacks.
+        The factor of the slacks.
     rule
         When to stop; an iteration is a pass over all queries with the oracle.
     on_step
@@ -357,7 +361,7 @@ def solve(
     Returns
     -------
     CertifiedSolution
-        With details "slacks" (n_queries,) at the point, "n_oracle_calls", those of certificates
+        With details "slacks" (n_queries,) at the point, "n_oracle_calls", certificates
         included, "n_planes", the number of planes that carry weight, and "seconds" by part.
 
     Notes
@@ -436,10 +440,12 @@ class _ColumnGeneration:
         self, rule: StoppingRule, on_step: StepCallback | None, rng: np.random.Generator
     ) -> Reason:
         """Make passes, with certificates where the gap may be small; return why they end."""
+        # the gaps of a pass are stale, each as of its visit: the true gap is a share of their sum
         share = 1.0 / 3.0  # of the stale gap that the true gap may be
         while self.n_passes < rule.max_iter:
             stale_gap = self.make_pass(rng)
             bound = self.dual_objective()
+            # certify where the true gap, as a share of the stale one, is likely to be within tol
             if share * stale_gap <= rule.tol * bound:
                 self.certify()
                 share = (self.best.objective - bound) / stale_gap if stale_gap > 0.0 else 1.0
@@ -459,15 +465,18 @@ class _ColumnGeneration:
 
         Returns the sum of the queries' gaps, each at its visit.
         """
+        # queries of weight 0 have no slack to lower
         queries = rng.permutation(np.flatnonzero(self.targets.slack_weights > 0.0))
         chunks = self._chunks(queries)
         start, gap = time.perf_counter(), 0.0
+        # Algorithm 1: the most violated constraint of each query, and the dual over its planes
         for chunk in chunks:
             gap += self._visit(chunk)
             self.n_oracle_calls += len(chunk)
         self.n_passes += 1
         self.seconds["oracle passes"] += time.perf_counter() - start
         start = time.perf_counter()
+        # the same dual over the planes already known, without the oracle
         for _ in range(self.space.max_cached_passes):
             if self._revisit(chunks) <= _WORTHWHILE * gap:
                 break
@@ -505,16 +514,18 @@ class _ColumnGeneration:
         planes = self.space.planes
         gain = self.targets.slack_weights @ (planes.weights * planes.losses).sum(axis=1)
         norm, along_earlier = self.space.overlap()
-        return float(gain - along_earlier - 0.5 * norm)  # [LS08] eq. (28), negated
+        return float(gain - along_earlier - 0.5 * norm)  # [LS08] eq. (28), dorm-dual
 
     def certify(self) -> None:
         """Take the current point if its objective is the best so far."""
         start = time.perf_counter()
+        # the slacks at a fixed point: one call of the oracle for each query
         self.space.refresh(self.targets)
         slacks = self.loss.slacks(self.space.scores())
         self.n_oracle_calls += len(slacks)
         norm, _ = self.space.overlap()
-        objective = float(0.5 * norm + self.targets.slack_weights @ slacks)  # [LS08] eq. (27)
+        # [LS08] eq. (27), dorm-primal
+        objective = float(0.5 * norm + self.targets.slack_weights @ slacks)
         self.seconds["certificates"] += time.perf_counter() - start
         if objective < self.best.objective:
             self.best = _Incumbent(objective, slacks, self.space.point.copy())

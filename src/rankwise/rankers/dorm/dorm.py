@@ -186,11 +186,13 @@ def _constrained_positions(
     parts = []
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         g = scores[first:last]
+        # scores from 0 to 1, times 1 / i at position i
         span = float(np.ptp(g))
         V = np.outer(
             (g - g.min()) / (span if span > 0 else 1.0), 1.0 / np.arange(1.0, len(g) + 1.0)
         )
         depth = min(n, len(g))
+        # the programme chooses the head; the scores order it and what follows
         is_behind = assign_constrained(V, shares[first:last], depth) >= depth
         positions = np.empty(len(g), dtype=np.intp)
         positions[np.lexsort((-g, is_behind))] = np.arange(len(g))
@@ -365,7 +367,7 @@ class DORM(DirectRanker):
             under weighted conditions; see `predict_diverse`.
         preliminary : (n_items,), optional
             Scores that order the items wherever the objective leaves their order open; by default
-            those of a least-squares ranker.
+            the scores of a least-squares ranker.
         """
         rng = generator(self.random_state)
         X = self._check_rows(X)
@@ -401,7 +403,7 @@ class DORM(DirectRanker):
 
         Notes
         -----
-        [LS08] Sect. 7. The rows of a `basis` are those of the first call; a kernel without a basis
+        [LS08] Sect. 7. The rows of a `basis` come from the first call; a kernel without a basis
         has a weight for each item of every call, so the model grows.
 
         Examples
@@ -419,6 +421,7 @@ class DORM(DirectRanker):
         if "solution_" not in vars(self):
             return self.fit(X, y, qid, sample_weight)
         X = self._check_rows(X, reset=False)
+        # the earlier function w0, which the solution stays close to; its scores order the target
         scores, point = self._scores(X), np.array(self.solution_.point)
         earlier = EarlierFunction(self.predictor_, self._weights, point, scores)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)

@@ -71,7 +71,7 @@ class GridSolver:
     rng: np.random.Generator
 
     def solve(self, problem: RankingProblem, Cs: FloatArray) -> list[CertifiedSolution]:
-        """Solve for every C, rising; Ctrl-C raises as it does elsewhere."""
+        """Solve for every C in ascending order; Ctrl-C raises as it does elsewhere."""
         path = solve_path(
             problem.plane_space(), problem.loss, Cs.tolist(), self.rule, self.on_step, self.rng
         )
@@ -93,7 +93,7 @@ class JudgedGrid:
     path : SelectionPath
         The held-out values.
     solutions : list of CertifiedSolution
-        Those of all data, where they are known already.
+        The solutions for all data, where they are known already.
     n_unconverged : int
         Number of solutions whose gap is too large.
     """
@@ -121,12 +121,13 @@ def judge_by_validation(
 ) -> JudgedGrid:
     """Train on all data once for every C, and measure the validation data."""
     solutions = solver.solve(problem, Cs)
+    # scores of the validation rows, one row for each C
     W = np.stack([problem.weights(solution)[1] for solution in solutions], axis=1)
     scores = problem.space.predictor.product(validation.X, W).T
     gaps = np.array([solution.gap for solution in solutions])
     rows = np.arange(len(validation.y))
-    scores = _tied(scores, validation.queries, rows)
-    scores = _as_shown(scores, sources, problem.options, validation.queries, rows)
+    scores = _with_equal_ties(scores, validation.queries, rows)
+    scores = _diversified(scores, sources, problem.options, validation.queries, rows)
     path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, solutions, _unconverged(solutions))
 
@@ -138,6 +139,7 @@ def judge_by_folds(
     data = problem.data
     scores = np.full((len(Cs), data.n_items), np.nan)
     gaps, n_unconverged = np.zeros(len(Cs)), 0
+    # scores of each fold by the solutions without it, one row for each C
     for fold in range(folds.n_folds):
         out = np.flatnonzero(folds.fold == fold)
         part = problem.without(out)
@@ -146,35 +148,36 @@ def judge_by_folds(
         scores[:, out] = part.space.scores(points, part.rows, out)
         gaps = np.maximum(gaps, [solution.gap for solution in solutions])
         n_unconverged += _unconverged(solutions)
+    # the held-out ranking, measured for each C
     queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
-    scores = _tied(scores, queries, rows)
-    scores = _as_shown(scores, problem.options.sources, problem.options, queries, rows)
+    scores = _with_equal_ties(scores, queries, rows)
+    scores = _diversified(scores, problem.options.sources, problem.options, queries, rows)
     path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
     return JudgedGrid(problem, path, [], n_unconverged)
 
 
-def _tied(scores: FloatArray, queries: Queries, rows: IntArray) -> FloatArray:
+def _with_equal_ties(scores: FloatArray, queries: Queries, rows: IntArray) -> FloatArray:
     """Make ties of held-out scores, (n_Cs, n_items), equal inside queries or folds."""
     group = np.full(scores.shape[1], -1)
     group[rows] = queries.index[rows]
     return equal_ties(scores[:, :, None], group, np.zeros(len(scores)))[:, :, 0]
 
 
-def _as_shown(
+def _diversified(
     scores: FloatArray,
     sources: NDArray[Any] | None,
     options: LossOptions,
     queries: Queries,
     rows: IntArray,
 ) -> FloatArray:
-    """Return scores in the order in which items are shown: diverse, where there are sources."""
+    """Return scores in the order of the diverse ranking, where there are sources."""
     if sources is None or options.n_diverse is None:
         return scores
-    shown, some = np.full_like(scores, np.nan), queries.take(rows)
+    diverse, judged = np.full_like(scores, np.nan), queries.take(rows)
     for k, of_c in enumerate(scores):
-        shown[k, rows] = -diverse_places(of_c[rows], sources[rows], some, options.n_diverse)
-    return shown
+        diverse[k, rows] = -diverse_places(of_c[rows], sources[rows], judged, options.n_diverse)
+    return diverse
 
 
 def _path(
@@ -186,7 +189,7 @@ def _path(
     Cs: FloatArray,
     gaps: FloatArray,
 ) -> SelectionPath:
-    """Measure held-out scores of shape (n_Cs, n_items); the gaps are told, and exclude nothing."""
+    """Measure held-out scores of shape (n_Cs, n_items); gaps are reported, and exclude nothing."""
     held_out = HeldOut(scores[:, :, None], np.zeros(len(Cs)))
     path = judge_scores(held_out, as_columns(y), queries, rows, measure, Cs, "C", "smallest")
     if np.isnan(path.values).any():
@@ -326,6 +329,7 @@ class DORMCV(DirectRanker):
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight)
         _refuse_sources_of_one(sources, X_val, sources_val)
+        # how settings are judged, then the search along every grid of C
         judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
         rule = StoppingRule.of(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORMCV") as on_step:
@@ -375,6 +379,7 @@ class DORMCV(DirectRanker):
         judged: list[JudgedGrid] = []
         self.search_: list[Candidate] = []
         measure = self._measure()
+        # every objective, kernel and decay, for every C
         try:
             for settings, problem in problems:
                 judged.append(judge(problem, resolve_grid(self.Cs, problem), measure, solver))
@@ -388,6 +393,7 @@ class DORMCV(DirectRanker):
                 "the best of these is used.",
                 ConvergenceWarning,
             )
+        # the setting with the best held-out value
         best = best_candidate(self.search_, self.rule)
         chosen = self.search_[best]
         self.objective_ = chosen.settings["objective"]
@@ -404,7 +410,7 @@ class DORMCV(DirectRanker):
         sources: ArrayLike | None,
         rng: np.random.Generator,
     ) -> Problems:
-        """Yield every setting with its problem; those of one kernel share a space."""
+        """Yield every setting with its problem; settings with the same kernel share a space."""
         for kernel in as_settings(self.kernel, "kernel"):
             fitted = as_kernel(kernel).fitted_to(X, data.sample_weight)
             space = function_space(X, fitted, self.basis, rng)

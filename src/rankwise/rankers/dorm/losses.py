@@ -47,7 +47,7 @@ HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-al
 @final
 @dataclass(frozen=True, eq=False)
 class PositionObjective:
-    """What items gain or cost at the positions of some queries; arrays stand query by query.
+    """What items gain or cost at the positions of some queries; arrays are ordered query by query.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class PositionObjective:
     @classmethod
     def _from_form(cls, form: InnerProduct, queries: Queries) -> Self:
         norms = np.repeat(form.norms, queries.sizes)
-        # [LS08] eq. (12), with the DCG @ n of the best order in its denominator
+        # [LS08] eq. (12), measure-ndcg: divided by the DCG @ n of the best order
         gains = np.divide(form.gains, norms, out=np.zeros(len(norms)), where=norms > 0)
         positions = _positions(queries)
         is_counted = positions < len(form.discounts)
@@ -103,7 +103,8 @@ class PositionObjective:
         hits, _ = measure.hits(judgements)
         positions = _positions(judgements.queries)
         is_counted = positions < measure.limit(judgements)
-        discounts = np.where(is_counted, 1.0 / (positions + 1.0), 0.0)  # [LS08] eq. (10)
+        # [LS08] eq. (10), measure-rr
+        discounts = np.where(is_counted, 1.0 / (positions + 1.0), 0.0)
         has_preference = _varies(hits.astype(np.float64), judgements.queries)
         return cls(hits.astype(np.float64), discounts, has_preference, candidates=hits)
 
@@ -116,14 +117,17 @@ class PositionObjective:
         """
         queries = judgements.queries
         starts, positions = queries.starts, _positions(queries)
+        # cut-off: the first position of a lower grade, and at least three
         query = np.repeat(np.arange(queries.n_queries), queries.sizes)
         grades = judgements.y[np.lexsort((-judgements.y, query))]
         is_top = grades == np.repeat(grades[starts[:-1]], queries.sizes)
         n_top = np.add.reduceat(is_top.astype(np.intp), starts[:-1])
         cutoffs = np.maximum(np.minimum(n_top + 1, queries.sizes), np.minimum(HEAD, queries.sizes))
         is_counted = positions < np.repeat(cutoffs, queries.sizes)
+        # NDCG at this cut-off, divided by its value for the best order
         gains = NDCG(gain="exponential").gains(judgements)
-        discounts = np.where(is_counted, 1.0 / np.log2(positions + 2.0), 0)  # [LS08] eq. (14)
+        # [LS08] eq. (14), measure-ndcg
+        discounts = np.where(is_counted, 1.0 / np.log2(positions + 2.0), 0)
         ideal = np.add.reduceat(discounts * gains[np.lexsort((-gains, query))], starts[:-1])
         norms = np.repeat(np.where(ideal > 0, ideal, 1.0), queries.sizes)
         has_preference = _varies(gains, queries) & _varies(discounts, queries)
@@ -154,7 +158,7 @@ class PositionObjective:
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         order = np.lexsort((-preliminary, ~self.candidates, query))
         gains = np.zeros(len(preliminary))
-        gains[order[starts[:-1]]] = 1.0  # [LS08] eq. (10)
+        gains[order[starts[:-1]]] = 1.0  # [LS08] eq. (10), measure-rr
         return gains
 
 
@@ -247,7 +251,7 @@ def _varies(values: FloatArray, queries: Queries) -> BoolArray:
 Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
 """Finds the positions that maximise score plus loss, and their loss, from query and scores."""
 
-_TIE_BREAK = 1e-6  # how much of the range of all values may decide between equal ones
+_TIE_BREAK = 1e-6  # share of the range of all values that breaks ties
 
 
 @final
@@ -337,7 +341,8 @@ class RankingLoss:
             rows = slice(starts[q], starts[q + 1])
             a = plan.discounts[rows]
             found = assign_first_relevant(g, hits[rows], plan.decay[rows], a)
-            return found, float(loss.ideal[q] - a[found[hits[rows]].min()])  # [LS08] eq. (10)
+            # [LS08] eq. (10), measure-rr
+            return found, float(loss.ideal[q] - a[found[hits[rows]].min()])
 
         return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
@@ -367,8 +372,10 @@ class RankingLoss:
         """
         scores = _given_or_zeros(preliminary, len(plan.gains))
         diverse, a = plan_diverse(plan, sources, depth), plan.discounts
+        # target: the best ranking under the condition, items of equal worth by preliminary scores
         preference = -ideal_positions(plan.gains, scores, plan.starts)
         positions = diverse_positions(preference, sources, plan.starts, depth)
+        # blocks of equal discount, of which the end of the head begins another
         is_first = np.r_[True, a[1:] != a[:-1]]
         behind = plan.starts[:-1] + diverse.depths
         is_first[behind[behind < plan.starts[1:]]] = True
@@ -420,12 +427,14 @@ class RankingLoss:
             rows = slice(starts[q], starts[q + 1])
             return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
 
+        # target: the ranking of the largest gain under the conditions, ties by preliminary scores
         positions = []
         for q, g in enumerate(_by_query(hints, starts)):
             b, a, c = columns(q)
             positions.append(best(q, _tie_broken(np.outer(b, a), g, c)))
         loss = cls._towards(plan, np.concatenate(positions), weights, None)
 
+        # loss-augmented ranking, dorm-oracle, under the conditions
         def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
             b, a, c = columns(q)
             found = best(q, np.outer(g, c) - np.outer(b, a))
@@ -462,6 +471,7 @@ class RankingLoss:
         nothing = np.zeros(starts[-1])
         plan = plan_assignments(nothing, nothing, decay, starts)
         hints = _given_or_zeros(preliminary, starts[-1])
+        # target: the ranking of the smallest cost, ties by preliminary scores
         each = zip(costs, _by_query(hints, starts), _by_query(plan.decay, starts), strict=True)
         best = [assign_by_value(_tie_broken(-cost, g, c)) for cost, g, c in each]
         least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
@@ -470,7 +480,8 @@ class RankingLoss:
         def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
             c = plan.decay[starts[q] : starts[q + 1]]
             found = assign_by_value(np.outer(g, c) + costs[q])
-            return found, _sum_at(costs[q], found) - least[q]  # [LS08] eq. (19)
+            # [LS08] eq. (19), dorm-cost
+            return found, _sum_at(costs[q], found) - least[q]
 
         return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
 
@@ -485,11 +496,11 @@ class RankingLoss:
     ) -> Self:
         """Build the loss of ``from_costs`` for scores that depend on the position as well.
 
-        Every item has n_functions scores, one after the other: those of the first positions, each
-        with a function of its own, and the one of all positions behind. An item at position j
-        counts ``decay[j]`` times its score for j. In the arrays of this loss every score stands
-        for an item: the one at which an item is placed has the decay of its position, all others
-        have 0.
+        Every item has n_functions consecutive scores: one for each of the first positions, which
+        have functions of their own, and one for all positions behind. An item at position j
+        counts ``decay[j]`` times its score for j. The arrays of this loss have one entry
+        per score: the decay of its position for the score at which an item is placed, 0 for all
+        others.
 
         Parameters
         ----------
@@ -506,9 +517,11 @@ class RankingLoss:
         """
         starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
         hints, c = _given_or_zeros(preliminary, starts[-1]), _by_query(decay, starts)
+        # target: the ranking of the smallest cost, ties by preliminary scores
         each = list(zip(costs, _by_query(hints, starts), c, strict=True))
         best = [assign_by_value(_tie_broken(-cost, g, of_q)) for cost, g, of_q in each]
         least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
+        # the scores of an item are the entries of the plan; only one of them has a decay
         cells = [np.pad(of_q, (0, len(of_q) * (n_functions - 1))) for of_q in c]
         nothing = np.zeros(n_functions * starts[-1])
         plan = plan_assignments(nothing, nothing, np.concatenate(cells), n_functions * starts)
@@ -533,6 +546,7 @@ class RankingLoss:
                 f"`weights` must be one finite number of 0 or more for each of the {n_queries} "
                 f"queries: got shape {omega.shape}."
             )
+        # decay and worth of the target, dorm-loss
         at = positions + np.repeat(plan.starts[:-1], np.diff(plan.starts))
         ideal = np.add.reduceat(plan.discounts[at] * plan.gains, plan.starts[:-1])
         return cls(plan, freeze(plan.decay[at]), freeze(ideal), freeze(omega), oracle)
@@ -550,13 +564,14 @@ class RankingLoss:
         """Return the slack of each query at given scores, by one call of the oracle each."""
         beta, losses = self.cuts(scores)
         lead = np.add.reduceat(beta * scores, self.plan.starts[:-1])
-        return np.maximum(0.0, losses - lead)  # [LS08] eq. (27b)
+        return np.maximum(0.0, losses - lead)  # [LS08] eq. (27b), dorm-slack
 
     def cuts(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the plane of each query at given scores: the items' coefficients, the losses."""
         if self.oracle is None:
             g = np.ascontiguousarray(scores, dtype=np.float64)
-            return planes_at(self.plan, self.targets(1.0), g)[1:]  # [LS08] eqs. (17), (24)
+            # [LS08] eqs. (17), (24), dorm-oracle
+            return planes_at(self.plan, self.targets(1.0), g)[1:]
         parts = enumerate(_by_query(scores, self.plan.starts))
         beta, losses = zip(*(self.cut(self.oracle, q, g) for q, g in parts), strict=True)
         return np.concatenate(beta), np.array(losses)
@@ -577,7 +592,7 @@ def _by_query(values: FloatArray, starts: IntArray) -> list[FloatArray]:
 
 
 def _tie_broken(V: FloatArray, preliminary: FloatArray, decay: FloatArray) -> FloatArray:
-    """Return values of item and position, scaled, plus a little where preliminary scores say."""
+    """Return values of item and position, scaled, with ties broken by preliminary scores."""
     favour = np.outer(preliminary, decay)
     span, width = float(np.ptp(V)), float(np.ptp(favour))
     if span == 0.0 or width == 0.0:

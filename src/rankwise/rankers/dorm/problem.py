@@ -142,8 +142,8 @@ class EarlierFunction:
 class RankingProblem:
     """Queries to learn from, the loss of their rankings, and the functions to choose from.
 
-    The items are those of a weight above 0, of queries whose rankings differ in worth; their arrays
-    stand query by query.
+    Items of weight 0, and queries whose rankings are all worth the same, are left out; arrays are
+    ordered query by query.
 
     Parameters
     ----------
@@ -154,13 +154,13 @@ class RankingProblem:
     options : LossOptions
         What the loss depends on besides the grades.
     rows : (n_items,)
-        Where the items stand in X.
+        The rows of X that are the items.
     queries : Queries
         Their grouping, sorted.
     preliminary : (n_items,)
         Scores that order the items in the target, where the objective leaves their order open.
     loss : RankingLoss
-        What is bounded.
+        The loss whose convex bound is minimised.
     """
 
     data: TrainingData
@@ -177,6 +177,7 @@ class RankingProblem:
         rows, queries, objective = _with_preferences(data, options.objective)
         decay = decay_of(options.decay, queries)
         weights = queries.mean(data.weight[rows])
+        # scores that order the target where the objective leaves it open
         if options.preliminary is None:
             relevance = data.single_output(ONE_OUTPUT)[rows]
             if objective.costs is not None:
@@ -185,9 +186,10 @@ class RankingProblem:
             preliminary = preliminary_scores(features, relevance, queries, weights)
         else:
             preliminary = options.preliminary[rows]
+        # the loss of the rankings, relative to the target
         if options.n_functions > 1:
             n_functions = _refuse_dependent_functions(options, objective, space, decay)
-            costs = _as_costs(objective, queries.starts)
+            costs = _position_costs(objective, queries.starts)
             loss = RankingLoss.from_functions(costs, decay, n_functions, preliminary, weights)
         else:
             sources = None if options.sources is None else options.sources[rows]
@@ -246,9 +248,11 @@ class RankingProblem:
         planes|^2``, and changes with the scale of the features and the number of queries as the C
         of one and the same ranking function does.
         """
+        # the planes at 0, ties broken by the preliminary scores
         largest = float(np.abs(self.preliminary).max(initial=0.0))
         hint = self.preliminary * (1e-9 / largest) if largest > 0 else self.preliminary
         beta, losses = self.loss.cuts(np.repeat(hint, self.options.n_functions))
+        # dorm-natural: the sum of the losses over the squared norm of the sum of the planes
         beta *= np.repeat(self.loss.weights, np.diff(self.loss.plan.starts))
         norm = _squared_norm(self.space, self.rows, beta.reshape(len(self.rows), -1))
         return float(self.loss.weights @ losses) / norm if norm > 0 else 1.0
@@ -273,6 +277,7 @@ def _with_preferences(
 ) -> tuple[IntArray, Queries, PositionObjective]:
     """Return the items of a weight above 0 of all queries that hold a preference."""
     y = data.single_output(ONE_OUTPUT)
+    # items that count, query by query
     counted = np.flatnonzero(data.weight > 0)
     queries = data.queries.take(counted)
     order = counted[queries.order]
@@ -281,9 +286,10 @@ def _with_preferences(
     if not found.has_preference.any():
         raise NothingToLearnError(
             "The data must hold at least one query whose rankings differ by the objective: none of "
-            f"{queries.n_queries} does, as their items gain the same, or there is but one. Check "
+            f"{queries.n_queries} does, as their items have equal gains, or are single. Check "
             "`y`, `qid` and `objective`."
         )
+    # the queries that hold a preference
     kept = np.flatnonzero(found.has_preference[queries.index])
     return order[kept], queries.take(kept), found.take(kept)
 
@@ -310,12 +316,13 @@ def _loss(
     return make(plan, sources, n_diverse, preliminary, weights)
 
 
-def _as_costs(objective: PositionObjective, starts: IntArray) -> Sequence[FloatArray]:
+def _position_costs(objective: PositionObjective, starts: IntArray) -> Sequence[FloatArray]:
     """Return the cost of each item at each position, query by query."""
     if objective.costs is not None:
         return objective.costs
     parts = [np.split(v, starts[1:-1]) for v in (objective.gains, objective.discounts)]
-    return [-np.outer(b, a) for b, a in zip(*parts, strict=True)]  # [LS08] eq. (19)
+    # [LS08] eq. (19), dorm-cost
+    return [-np.outer(b, a) for b, a in zip(*parts, strict=True)]
 
 
 def _refuse_dependent_functions(

@@ -22,8 +22,8 @@ from rankwise.solve.iteration import (
 MAX_TRIALS = 40
 """Points tried in one line search, at most."""
 
-EASY = 1000.0
-"""Newton steps from 0 are easy while the loss curves the objective so much, |w|^2 / 2 by 1."""
+EASY_CURVATURE = 1000.0
+"""Newton steps from 0 are easy up to this curvature of the objective; |w|^2 / 2 has 1."""
 
 RISE, RISE_IF_FORMED = 3.0, 30.0
 """By how much C rises from one stage to the next; the second where Hessians can be formed."""
@@ -47,7 +47,7 @@ NARROWEST = 1e-8
 """Below this share of the slacks at equal scores rounding errors count more than the width."""
 
 MAX_IDLE_STEPS = 20
-"""After so many steps without a better objective, smooth or not, or bound rounding errors rule."""
+"""Steps that improve neither an objective nor the bound before rounding errors must dominate."""
 
 REMEDY = "Raise max_iter or tol, lower C, or scale the features."
 
@@ -77,7 +77,7 @@ def minimize_hinge(
     loss
         The hinge or the squared hinge.
     C
-        What multiplies the loss.
+        The factor of the loss.
     rule
         When to stop: its tolerance is for the duality gap, as a share of the objective.
     start : (n_features,), optional
@@ -89,27 +89,31 @@ def minimize_hinge(
     -----
     The losses and the certificate are derived in docs/theory/ranksvm.rst.
     """
+    # the width over which the hinge is smoothed, from the slacks at equal scores
     objective = RegularizedLoss.of(Z, pairs, C)
     columns = objective.columns
-    width = None if loss == "squared_hinge" else _mean_slack(pairs)
+    width = None if loss == "squared_hinge" else _mean_slack_at_equal_scores(pairs)
     narrowest = 0.0 if width is None else NARROWEST * width
     if start is None:
-        here = objective.origin(width)
+        iterate = objective.origin(width)
     else:
-        here = objective.iterate(columns.to_stored(start), width)
+        iterate = objective.iterate(columns.to_stored(start), width)
+    # with as many features as items: a larger width, where Newton steps are easy
     narrower = NARROWER
     if width is not None and start is None and objective.has_many_features:
-        curving = _curving(objective, here)
-        if curving > EASY:
-            width, narrower = width * curving / EASY, NARROWER_FROM_WIDE  # eq. svm-first-width
-            here = objective.origin(width)
-    descent = NewtonDescent(objective, rule, here, width, narrowest, narrower)
+        curvature = _relative_curvature(objective, iterate)
+        if curvature > EASY_CURVATURE:
+            # eq. svm-first-width
+            width, narrower = width * curvature / EASY_CURVATURE, NARROWER_FROM_WIDE
+            iterate = objective.origin(width)
+    descent = NewtonDescent(objective, rule, iterate, width, narrowest, narrower)
     stage_tol = STAGE_TOL if objective.dense is None else STAGE_TOL_IF_FORMED
     with serial_blas():
         try:
+            # rising values of C, each solved as far as the next one needs
             for stage in _stages(descent) if start is None else [C]:
-                rough = replace(rule, tol=max(rule.tol, stage_tol))
-                descent.move_to(stage, rule if stage == C else rough)
+                loose_rule = replace(rule, tol=max(rule.tol, stage_tol))
+                descent.move_to(stage, rule if stage == C else loose_rule)
                 reason = descent.run(on_step)
                 if reason not in ("converged", "precision"):
                     break
@@ -122,17 +126,17 @@ def minimize_hinge(
     return CertifiedSolution(C, freeze(w), certificate, descent.n_iter, ending)
 
 
-def _mean_slack(pairs: PairSet) -> float:
+def _mean_slack_at_equal_scores(pairs: PairSet) -> float:
     """Return the mean slack at equal scores, weighted by itself."""
     at_zero = pairs.slacks(np.zeros(pairs.n_items)).violations(0.0)
     return at_zero.squares / at_zero.total if at_zero.total > 0.0 else 1.0
 
 
-def _curving(objective: RegularizedLoss, here: NewtonIterate) -> float:
-    """Return how much the objective curves along its gradient, |w|^2 / 2 by 1."""
-    g = here.gradient
+def _relative_curvature(objective: RegularizedLoss, iterate: NewtonIterate) -> float:
+    """Return the curvature g'Hg / g'g of the objective along its gradient; |w|^2 / 2 has 1."""
+    g = iterate.gradient
     square = float(g @ g)
-    return objective.hessian(here.loss).curving(g) / square if square > 0.0 else 1.0
+    return objective.hessian(iterate.loss).quadratic_form(g) / square if square > 0.0 else 1.0
 
 
 def line_search(
@@ -143,10 +147,11 @@ def line_search(
 ) -> NewtonIterate | None:
     """Go along a direction until the objective has nearly stopped falling; None if it never fell.
 
-    The objective is convex along the line, so a zero of its derivative is bracketed, and found by
-    interpolation; an end that stays counts half each time. A trial costs one loss, O(n log n), and
-    no product with the rows.
+    The objective is convex along the line: a zero of its derivative is bracketed and found by false
+    position, with the slope of an end that stays halved (the Illinois rule). A trial costs one
+    loss, O(n log n), and no product with the rows.
     """
+    # objective and derivative along the line need one product with the rows
     C, lead = objective.C, objective.rows.product(direction)
     along, square = float(iterate.w @ direction), float(direction @ direction)
     start_slope = float(iterate.gradient @ direction)
@@ -159,13 +164,16 @@ def line_search(
         loss = objective.loss(scores, width)
         slope = along + step * square + C * float(loss.slope @ lead)
         value = float(w @ w) / 2.0 + C * loss.smooth
+        # flat enough, and not above the start but for rounding errors
         if abs(slope) <= -flat * start_slope and (slope <= 0 or value <= highest):
             return objective.complete(w, scores, loss)
+        # narrow the bracket; halve the slope of the end that stays
         if slope > 0.0:
             high, high_slope, low_slope = step, slope, low_slope / (2.0 if was_high else 1.0)
         else:
             low, low_slope, high_slope = step, slope, high_slope / (1.0 if was_high else 2.0)
         was_high = slope > 0.0
+        # next trial: double the step until there is a bracket, then interpolate
         is_flat = high_slope <= low_slope  # rounding has taken over
         share = 0.5 if is_flat else low_slope / (low_slope - high_slope)
         step = 2.0 * step if np.isinf(high) else low + max(share, 0.01) * (high - low)
@@ -182,15 +190,15 @@ def _stages(descent: "NewtonDescent") -> list[float]:
     if descent.systems.max_products == 0 or descent.width is not None:
         return [C]
     rise = RISE if descent.objective.dense is None else RISE_IF_FORMED
-    curving = _curving(descent.objective, descent.iterate)
-    n_stages = int(np.log(max(1.0, curving / EASY)) / np.log(rise))
+    curvature = _relative_curvature(descent.objective, descent.iterate)
+    n_stages = int(np.log(max(1.0, curvature / EASY_CURVATURE)) / np.log(rise))
     return [*(C * rise**-k for k in range(n_stages, 0, -1)), C]
 
 
 @final
 @dataclass(eq=False)
 class NewtonDescent:
-    """A run of Newton's method: where it stands, and the best objective and bound so far."""
+    """A run of Newton's method: its iterate, and the best objective and bound so far."""
 
     objective: RegularizedLoss
     rule: StoppingRule
@@ -207,12 +215,12 @@ class NewtonDescent:
         self.bound = self.iterate.bound
 
     def move_to(self, C: float, rule: StoppingRule) -> None:
-        """Go on from here with another C."""
+        """Continue from the current iterate with another C."""
         self.rule = rule
         if self.objective.C == C:
             return
-        here, objective = self.iterate, replace(self.objective, C=C)
-        self.iterate = objective.weigh(here.w, here.scores, here.loss, here.loss_gradient)
+        old, objective = self.iterate, replace(self.objective, C=C)
+        self.iterate = objective.weigh(old.w, old.scores, old.loss, old.loss_gradient)
         self.best, self.bound = self.iterate, self.iterate.bound
         self.n_idle_steps = 0
         # last, so that a move that Ctrl-C has cut in two is made again
@@ -249,6 +257,7 @@ class NewtonDescent:
     def make_step(self) -> bool:
         """Make a Newton step, or one to a narrower width; return whether that is still possible."""
         gap, tol = self.gap, min(0.1, float(np.sqrt(self.gap / self.best.objective)))
+        # along the path of the optima where smoothing dominates the gap, otherwise a Newton step
         if self.width is not None and self.can_narrow():
             new = self.narrow(self.width, tol)
         else:
@@ -258,6 +267,7 @@ class NewtonDescent:
         if new is None:
             return False
         self.n_iter += 1
+        # steps that improve neither the smooth objective nor the gap are idle
         rounding_error = self.objective.C * new.loss.rounding_error
         falls = new.smooth_objective < self.iterate.smooth_objective - rounding_error
         self.iterate = new
@@ -266,31 +276,34 @@ class NewtonDescent:
         return self.n_idle_steps < MAX_IDLE_STEPS
 
     def can_narrow(self) -> bool:
-        """Return whether what is left to gain at this width is no more than a narrower one gains.
+        """Return whether smoothing contributes at least half of the gap, eq. svm-gap.
 
-        While the width is so large that the smooth loss is a fraction of the loss, it must at least
-        be less than the smooth objective, or the path of the optima would be lost.
+        The rest of the gap must also be below the smooth objective, or the path of the optima would
+        be lost while the width is so large that the smooth loss is a fraction of the loss.
         """
-        here, g = self.iterate, self.iterate.gradient
-        is_near = float(g @ g) / 2.0 <= here.smooth_objective
-        return is_near and here.gap <= 2.0 * self.objective.C * here.loss.smoothing_gap
+        iterate, g = self.iterate, self.iterate.gradient
+        is_on_path = float(g @ g) / 2.0 <= iterate.smooth_objective
+        return is_on_path and iterate.gap <= 2.0 * self.objective.C * iterate.loss.smoothing_gap
 
     def narrow(self, width: float, tol: float) -> NewtonIterate | None:
         """Go to a narrower width along the path of the optima, or stay where that is no better.
 
         None if it cannot be narrower.
         """
-        objective, here = self.objective, self.iterate
+        objective, iterate = self.objective, self.iterate
         if width <= self.narrowest:
             return None
-        factor = float(np.sqrt(self.goal / (2.0 * objective.C * here.loss.smoothing_gap)))
+        # no narrower than the tolerance needs, nor by more than the allowed factor
+        factor = float(np.sqrt(self.goal / (2.0 * objective.C * iterate.loss.smoothing_gap)))
         self.width = width * min(0.5, max(self.narrower, factor))
-        by_width = objective.C * objective.rows.transposed(here.loss.slope_by_width)
-        b = (width - self.width) * by_width - here.gradient  # eq. svm-path
-        w = here.w + self.systems.solve(here.loss, b, tol)
+        # predictor along the path of the optima, with the Newton correction at the old width
+        by_width = objective.C * objective.rows.transposed(iterate.loss.slope_by_width)
+        b = (width - self.width) * by_width - iterate.gradient  # eq. svm-path
+        w = iterate.w + self.systems.solve(iterate.loss, b, tol)
         ahead = objective.iterate(w, self.width)
-        loss = objective.loss(here.scores, self.width)
-        stay = objective.complete(here.w, here.scores, loss)
+        # the same point at the new width, where the prediction is no better
+        loss = objective.loss(iterate.scores, self.width)
+        stay = objective.complete(iterate.w, iterate.scores, loss)
         return ahead if ahead.smooth_objective < stay.smooth_objective else stay
 
     def record(self) -> None:

@@ -23,13 +23,13 @@ from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
 HingeLoss: TypeAlias = Literal["hinge", "squared_hinge"]
 
 FEW_FEATURES = 512
-"""Up to so many features the Hessian is formed, which then costs no more than products with it."""
+"""Number of features up to which forming the Hessian costs no more than products with it."""
 
 MANY_FEATURES = 4096
-"""Up to so many it is formed once products with it have become many."""
+"""Number of features up to which it is formed once systems take many products with it."""
 
 PRODUCTS_PER_FEATURE = 0.01
-"""When a system takes more products than this, Hessians are formed from there on; as measured."""
+"""Products for a system, per feature, above which later Hessians are formed; as measured."""
 
 PRODUCTS_PER_ITEM = 0.003
 """The same where a system is solved by one unknown for each item, which is less work."""
@@ -44,7 +44,7 @@ FEW_PRODUCTS = 10
 """When a system takes more products than this, it is solved in the span of the pairs."""
 
 PRODUCTS_PER_CHECK = 5
-"""The residual in the span of the pairs takes a product of its own, so it is not always formed."""
+"""Iterations between checks of the residual in the span of the pairs, which costs a product."""
 
 MAX_PRODUCTS = 250
 """Products with the Hessian in one step, at most."""
@@ -68,17 +68,17 @@ class SmoothedLoss:
     max_dual_scale : float
         The largest number that all dual variables may be multiplied by.
     rounding_error : float
-        How far rounding errors may put the smooth loss off.
+        Bound on the rounding error of the smooth loss.
     slope : (n_items,)
         The derivative of the smooth loss by the scores.
     slope_by_width : (n_items,)
         The derivative of the slope by the width over which the hinge is rounded off.
     curvature : float
-        What multiplies the Laplacian in the second derivative by the scores.
+        The factor of the Laplacian in the second derivative by the scores.
     slacks : Slacks
         The slacks of the pairs.
     width : float
-        The Laplacian is that of the pairs with a slack between 0 and this.
+        The Laplacian is taken over the pairs with a slack between 0 and this.
     """
 
     exact: float
@@ -125,6 +125,7 @@ def smoothed_hinge(pairs: PairSet, scores: FloatArray, width: float) -> Smoothed
     variable of a pair is its weight times :math:`\min(1, t_+/\mu)`.
     """
     slacks = pairs.slacks(scores, 0.0)
+    # Q_0 and Q_mu, eq. svm-sums, give loss, gap and derivatives
     low, high = slacks.violations(0.0), slacks.violations(width)
     squares = (low.squares - high.squares) / width  # eq. svm-huber, twice
     rounding_error = low.rounding_error / width
@@ -148,7 +149,7 @@ def smoothed_hinge(pairs: PairSet, scores: FloatArray, width: float) -> Smoothed
 @final
 @dataclass(frozen=True, eq=False)
 class NewtonIterate:
-    """Weights and what belongs to them."""
+    """Weights with their scores, loss, gradient, objectives and dual bound."""
 
     w: FloatArray
     scores: FloatArray
@@ -180,17 +181,17 @@ class RegularizedLoss:
     Parameters
     ----------
     C : float
-        What multiplies the loss.
+        The factor of the loss.
     pairs : PairSet
         The preferences.
     rows : StoredRows
         The rows of Z.
     rounded_rows : StoredRows
-        The same with fewer digits, for Hessians: directions need not be exact.
+        The same in single precision, for Hessians: directions need not be exact.
     dense : (n_items, n_features), optional
         Z itself, where its Hessian can be formed.
     columns : ColumnOrder
-        The order of the features in weights and gradients, which is that of the stored rows.
+        The order of the features in weights and gradients, as in the stored rows.
     """
 
     C: float
@@ -225,12 +226,12 @@ class RegularizedLoss:
         return smoothed_hinge(self.pairs, scores, width)
 
     def iterate(self, w: FloatArray, width: float | None) -> NewtonIterate:
-        """Return all that belongs to weights."""
+        """Return scores, loss, gradient, objectives and bound at weights."""
         scores = self.rows.product(w)
         return self.complete(w, scores, self.loss(scores, width))
 
     def origin(self, width: float | None) -> NewtonIterate:
-        """Return all that belongs to weights of 0, whose scores are known."""
+        """Return the iterate of weights 0, whose scores are known."""
         scores = np.zeros(self.rows.n_items)
         return self.complete(np.zeros(self.rows.n_features), scores, self.loss(scores, width))
 
@@ -241,11 +242,13 @@ class RegularizedLoss:
     def weigh(
         self, w: FloatArray, scores: FloatArray, loss: SmoothedLoss, loss_gradient: FloatArray
     ) -> NewtonIterate:
-        """Do the same where the gradient of the loss is known, too: no product is left to make."""
+        """Do the same with a known gradient of the loss, without a product with the rows."""
+        # primal objective, and the gap of the dual variables that the loss suggests
         pull = -self.C * loss_gradient
         gradient, half_norm = w - pull, float(w @ w) / 2.0
         objective = half_norm + self.C * loss.exact  # eq. svm-problem
         gap = float(gradient @ gradient) / 2.0 + self.C * loss.smoothing_gap  # eq. svm-gap
+        # linear and quadratic part of the dual objective, svm-dual
         quadratic = float(pull @ pull) / 2.0 + self.C * loss.dual_penalty
         linear = float(w @ pull) + self.C * (loss.exact - loss.smoothing_gap + loss.dual_penalty)
         return NewtonIterate(
@@ -272,24 +275,24 @@ class RegularizedLoss:
         return G
 
 
-def _best_bound(dual: float, linear: float, quadratic: float, most: float) -> float:
+def _best_bound(dual: float, linear: float, quadratic: float, max_scale: float) -> float:
     """Return the dual objective of the best multiple of the dual variables.
 
-    Far from the optimum its parts are so much larger than the objective that their difference is
-    all rounding errors; that of the best multiple is none.
+    Far from the optimum the parts are so much larger than the objective that their difference is
+    lost to cancellation; the best multiple avoids it.
 
     Parameters
     ----------
     dual : float
         The dual objective of the variables as they are.
     linear, quadratic : float
-        Its parts, both found without a difference of large numbers: the first less the second.
-    most : float
+        Its parts, computed without cancellation; the dual objective is the first less the second.
+    max_scale : float
         The largest multiple allowed.
     """
     if quadratic <= 0.0:
         return dual
-    scale = min(max(linear / (2.0 * quadratic), 0.0), most)  # eq. svm-scale
+    scale = min(max(linear / (2.0 * quadratic), 0.0), max_scale)  # eq. svm-scale
     if scale == 1.0:
         return dual
     return scale * (linear - scale * quadratic)
@@ -325,7 +328,7 @@ class Hessian:
     def __matmul__(self, v: FloatArray) -> FloatArray:
         return v + self.c * self.rows.transposed(self.laplacian @ self.rows.product(v))
 
-    def curving(self, v: FloatArray) -> float:
+    def quadratic_form(self, v: FloatArray) -> float:
         """Return ``v'Hv``, by half a product with H."""
         lead = self.rows.product(v)
         return float(v @ v) + self.c * float(lead @ (self.laplacian @ lead))
@@ -336,9 +339,9 @@ class Hessian:
 class NewtonSystems:
     """Solve ``(I + C Z'HZ) x = b`` at one iterate after another.
 
-    By conjugate gradients while these need few products. From there on, since systems only get
-    harder: by Cholesky where the Hessian can be formed, which it is at once for few features, by
-    items where Z is triangular, and in the span of the pairs where neither can be.
+    By conjugate gradients while these need few products. Systems only get harder, so that later
+    ones are solved by Cholesky where the Hessian can be formed (at once for few features), by items
+    where Z is triangular, and otherwise in the span of the pairs.
 
     Parameters
     ----------
@@ -352,7 +355,7 @@ class NewtonSystems:
         Whether Z is triangular, as it is for a kernel without a basis, so that one unknown for
         each item is worth trying.
     few_products : int
-        Products that mend a solution by items, at most.
+        Largest number of products that refine a solution by items.
     """
 
     objective: RegularizedLoss
@@ -374,14 +377,17 @@ class NewtonSystems:
 
     def solve(self, loss: SmoothedLoss, b: FloatArray, tol: float) -> FloatArray:
         """Return about ``(I + C Z'HZ)^-1 b``, with a residual of ``tol`` times b at most."""
+        # conjugate gradients for as long as they need few products
         if self.max_products > 0:
             hessian = self.objective.hessian(loss)
             x, is_solved = solve_by_products(hessian, b, tol, self.max_products)
             if is_solved:
                 return x
             self.max_products = 0
+        # no Hessian can be formed: in the span of the pairs
         if self.objective.dense is None:
             return self._solve_by_many_products(loss, b, tol)
+        # a triangular Z: K^-1 + cL, eq. svm-items; otherwise the Hessian itself
         try:
             if self.is_by_items:
                 x, self.is_by_items = self._solve_by_items(loss, b, tol)
@@ -400,7 +406,7 @@ class NewtonSystems:
     def _solve_by_items(
         self, loss: SmoothedLoss, b: FloatArray, tol: float
     ) -> tuple[FloatArray, bool]:
-        """Solve by items, and go on by products where rounding errors left too large a residual."""
+        """Solve by items, and refine by conjugate gradients where the residual is too large."""
         hessian = self.objective.hessian(loss)
         solver = self._item_systems.factorize(loss.laplacian, hessian.c)
         return solve_by_products(hessian, b, tol, self.few_products, solver)
@@ -441,7 +447,7 @@ class ItemSystems:
         return cls(Z, inverse)
 
     def factorize(self, laplacian: BandLaplacian, c: float) -> Callable[[FloatArray], FloatArray]:
-        """Return what solves with the matrix."""
+        """Return a solver of the matrix, by a Cholesky factor."""
         middle = self.inverse.copy(order="F")
         laplacian.add_to(middle, c)
         factor = cho_factor(middle, lower=True, overwrite_a=True, check_finite=False)
@@ -483,9 +489,10 @@ def solve_in_span(
     is_solved : bool
         False if the products did not suffice.
     """
+    # eq. svm-span, preconditioned by approximate inverses of L
     rows, L, c = hessian.rows, hessian.laplacian, hessian.c
     precondition = _span_preconditioner(hessian)
-    r = L @ rows.product(b)  # eq. svm-span
+    r = L @ rows.product(b)
     goal, pull = tol * float(np.sqrt(b @ b)), np.zeros_like(r)
     p = s = precondition(r)
     size, is_solved = float(r @ s), False
@@ -493,33 +500,36 @@ def solve_in_span(
         if size == 0.0:
             is_solved = True
             break
+        # direction p: its products with L and with L/c + LKL
         lead = L @ p
         q = L @ (p / c + rows.product(rows.transposed(lead)))
         step = size / float(p @ q)
         pull += step * lead
         r -= step * q
+        # residual of the given system, c Z'r
         if k % PRODUCTS_PER_CHECK == 0:
             residual = c * rows.transposed(r)
             is_solved = float(np.sqrt(residual @ residual)) <= goal
             if is_solved:
                 break
         s = precondition(r)
+        # next conjugate direction
         last, size = size, float(r @ s)
         p = s + (size / last) * p
     return b - rows.transposed(pull), is_solved
 
 
 def _span_preconditioner(hessian: Hessian) -> Callable[[FloatArray], FloatArray]:
-    """Return what nearly solves eq. svm-span for a K of equal entries on the diagonal alone."""
+    """Return an approximate solver of eq. svm-span, for K a multiple of the identity."""
     rows, inverse = hessian.rows, _inverse_degree(hessian.laplacian)
     mean_square = float(rows.squares(np.ones(rows.n_items)).sum()) / max(1, rows.n_items)
     between = 1.0 / (mean_square + inverse / hessian.c)
-    near = near_inverse(hessian.laplacian)
-    return lambda r: near(between * near(r))
+    L_inverse = approximate_inverse(hessian.laplacian)
+    return lambda r: L_inverse(between * L_inverse(r))
 
 
-def near_inverse(L: BandLaplacian) -> Callable[[FloatArray], FloatArray]:
-    """Return what solves with L, nearly: exactly if it joins all items of two groups."""
+def approximate_inverse(L: BandLaplacian) -> Callable[[FloatArray], FloatArray]:
+    """Return an approximate inverse of L, exact if it joins all items of two groups."""
     inverse = _inverse_degree(L)
 
     def apply(v: FloatArray) -> FloatArray:
@@ -569,6 +579,7 @@ def solve_by_products(
     p = s = precondition(r)
     size, goal = float(r @ s), tol**2 * float(b @ b)
     for _ in range(max_products):
+        # step to the minimum along p
         q = matrix @ p
         step = size / float(p @ q)
         x += step * p
@@ -576,6 +587,7 @@ def solve_by_products(
         if float(r @ r) <= goal:
             return x, True
         s = precondition(r)
+        # next conjugate direction
         last, size = size, float(r @ s)
         p = s + (size / last) * p
     return x, False

@@ -238,6 +238,7 @@ class RankSVM(PointRanker):
         X = self._check_rows(X)
         data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
         problem = self._problem(X, data)
+        # each C starts from the solution of the one before
         rankers, start = [], None
         for C in grid:
             solution = self._solve(problem, C, start)
@@ -260,7 +261,7 @@ class RankSVM(PointRanker):
     ) -> CertifiedSolution:
         rule = StoppingRule.of(self.tol, self.max_iter)
         Z = problem.space.features()
-        with steps_shown(self.progress, describe=_in_words) as on_step:
+        with steps_shown(self.progress, describe=_describe_step) as on_step:
             solution = minimize_hinge(Z, problem.pairs, self.loss, C, rule, start, on_step)
         solution.ending.warn()
         return solution
@@ -298,7 +299,7 @@ def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tu
 
 
 def _check_cost(cost: str) -> None:
-    """Refuse costs other than the two; the relative one has weights that no sweep can sum."""
+    """Refuse other costs; the relative one has weights of pairs that no sorted sweep can sum."""
     if isinstance(cost, str) and cost == "relative":
         raise InvalidInputError(
             "`cost` must be one of 'unit', 'magnitude': got 'relative', which RankSVM does not "
@@ -308,5 +309,5 @@ def _check_cost(cost: str) -> None:
     check_choice("cost", cost, get_args(HingeCost))
 
 
-def _in_words(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     return f"step {step.iteration}  objective {step.objective:.6g}  gap {step.error:.1e}"

@@ -100,7 +100,7 @@ class BoostedRanker(Ranker):
         Number of trees without improvement after which growing stops.
     measure : Measure or str, optional
         The measure that decides; by default the share of pairs in the right order. Its cut-off also
-        tells lambdarank how far down a ranking counts.
+        sets how far down a ranking counts for lambdarank.
     progress : bool or function
         Whether to show the trees; or a function that is called with a `Step` after each, and stops
         by returning True.
@@ -265,6 +265,7 @@ class BoostedRanker(Ranker):
         measure, n_trees = as_measure(self.measure), self.n_trees
         grow = partial(problem.grow, self, on_step=on_step)
         everything = np.arange(problem.X.shape[0])
+        # validation data choose the number of trees, grown from all data
         if validation is not None:
             held_out = _Held(validation.X, _rate_queries(validation, measure))
             grown = grow(everything, problem.data, n_trees, held_out)
@@ -274,6 +275,7 @@ class BoostedRanker(Ranker):
         if not self.early_stopping:
             grown = grow(everything, problem.data, n_trees, None)
             return _Chosen(grown, n_trees, None, None)
+        # folds choose it: held-out value after each tree, averaged over folds
         parts = problem.parts(self.cv, measure, generator(self.random_state))
         folds = []
         for part in parts:
@@ -282,6 +284,7 @@ class BoostedRanker(Ranker):
                 break
         path = _path(folds, measure)
         n_trees = int(path.grid[path.best()])
+        # held-out scores by that number of trees of each fold, then the trees of all data
         scores = np.full(problem.X.shape[0], np.nan)
         for part, fold in zip(parts, folds, strict=False):
             scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
@@ -293,12 +296,14 @@ class BoostedRanker(Ranker):
 
     def _keep_trees(self, found: _Chosen, problem: TreeProblem) -> None:
         """Store the text of the model and what was held out."""
+        # the trees as text, without what LightGBM writes besides
         booster, data = found.grown.booster, problem.data_given
         self.n_trees_ = min(found.n_trees, booster.current_iteration())
         text = booster.model_to_string(num_iteration=self.n_trees_)
         self.model_ = np.frombuffer(trees_only(text), dtype=np.uint8).copy()
         gain = booster.feature_importance("gain", iteration=self.n_trees_)
         self.feature_importances_ = gain / max(gain.sum(), np.finfo(float).tiny)
+        # what was held out, in the given order of rows
         self.path_ = found.path
         self.held_out_value_ = float("nan")
         if found.path is not None:
@@ -307,6 +312,7 @@ class BoostedRanker(Ranker):
         if found.scores is not None:
             self.held_out_scores_ = np.empty_like(found.scores)
             self.held_out_scores_[problem.order] = found.scores
+        # why growing ended, and the queries
         rule = StoppingRule(np.inf, self.n_trees)
         reason = found.grown.reason
         self.ending_: Ending = rule.end(reason, self.n_trees_, float("nan"))
@@ -367,7 +373,7 @@ def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArra
 
 
 def _truncation(measure: Measure) -> int:
-    """Return how many of the first items lambdarank has a pair with; few more than are judged."""
+    """Return lambdarank's truncation level: a few positions below the cut-off of the measure."""
     cutoff = measure.parameters.get("cutoff")
     return ALL_TRUNCATION if cutoff is None else int(cutoff) + 3
 
@@ -423,7 +429,7 @@ def _lightgbm() -> Any:
 @final
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """Rows that are not learned from, or the numbers of such rows, and what rates their scores."""
+    """Held-out rows, given as rows or as row numbers, and the function that rates their scores."""
 
     rows: Matrix | IntArray
     rate: Rate
@@ -479,7 +485,7 @@ class TreeProblem:
 
     @classmethod
     def of(cls, X: Matrix, data: TrainingData, max_bins: int) -> Self:
-        """Sort the items by query; refuse rows that are all alike."""
+        """Sort the items by query; refuse rows that are all equal."""
         if check_count("max_bins", max_bins) < 2:
             raise InvalidInputError("`max_bins` must be at least 2: got 1.")
         _refuse_constant_features(X)
@@ -497,7 +503,7 @@ class TreeProblem:
 
     @property
     def bin_options(self) -> dict[str, Any]:
-        """What LightGBM must be told in the same words whenever it sees the bins."""
+        """The options that LightGBM must be given unchanged whenever it uses the bins."""
         return {
             "max_bin": self.max_bins,
             "feature_pre_filter": False,
@@ -509,6 +515,7 @@ class TreeProblem:
 
     def parts(self, cv: Any, measure: Measure, rng: np.random.Generator) -> list[_Part]:
         """Return the folds: of queries, of the items of one query, or of comparisons."""
+        # folds of comparisons, whole queries together
         if not self.data.is_scored:
             groups = np.arange(len(self.data.comparisons[0]))
             if self.data.has_qid:
@@ -516,6 +523,7 @@ class TreeProblem:
             folds = Folds.random(check_count("cv", cv), groups, rng)
             out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
             return [self._part_of_pairs(rows) for rows in out]
+        # folds of queries or items, in the given order of rows
         folds = resolve_folds(cv, self.X_given, self.data_given, rng)
         if self.data_given.has_qid:
             folds.of_components(self.data_given.queries.index)  # refuses folds that cut queries
@@ -553,6 +561,7 @@ class TreeProblem:
         weight = 1.0
         reason: Reason = "exhausted"
         try:
+            # a tree for the derivatives of the loss at the scores so far, then the held-out value
             for number in range(n_trees):
                 objective.add_tree(booster)
                 if held is not None:
@@ -580,7 +589,8 @@ class TreeProblem:
         objective: TreeObjective,
         held: Matrix | IntArray | None,
     ) -> Any:
-        """Return a booster without trees that follows the scores of what is held out."""
+        """Return a booster without trees that keeps the scores of held-out rows current."""
+        # the rows learned from, in the shared bins
         labels, explained = objective.labels()
         options = {**ranker._growth(), **self.bin_options, **explained, "objective": objective.name}
         training = self.bins.subset(rows).construct().set_label(labels)
@@ -590,14 +600,15 @@ class TreeProblem:
                 training.set_weight(data.sample_weight)
         with _refused_options():
             booster = _lightgbm().Booster(options, training)
+        # held-out rows in the same bins, as one group: the groups do not matter for scores
         if held is not None:
-            followed = self._followed(held)
+            held_rows = self._binned(held)
             if objective.name == "lambdarank":
-                followed.set_group([followed.num_data()])
-            booster.add_valid(followed, "held out")
+                held_rows.set_group([held_rows.num_data()])
+            booster.add_valid(held_rows, "held out")
         return booster
 
-    def _followed(self, held: Matrix | IntArray) -> Any:
+    def _binned(self, held: Matrix | IntArray) -> Any:
         """Return rows in the same bins: rows of this problem by number, or others."""
         if held.ndim == 1:
             return self.bins.subset(held).construct()
@@ -630,6 +641,7 @@ class TreeProblem:
         -------
         scores : (n_stages, n_items)
         """
+        # a booster for each fold
         fold, growing = folds.fold[self.order], []
         for k in range(folds.n_folds):
             kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -638,6 +650,7 @@ class TreeProblem:
             booster = self._booster(ranker, kept, data, objective, out)
             growing.append((booster, objective, self.order[out]))
         stages: list[FloatArray] = []
+        # all folds grow by a stage at a time
         for _ in range(ranker.n_trees // stage):
             scores = np.empty(len(fold))
             for booster, objective, rows in growing:
@@ -661,14 +674,14 @@ def _label(values: list[float]) -> str:
 
 
 def _held_out_scores(booster: Any) -> FloatArray:
-    """Return the scores of what is held out, to which LightGBM adds each tree."""
+    """Return the scores of held-out rows, which LightGBM updates by each tree."""
     seen: list[FloatArray] = []
 
-    def look(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
+    def record(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
         seen.append(np.array(scores, dtype=float))
         return "seen", 0.0, True
 
-    booster.eval_valid(look)
+    booster.eval_valid(record)
     return seen[0]
 
 
@@ -676,6 +689,7 @@ def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:
     """Rate the scores of queries; larger sums are better for every measure."""
     judgements = Judgements.of(validation.y, validation.queries)
     plan = measure.prepare(judgements)
+    # sums and weights, so that folds can be pooled
     sign = 1.0 if measure.greater_is_better else -1.0
 
     def rate(scores: FloatArray) -> tuple[float, float]:
@@ -692,7 +706,7 @@ def _rate_queries(validation: ValidationData, measure: Measure) -> Rate:
 
 
 def _rate_pairs(pairs: IntArray, weight: FloatArray) -> Rate:
-    """Rate scores by the weight of comparisons that come out right."""
+    """Rate scores by the weight of the comparisons in the right order."""
 
     def rate(scores: FloatArray) -> tuple[float, float]:
         lead = scores[pairs[:, 0]] - scores[pairs[:, 1]]
@@ -703,6 +717,7 @@ def _rate_pairs(pairs: IntArray, weight: FloatArray) -> Rate:
 
 def _path(folds: list[_Grown], measure: Measure) -> SelectionPath:
     """Average over folds; one that has stopped earlier keeps its last value."""
+    # sums over the held-out queries of all folds after each tree, over their weights
     longest = max(len(fold.sums) for fold in folds)
     padded = [np.pad(fold.sums, (0, longest - len(fold.sums)), "edge") for fold in folds]
     values = np.sum(padded, axis=0) / sum(fold.weight for fold in folds)

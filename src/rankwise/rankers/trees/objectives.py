@@ -16,7 +16,7 @@ from rankwise.graph.preference_graph import Cost, Grades, PreferenceGraph, Query
 TreeLoss: TypeAlias = Literal["rank_rls", "squared_hinge", "lambdarank"]
 
 LARGEST_QUERY = 10_000
-"""Items of a query that LightGBM's lambdarank takes at most."""
+"""Largest query that LightGBM's lambdarank takes."""
 
 LARGEST_EXPONENT = 30
 """Gains are 2^y - 1 for grades up to this, and the grades themselves beyond."""
@@ -48,9 +48,9 @@ class GivenDerivatives(TreeObjective, ABC):
 
     def add_tree(self, booster: Any) -> None:
         """Grow the next tree for the derivatives at the scores so far."""
-        booster.update(fobj=lambda scores, _: self._in_single(np.asarray(scores, dtype=float)))
+        booster.update(fobj=lambda scores, _: self._representable(np.asarray(scores, dtype=float)))
 
-    def _in_single(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _representable(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives if LightGBM, which takes single precision, can hold them."""
         slope, curvature = self.derivatives(scores)
         largest = max(np.abs(slope).max(), curvature.max())
@@ -80,14 +80,14 @@ class LeastSquares(GivenDerivatives):
         """Build the graph of the training data."""
         graph = PreferenceGraph.of(data, cost=cost, ties=ties, query_weight=query_weight)
         degree = graph.laplacian.diagonal()
-        return cls(graph, degree, _by_mean_degree(degree, data))
+        return cls(graph, degree, _inverse_mean_degree(degree, data))
 
     def derivatives(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``graph @ f - graph.rhs`` and the degrees."""
         return self.factor * (self.graph @ scores - self.graph.rhs), self.factor * self.degree
 
     def labels(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return zeros: the graph knows the scores."""
+        """Return zeros: the scores are in the graph."""
         return np.zeros(len(self.degree)), {}
 
 
@@ -107,7 +107,7 @@ class SquaredHinge(GivenDerivatives):
                 f"loss='squared_hinge' must have cost='unit' or 'magnitude': got {cost!r}."
             )
         graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
-        factor = _by_mean_degree(graph.laplacian.diagonal(), data)
+        factor = _inverse_mean_degree(graph.laplacian.diagonal(), data)
         if not data.is_scored:
             return cls(ExplicitPairs.of(data, cost, query_weight), factor)
         y = data.single_output("Grow trees for one output at a time.")
@@ -122,7 +122,7 @@ class SquaredHinge(GivenDerivatives):
         return self.factor * slacks.violations(0.0).squares_slope, self.factor * degree
 
     def labels(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return zeros: the pairs know the scores."""
+        """Return zeros: the scores are in the pairs."""
         return np.zeros(self.pairs.n_items), {}
 
 
@@ -157,15 +157,15 @@ class LambdaRank(TreeObjective):
     def labels(self) -> tuple[FloatArray, dict[str, Any]]:
         """Return the number of each item's grade, and the gains of the grades."""
         grades, number = np.unique(self.y, return_inverse=True)
-        height = grades - min(grades[0], 0.0)
-        gains = np.exp2(height) - 1.0 if height[-1] <= LARGEST_EXPONENT else height
+        level = grades - min(grades[0], 0.0)
+        gains = np.exp2(level) - 1.0 if level[-1] <= LARGEST_EXPONENT else level
         return number.astype(float), {"label_gain": gains.tolist()}
 
 
 def tree_objective(
     loss: str, data: TrainingData, cost: Cost, ties: Ties, query_weight: QueryWeight
 ) -> TreeObjective:
-    """Return what trees are grown for on some training data."""
+    """Return the loss that trees are grown for, on some training data."""
     check_choice("loss", loss, get_args(TreeLoss))
     if loss == "rank_rls":
         return LeastSquares.of(data, cost, ties, query_weight)
@@ -174,7 +174,7 @@ def tree_objective(
     return LambdaRank.of(data)
 
 
-def _by_mean_degree(degree: FloatArray, data: TrainingData) -> float:
+def _inverse_mean_degree(degree: FloatArray, data: TrainingData) -> float:
     active = degree > 0.0
     return float(data.weight[active].sum() / degree.sum())
 

@@ -11,7 +11,7 @@ import rankwise
 from rankwise.cli.fit_commands import Fit, FitAuto, FitCommand
 from rankwise.cli.jobs.files import remember_columns
 from rankwise.cli.jobs.fits.pairwise import fit_best_rls
-from rankwise.cli.jobs.fits.training import FitInput, fit_and_save, refuse_if, tell_kernel
+from rankwise.cli.jobs.fits.training import FitInput, describe_kernel, fit_and_save, refuse_if
 from rankwise.cli.output import print_json
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
@@ -30,7 +30,7 @@ def fit(command: Fit) -> None:
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
     fit_best = partial(fit_best_rls, command, rankwise.RankRLS(), ALPHAS, problem, measure)
-    fit_and_save(command, problem, fit_best, tell_kernel)
+    fit_and_save(command, problem, fit_best, describe_kernel)
 
 
 def fit_auto(command: FitAuto) -> None:

@@ -40,6 +40,7 @@ def fit_rls(command: FitRLS) -> None:
         "--pairs": command.pairs is not None,
         "--pairs-val": command.pairs_val is not None,
     }
+    # one alpha, or the best of a grid by leaving out queries
     options: dict[str, Any] = {
         "cost": command.cost,
         "ties": command.ties,
@@ -59,9 +60,9 @@ def fit_linear(command: FitLinear) -> None:
     """Fit LinearRankRLS by conjugate gradients."""
     ranker = linear_ranker(command)
     given, known = ranker.get_params(), DaskLinearRankRLS().get_params()
-    there = DaskLinearRankRLS(**{name: given[name] for name in known if name in given})
+    distributed_ranker = DaskLinearRankRLS(**{name: given[name] for name in known if name in given})
     idle = {"--pairs": command.pairs is not None, "--stream": command.stream}
-    _fit_on_cluster(command, there, lambda found: fitted_linear(command, found), idle)
+    _fit_on_cluster(command, distributed_ranker, lambda found: fitted_linear(command, found), idle)
 
 
 def _fit_on_cluster(
@@ -91,7 +92,7 @@ def _fit_on_cluster(
             "scores of the files and hold out some of their queries. Leave one of them out.",
         )
     check_target(command.output)
-    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _tell_size)
+    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _describe_size)
 
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
@@ -100,7 +101,7 @@ def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
         return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
 
 
-def _tell_size(ranker: Any) -> dict[str, Any]:
+def _describe_size(ranker: Any) -> dict[str, Any]:
     """Return the number of features."""
     return {"n_features": ranker.n_features_in_}
 

@@ -57,13 +57,13 @@ class NamedObjects:
 
     def positions(self, names: NDArray[Any], path: Path) -> IntArray:
         """Return the positions in this table of names from another one."""
-        place = {name: row for row, name in enumerate(self.names.tolist())}
-        missing = [name for name in names.tolist() if name not in place]
+        position_of = {name: row for row, name in enumerate(self.names.tolist())}
+        missing = [name for name in names.tolist() if name not in position_of]
         if missing:
             raise DataFileError(
                 f"{path}: expected names that {self.path} has features for, got {missing[0]!s}."
             )
-        return np.array([place[name] for name in names.tolist()], dtype=np.intp)
+        return np.array([position_of[name] for name in names.tolist()], dtype=np.intp)
 
 
 def fit_conditional(command: FitConditional) -> None:
@@ -72,6 +72,7 @@ def fit_conditional(command: FitConditional) -> None:
     given = (command.scores, command.conditions, command.items)
     check_target(command.output, *given)
     check_target(command.rankings, *given)
+    # objects of both sides, then the preferences between them
     conditions = NamedObjects.read(command.conditions, command.condition, "condition")
     items = conditions
     if command.items is not None:
@@ -94,7 +95,7 @@ def _refuse_idle_options(command: FitConditional) -> None:
     refuse_if(
         is_same == (command.items is not None),
         f"--items must {'not ' if is_same else ''}come with --relation {command.relation}: "
-        f"{'both objects are of one kind, those of --conditions' if is_same else 'got none'}.",
+        f"{'both objects are of one kind, given by --conditions' if is_same else 'got none'}.",
     )
     for option, value in (("--measure", command.measure), ("--new", command.new)):
         refuse_if(
@@ -116,11 +117,13 @@ def _preferences(
     """Return a matrix of scores, NaN where none is given, or comparisons."""
     path = command.scores
     table = open_table(path)
+    # comparisons: a condition with a winner and a loser
     if all(name in table.names for name in COMPARED):
         condition = require_column(path, table, command.condition, "condition")
         _, (first, *ends) = table.read([], [condition, *COMPARED])
         compared = [items.positions(end, path) for end in ends]
         return {"comparisons": np.column_stack([conditions.positions(first, path), *compared])}
+    # scores: a matrix with NaN where none is given
     condition, item, score = (
         require_column(path, table, getattr(command, option), option)
         for option in ("condition", "item", "score")
@@ -129,6 +132,7 @@ def _preferences(
     rows, columns = conditions.positions(first, path), items.positions(second, path)
     y = np.full((len(conditions.names), len(items.names)), np.nan)
     y[rows, columns] = values[:, 0]
+    # fewer cells than rows: a pair was scored twice
     if np.count_nonzero(~np.isnan(y)) < len(rows):
         code = rows * y.shape[1] + columns
         twice = int(np.argmax(np.bincount(code)[code] > 1))

@@ -18,6 +18,7 @@ from rankwise.cli.jobs.files import check_target
 from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
+    describe_kernel_and_gap,
     fit_and_save,
     kernel_of,
     measure_of,
@@ -26,7 +27,6 @@ from rankwise.cli.jobs.fits.training import (
     parse_grid,
     refuse_both,
     refuse_if,
-    tell_kernel_and_gap,
 )
 from rankwise.cli.output import counted, duration, print_json
 from rankwise.core.arrays import FloatArray
@@ -56,7 +56,7 @@ def fit_dorm(command: FitDORM) -> None:
             return _fit_dorm_once(command, rankwise.DORM(C=C, **options), problem, measure)
         return _fit_best_dorm(command, rankwise.DORMCV(Cs, measure=measure, **options), problem)
 
-    fit_and_save(command, problem, fit, tell_kernel_and_gap)
+    fit_and_save(command, problem, fit, describe_kernel_and_gap)
 
 
 def _dorm_options(command: FitDORM) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def fit_factorization(command: FitFactorization) -> None:
     if command.recommend is not None:
         number = command.n or DEFAULT_NUMBER
         write_table(command.recommend, _recommended(model, users, items, number))
-    _tell_factorization(command, model, ratings, seconds)
+    _print_factorization(command, model, ratings, seconds)
 
 
 def _read_ratings(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray[Any]]:
@@ -153,6 +153,7 @@ def _read_ratings(command: FitFactorization) -> tuple[Any, NDArray[Any], NDArray
         for option in ("user", "item", "rating")
     )
     (values,), (given_users, given_items) = table.read([[rating]], [user, item])
+    # number users and items in sorted order
     users, rows = np.unique(given_users, return_inverse=True)
     items, columns = np.unique(given_items, return_inverse=True)
     _, first, count = np.unique(rows * len(items) + columns, return_index=True, return_counts=True)
@@ -178,7 +179,7 @@ def _recommended(
     return {"user": users[rows], "item": items[columns], "rank": ranks, "score": scores}
 
 
-def _tell_factorization(
+def _print_factorization(
     command: FitFactorization, model: "rankwise.RankingFactorization", ratings: Any, seconds: float
 ) -> None:
     n_users, n_items = ratings.shape

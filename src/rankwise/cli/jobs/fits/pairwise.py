@@ -26,6 +26,8 @@ from rankwise.cli.jobs.fits.training import (
     FitInput,
     Fitted,
     best_of,
+    describe_kernel,
+    describe_kernel_and_gap,
     fit_and_save,
     kernel_of,
     measure_of,
@@ -35,8 +37,6 @@ from rankwise.cli.jobs.fits.training import (
     refuse_beside_pairs,
     refuse_both,
     refuse_if,
-    tell_kernel,
-    tell_kernel_and_gap,
 )
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
@@ -76,12 +76,13 @@ def fit_rls(command: FitRLS) -> None:
         basis=command.basis,
         random_state=command.random_state,
     )
+    # one alpha, or the best of a grid
     problem = FitInput.read(command, command.pairs)
     if alphas is None:
         fit = partial(_fit_rls_once, command, ranker, problem, measure)
     else:
         fit = partial(fit_best_rls, command, ranker, alphas, problem, measure, command.pairs_val)
-    fit_and_save(command, problem, fit, tell_kernel)
+    fit_and_save(command, problem, fit, describe_kernel)
 
 
 def _fit_rls_once(
@@ -102,9 +103,11 @@ def fit_best_rls(
 ) -> Fitted:
     """Fit for every alpha and keep the best, by the validation file or by exact hold-outs."""
     X, preferences = problem.data.X, problem.preferences
+    # validation rows decide on a path of fits
     if problem.validation:
         path = ranker.fit_path(X, alphas=alphas, **preferences)
         return best_of(command, path, problem, measure)
+    # validation comparisons, or exact hold-outs of the training data, decide
     judges: dict[str, Any] = {}
     if pairs_val is not None:
         codes = getattr(command, "codes", None)
@@ -140,12 +143,15 @@ def fit_linear(command: FitLinear) -> None:
     if command.stream:
         check_target(command.output, command.train, command.validate)
         fit_and_save(
-            command, None, lambda: _fit_linear_file(command, ranker, memory), _tell_iterations
+            command, None, lambda: _fit_linear_file(command, ranker, memory), _describe_iterations
         )
     else:
         problem = FitInput.read(command, command.pairs)
         fit_and_save(
-            command, problem, lambda: _fit_linear_rows(command, ranker, problem), _tell_iterations
+            command,
+            problem,
+            lambda: _fit_linear_rows(command, ranker, problem),
+            _describe_iterations,
         )
 
 
@@ -158,6 +164,7 @@ def _refuse_idle_linear(command: FitLinear) -> None:
         "--stream must not come with --pairs: comparisons name rows anywhere in the file. Leave "
         "one of them out.",
     )
+    # options that only a stream, or early stopping, reads
     for option, value in [("--memory", command.memory), ("--cache-dir", command.cache_dir)]:
         refuse_if(
             value is not None and not command.stream,
@@ -168,6 +175,7 @@ def _refuse_idle_linear(command: FitLinear) -> None:
         "--n-iter-no-change must come with --early-stopping: got it alone. Add --early-stopping, "
         "or leave it out.",
     )
+    # a choice needs held-out data
     chooses = command.alphas is not None or command.early_stopping
     refuse_if(
         command.stream and command.validate is None and chooses,
@@ -252,7 +260,7 @@ def _linear_selection(ranker: "rankwise.LinearRankRLS") -> SelectionPath | None:
     return SelectionPath("alpha", alphas, measure, found, unknown, None, np.zeros(len(alphas)))
 
 
-def _tell_iterations(ranker: "rankwise.LinearRankRLS") -> dict[str, Any]:
+def _describe_iterations(ranker: "rankwise.LinearRankRLS") -> dict[str, Any]:
     """Return the number of iterations, and which of them is kept."""
     return {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
 
@@ -271,15 +279,15 @@ def parse_size(text: str) -> int:
 
 def fit_kpcrank(command: FitKPCRank) -> None:
     """Fit, save and report."""
-    several = command.max_components is not None
+    chooses = command.max_components is not None
     refuse_both(command.n_components, command.max_components, "--n-components and --max-components")
     refuse_beside_pairs(command)
     refuse_if(
-        several and command.pairs is not None,
+        chooses and command.pairs is not None,
         "--max-components must not come with --pairs: the number of components is chosen by items "
         "with scores. Give --n-components.",
     )
-    measure = measure_of(command, chooses=several)
+    measure = measure_of(command, chooses=chooses)
     options: dict[str, Any] = {
         "kernel": kernel_of(command),
         "alpha": command.alpha,
@@ -288,8 +296,8 @@ def fit_kpcrank(command: FitKPCRank) -> None:
         "query_weight": command.query_weight,
     }
     problem = FitInput.read(command, command.pairs)
-    fit = _fit_best_kpcrank if several else _fit_kpcrank_once
-    fit_and_save(command, problem, lambda: fit(command, options, problem, measure), tell_kernel)
+    fit = _fit_best_kpcrank if chooses else _fit_kpcrank_once
+    fit_and_save(command, problem, lambda: fit(command, options, problem, measure), describe_kernel)
 
 
 def _fit_kpcrank_once(
@@ -343,12 +351,13 @@ def fit_svm(command: FitSVM) -> None:
         progress=sys.stderr.isatty(),
         random_state=command.random_state,
     )
+    # one C, or the best of a path on the validation file
     problem = FitInput.read(command, command.pairs)
     fit_and_save(
         command,
         problem,
         lambda: _fit_svm_path(command, ranker, grid, problem, measure),
-        tell_kernel_and_gap,
+        describe_kernel_and_gap,
     )
 
 

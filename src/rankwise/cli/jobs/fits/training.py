@@ -15,11 +15,11 @@ from rankwise.cli.jobs.files import (
     check_target,
     given_scores,
     is_table,
+    print_columns,
     read_data,
     read_preferences,
     read_validation,
     remember_columns,
-    tell_columns,
     usual_item,
 )
 from rankwise.cli.output import counted, duration, print_json, print_table
@@ -75,6 +75,7 @@ class FitInput:
             Whether text and blanks are taken as they are.
         """
         check_target(command.output, command.train, pairs, command.validate)
+        # rows, then what is learned from: scores, or comparisons of a second file
         data = _read_training_items(command, takes_raw=takes_raw, find_items=pairs is not None)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
@@ -90,11 +91,12 @@ class FitInput:
             preferences = read_preferences(pairs, data.items, keep_ties=keep_ties, codes=codes)
             if command.layout.qid is not None:
                 preferences["qid"] = data.qid
+        # validation rows with the same columns
         names = None if data.feature_names is None else tuple(data.feature_names)
         layout = replace(command.layout, zero_based=data.zero_based)
         validation = read_validation(command.validate, layout, data.n_features, names)
         if not command.json:
-            tell_columns(command.train, command.layout, data)
+            print_columns(command.train, command.layout, data)
         return cls(data, preferences, validation)
 
     @property
@@ -297,6 +299,7 @@ def judge(
     """Measure the scores of every value of a parameter, (n_values, n_items), on other data."""
     truth = np.asarray(y, dtype=float)
     queries = Queries.of(qid, len(truth))
+    # ties equal up to rounding are one tie
     held_out = HeldOut(scores[:, :, None], np.zeros(len(grid))).tied(queries.index)
     path = judge_scores(
         held_out,
@@ -350,14 +353,14 @@ def on_file(command: FitCommand) -> str:
 # Reporting
 
 
-def tell_kernel(ranker: Any) -> dict[str, Any]:
+def describe_kernel(ranker: Any) -> dict[str, Any]:
     """Return the kernel."""
     return {"kernel": repr(ranker.kernel_)}
 
 
-def tell_kernel_and_gap(ranker: Any) -> dict[str, Any]:
+def describe_kernel_and_gap(ranker: Any) -> dict[str, Any]:
     """Return kernel, number of iterations and gap."""
-    return {**tell_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+    return {**describe_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
 
 
 def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
@@ -411,14 +414,14 @@ class FitReport:
         kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
         print(
             f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
-            f"on {_in_words(self.sizes)} in {duration(self.seconds)}."
+            f"on {_sizes_text(self.sizes)} in {duration(self.seconds)}."
         )
         if "gap" in details:
-            made = counted(details["n_iter"], "iteration", "iterations")
-            print(f"The duality gap is {details['gap']:.1e} after {made}.")
+            passes = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The duality gap is {details['gap']:.1e} after {passes}.")
         if "best_iter" in details:
-            made = counted(details["n_iter"], "iteration", "iterations")
-            print(f"The model is that of iteration {details['best_iter']}, after {made} in all.")
+            passes = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The model is that of iteration {details['best_iter']}, after {passes} in all.")
         n_ignored = fitted.ranker.n_ignored_queries_
         if n_ignored > 0:
             print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
@@ -439,7 +442,7 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
         print(f"The chosen {name} is at an end of the grid: a wider grid may have a better one.")
 
 
-def _in_words(sizes: dict[str, int | None]) -> str:
+def _sizes_text(sizes: dict[str, int | None]) -> str:
     words = {
         "n_items": ("item", "items"),
         "n_features": ("feature", "features"),

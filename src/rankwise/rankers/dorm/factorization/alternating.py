@@ -65,6 +65,7 @@ class ItemFactorPlanes(PlaneSpace):
 
     def retarget(self, U: FloatArray, target: FloatArray) -> None:
         """Take other factors of the users, and another target of each user."""
+        # a plane is a ranking: beta shifts with the target, products scale with |U|^2, fac-gram
         planes, shift = self.planes, target - self._target
         squares = np.einsum("uk,uk->u", U, U)
         for u in np.flatnonzero(planes.counts > 1).tolist():
@@ -159,11 +160,12 @@ class Factors:
         return Factors(root * self.U, root * self.V, scale * self.bias)
 
     def balanced(self) -> "Factors":
-        """Return the factors of least penalty among those with the same scores.
+        """Return the factors of least penalty among all factors with the same scores.
 
         With the singular value decomposition ``U V' = A S B'`` they are ``A S^1/2`` and
         ``B S^1/2``, in descending order of S; their penalty is the trace norm of ``U V'``.
         """
+        # singular value decomposition of U V' from that of the product of triangular factors
         left, R = np.linalg.qr(self.U)
         right, T = np.linalg.qr(self.V)
         A, s, Bt = np.linalg.svd(R @ T.T, full_matrices=False)
@@ -203,7 +205,7 @@ class Ratings:
     def objective(self, factors: Factors, loss: RankingLoss, C: float) -> float:
         """Return C times the sum of all slacks, plus the penalty of the factors."""
         slacks = loss.slacks(self.scores(factors))
-        return C * float(slacks.sum()) + factors.penalty  # bounds [LS08] eq. (34)
+        return C * float(slacks.sum()) + factors.penalty  # [LS08] eq. (34), fac-objective
 
     def user_objectives(self, factors: Factors, loss: RankingLoss, C: float) -> FloatArray:
         """Return what each user adds to the objective."""
@@ -250,18 +252,18 @@ def factorize(
 ) -> Factorization:
     """Minimise ``C * sum_u slack_u + 1/2 |U|^2 + 1/2 |V|^2 + 1/2 |bias|^2``.
 
-    A sweep takes two half-steps: one over the factors of the users, each for itself, and one over
-    those of the items. Both are convex and solved up to a duality gap. What each finds is balanced,
-    which changes no score, and the target of every user is moved next to the current ranking where
-    the loss leaves it open. What would raise the objective is not kept. Ctrl-C ends the run with
-    what it has found.
+    A sweep takes two half-steps: one over the factors of the users, each user separately, and one
+    over the factors of the items. Both are convex and solved up to a duality gap. The factors found
+    are balanced, which changes no score, and the target of every user is moved next to the current
+    ranking where the loss leaves it open. A step that would raise the objective is rejected.
+    Ctrl-C ends the run with what it has found.
 
     Parameters
     ----------
     ratings
         What to learn from.
     C
-        What multiplies the slacks.
+        The factor of the slacks.
     start
         Where to begin. Factors that are 0 stay 0.
     rule
@@ -285,6 +287,7 @@ def factorize(
     run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
     objectives, step = [run.objective], Step(0, np.inf, run.objective)
     try:
+        # half-steps until a sweep lowers the objective by less than tol
         for step in run.sweeps(rule.max_iter, rng):
             objectives.append(step.objective)
             stop = on_step is not None and wants_to_stop(on_step(step))
@@ -319,18 +322,21 @@ def fold_in(
     ratings, C, rule, half_step_tol, ratings_per_part
         As for ``factorize``.
     start
-        The factors of the items, and those of the users whose ranking is the first target.
+        The factors of the items, and factors of users whose ranking is the first target.
     """
     rule = rule or DEFAULT_RULE
     run = _Alternation(ratings, C, half_step_tol, start, ratings_per_part)
+    # each user moves on for as long as its own objective falls
     before = ratings.user_objectives(run.factors, run.loss, C)
     falls = np.ones(len(before), dtype=bool)
     for _ in range(rule.max_iter):
+        # half-step over the users, targets next to the new rankings
         found = run.factors.U.copy()
         run.improve_users(found)
         U = np.where(falls[:, None], found, run.factors.U)
         moved = Factors(U, start.V, start.bias)
         after = ratings.user_objectives(moved, ratings.loss_near(moved), C)
+        # a user whose objective rises keeps its factors
         U = np.where((after <= before)[:, None], U, run.factors.U)
         falls &= before - after > rule.tol * before
         run.take(Factors(U, start.V, start.bias))
@@ -361,12 +367,14 @@ class _Alternation:
         space = ItemFactorPlanes(self.ratings.items, self.ratings.plan.starts, shape)
         for sweep in range(1, max_iter + 1):
             before = self.objective
+            # half-step over the users, with the factors of the items fixed
             users = self.factors.U.copy()
             try:
                 self.improve_users(users)
             finally:  # users that had moved before Ctrl-C keep what they gained
                 self.offer(Factors(users, self.factors.V, self.factors.bias).balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "users")
+            # half-step over the items and their bias, with the factors of the users fixed
             solution = self.solve_for_items(space, rng)
             self.offer(self.moved_items(solution.point).balanced())
             yield Step(sweep, self.fall_from(before), self.objective, "items")
@@ -380,6 +388,7 @@ class _Alternation:
     def improve_users(self, U: FloatArray) -> None:
         """Replace the factors of users by better ones, several users at a time."""
         targets, items = self.loss.targets(self.C), self.ratings.items
+        # parts of consecutive users with about equally many ratings
         fewest, most = self.ratings_per_part
         n_parts = max(8 * n_threads(), len(items) // most)
         n_parts = max(1, min(n_parts, len(items) // fewest))
@@ -387,6 +396,7 @@ class _Alternation:
             self.ratings.plan.starts, np.linspace(0, len(items), n_parts + 1)
         ).tolist()
 
+        # every user of a part by cutting planes in its own factors
         def task(part: int) -> None:
             fit_users(
                 targets,
@@ -412,7 +422,7 @@ class _Alternation:
         return solve(space, self.loss, self.C, StoppingRule(self.half_step_tol), rng=rng)
 
     def moved_items(self, point: FloatArray) -> Factors:
-        """Return the factors with those of the items and their bias, its last column."""
+        """Return the factors with other factors of the items, and their bias in the last column."""
         return Factors(self.factors.U, point[:, :-1].copy(), point[:, -1].copy())
 
     def take(self, factors: Factors) -> None:
@@ -448,10 +458,12 @@ def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Fa
         Draws the subspace in which the decomposition begins.
     """
     users, items = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr)), R.indices
+    # take out the means of users, then of items
     centred = R.data - _means(users, R.data, R.shape[0])[users]
     centred /= np.linalg.norm(centred) / np.sqrt(max(1, len(centred))) or 1.0
     bias = _means(items, centred, R.shape[1])
     rest = csr_array((centred - bias[items], items, R.indptr), shape=R.shape)
+    # the rest, 0 where there is no rating, gives the factors
     left, s, right = _leading_singular_vectors(rest, n_components, rng)
     U, V = (np.ascontiguousarray(vectors * np.sqrt(s)) for vectors in (left, right))
     return Factors(U, V, bias)
@@ -469,6 +481,7 @@ def best_scaled(ratings: Ratings, factors: Factors, C: float) -> Factors:
     def objective(k: int) -> float:
         return ratings.objective(options[k], loss, C)
 
+    # bisection: of two neighbours the better one lies on the side of the minimum
     low, high = 0, len(options) - 1
     while low < high:
         middle = (low + high) // 2
@@ -486,6 +499,7 @@ def onset_of_factors(ratings: Ratings, factors: Factors, rng: np.random.Generato
     objective in scores F around 0 is the trace norm of F less ``C <B, F>``, which can be negative
     from ``C = 1 / |B|`` on, with the spectral norm of B.
     """
+    # the planes that attain the slacks at the bias alone, fac-onset
     agreed = Factors(np.zeros_like(factors.U), np.zeros_like(factors.V), factors.bias)
     beta, _ = ratings.loss_near(agreed).cuts(ratings.scores(agreed))
     shape = len(factors.U), len(factors.V)
@@ -505,6 +519,7 @@ def _leading_singular_vectors(
     """Return left vectors, values and right vectors, by iterating on a random subspace."""
     width = min(n_components + _OVERSAMPLING, *A.shape)
     Q = rng.normal(size=(A.shape[1], width))
+    # subspace iteration with re-orthogonalisation
     for _ in range(_POWER_ITERATIONS):
         Q = np.linalg.qr(A.T @ np.linalg.qr(A @ Q)[0])[0]
     left, s, rotation = np.linalg.svd(A @ Q, full_matrices=False)

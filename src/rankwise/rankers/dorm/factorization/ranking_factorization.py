@@ -180,6 +180,7 @@ class RankingFactorization(BaseEstimator):
             return self._fit(R, rng)
 
     def _fit(self, R: Matrix, rng: np.random.Generator) -> Self:
+        # start from a truncated singular value decomposition of the ratings
         start = spectral_start(R, self._check_size(R), rng)
         learned = learnable_ratings(R, trainable_measure(self.objective), self.decay, start.bias)
         if learned is None:
@@ -188,6 +189,7 @@ class RankingFactorization(BaseEstimator):
                 f"{self.objective!r}: all rankings of what {R.shape[0]} users have rated are "
                 "worth the same. Give several ratings of each user, or use another objective."
             )
+        # learn from users who prefer an item to another, from the best multiple of the start
         rated, users = learned
         start = Factors(start.U[users], start.V, start.bias)
         self.C_ = self._resolve_c(rated, start, rng)
@@ -195,7 +197,7 @@ class RankingFactorization(BaseEstimator):
         return self._keep(R, users, found)
 
     def fold_in(self, ratings: Any) -> RankingFactorization:
-        """Return a model of other users: their factors, with those of the items fixed.
+        """Return a model of other users: their factors, with the factors of the items fixed.
 
         The model has all methods of the fitted one; its users are the rows of these ratings.
 
@@ -216,6 +218,7 @@ class RankingFactorization(BaseEstimator):
         """
         check_is_fitted(self)
         R = check_ratings(ratings, self.n_features_in_)
+        # a model with the same items, its users without factors
         model: RankingFactorization = clone(self)
         for name, value in vars(self).items():
             if name.endswith("_"):
@@ -223,6 +226,7 @@ class RankingFactorization(BaseEstimator):
         measure = trainable_measure(self.objective)
         learned = learnable_ratings(R, measure, self.decay, self.item_bias_)
         model.user_factors_ = np.zeros((R.shape[0], self.item_factors_.shape[1]))
+        # users who prefer an item to another get factors
         if learned is not None:
             rated, users = learned
             start = Factors(model.user_factors_[users], self.item_factors_, self.item_bias_)
@@ -395,6 +399,7 @@ def check_ratings(ratings: Any, n_items: int | None = None) -> Matrix:
             f"`ratings` must have a column for each item of the fit: there were {n_items}, got "
             f"{ratings.shape[1]}."
         )
+    # CSR by hand: stored zeros stay, and an item rated twice is refused, not summed
     entries = coo_array(ratings)
     users, items = (np.asarray(index, dtype=np.intp) for index in entries.coords)
     order = np.lexsort((items, users))
@@ -436,15 +441,15 @@ def learnable_ratings(
 ) -> tuple[Ratings, IntArray] | None:
     """Return what can be learned, and the rows of the users it can be learned from.
 
-    Left out are users whose rankings are all worth the same: with no rating or one, or with ratings
-    that gain alike. None if no user remains.
+    Users whose rankings are all worth the same are left out: no rating, a single one, or ratings of
+    equal gain. None if no user remains.
 
     Parameters
     ----------
     R : (n_users, n_items)
         Checked ratings.
     measure, decay
-        What a ranking is worth, and how its positions count in the score of it.
+        What a ranking is worth, and how much each position counts in its score.
     bias : (n_items,)
         Preliminary scores of the items, where the measure leaves a choice.
     """
@@ -455,6 +460,7 @@ def learnable_ratings(
     objective = PositionObjective.of(measure, Judgements.of(R.data, queries))
     if not objective.has_preference.any():
         return None
+    # the ratings of users with a preference, and the oracle of their rankings
     kept = np.flatnonzero(objective.has_preference[queries.index])
     objective, decays = objective.take(kept), decay_of(decay, queries)[kept]
     items, chosen = R.indices[kept].astype(np.intp), queries.take(kept)

@@ -24,13 +24,13 @@ from rankwise.native.oracles import (
 )
 
 MANY_ITEMS = 200
-"""Of two grades: up to so many items the general method is as fast as the one for two grades."""
+"""Up to this number of items the general method is as fast as the one for two grades."""
 
 
 class OraclePlan(NamedTuple):
-    """Hold all that is known of the queries before their scores.
+    """Hold what the oracles need to know of the queries besides the scores.
 
-    Arrays of one entry per item stand query by query; by position where they belong to positions.
+    Arrays with one entry per item are ordered query by query, then by item or by position.
     """
 
     starts: IntArray  # where each query begins, (n_queries + 1,)
@@ -77,12 +77,11 @@ def plan_assignments(
 
         sum_i  decay[position_i] g_i - discounts[position_i] gains_i
 
-    which adds to the score of a ranking the loss of it. The method is chosen for each query from
+    the score of a ranking plus its loss, up to a constant. The method is chosen for each query from
     what does not depend on the scores: a sort where there is one gain or where the discounts are an
     affine function of the decay; for discounts that are constant from some position on, a dynamic
     programme over the numbers of items of each gain above it; for many items of two gains, one over
-    a band; and
-    for all else thresholds completed by shortest augmenting paths. All are exact.
+    a band; otherwise thresholds completed by shortest augmenting paths. All are exact.
 
     Parameters
     ----------
@@ -109,12 +108,14 @@ def plan_assignments(
     b, a, c = (np.ascontiguousarray(v, dtype=np.float64) for v in (gains, discounts, decay))
     bounds = np.array([0, len(b)] if starts is None else starts, dtype=np.intp)
     _check(b, a, c, bounds)
+    # grades of the items, and what the methods need to know of discounts and decay
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     grades = _distinct_gains(b, query)
     depths = _depths(a, bounds)
     slopes, is_affine = _slopes(a, c, bounds)
     n_grades = np.diff(grades.starts)
     slopes[n_grades == 1] = 0.0
+    # the methods that are exact for each query, of which the fastest is taken
     fits = {
         "sort": is_affine | (n_grades == 1),
         "truncated": _falls(a, bounds),
@@ -122,6 +123,7 @@ def plan_assignments(
         "general": np.ones(len(depths), dtype=bool),
     }
     methods = _choose(fits, depths, np.diff(bounds), method)
+    # the table of the dynamic programme
     room = _room_for_states(grades, depths, bounds)[methods == TRUNCATED].max(initial=1)
     return OraclePlan(
         starts=freeze(bounds),
@@ -179,6 +181,7 @@ def planes_at(
     """
     positions, beta = np.empty(len(scores), dtype=np.intp), np.empty(len(scores))
     losses = np.empty(len(plan.methods))
+    # consecutive queries for each thread
     n_parts = n_parts or min(n_threads(), 1 + len(scores) // _ITEMS_PER_THREAD)
     edges = [len(plan.methods) * part // n_parts for part in range(n_parts + 1)]
 
@@ -202,13 +205,14 @@ def assign_by_value(V: FloatArray) -> IntArray:
     Parameters
     ----------
     V : (n_items, n_positions)
-        -inf forbids a pair. With fewer positions than items those without one get -1.
+        -inf forbids a pair. With fewer positions than items, items without one get -1.
 
     Notes
     -----
     [LS08] eq. (25), whose dual is (26).
     """
-    items, columns = scipy.optimize.linear_sum_assignment(V, maximize=True)  # [LS08] eq. (25)
+    # [LS08] eq. (25), dorm-oracle
+    items, columns = scipy.optimize.linear_sum_assignment(V, maximize=True)
     positions = np.full(len(V), -1, dtype=np.intp)
     positions[items] = columns
     return positions
@@ -244,9 +248,8 @@ def ideal_positions(
 
     This is the target, the ranking without loss. The loss leaves the order of equal gains open, but
     the target needs one, and an arbitrary order can keep a model from learning anything. With
-    ``discounts``, positions of equal discount are open as well, such as all those behind a cut-off:
-    the items that belong there stand in the order of their preliminary scores, whatever their
-    gains.
+    ``discounts``, positions of equal discount are open as well, such as all behind a cut-off:
+    the items at these positions are sorted by their preliminary scores, whatever their gains.
 
     Parameters
     ----------
@@ -261,6 +264,7 @@ def ideal_positions(
     order = np.lexsort((-g, -np.asarray(gains), query))
     positions = np.empty(len(g), dtype=np.intp)
     positions[order] = np.arange(len(g)) - bounds[query]
+    # positions of equal discount form a block
     if discounts is None:
         return positions
     a = np.asarray(discounts)
@@ -282,6 +286,7 @@ def sort_open_positions(
     """
     query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     order = np.empty(len(positions), dtype=np.intp)
+    # the items in the order of their positions, then by score inside each block
     order[positions + starts[query]] = np.arange(len(positions))
     order = order[np.lexsort((-preliminary[order], np.cumsum(is_first), query))]
     found = np.empty(len(positions), dtype=np.intp)
@@ -300,6 +305,7 @@ class _DistinctGains(NamedTuple):
 def _distinct_gains(gains: FloatArray, query: IntArray) -> _DistinctGains:
     order = np.lexsort((gains, query))
     b, q = gains[order], query[order]
+    # runs of equal gains in the sorted items are the grades of a query
     is_first = np.r_[True, (b[1:] != b[:-1]) | (q[1:] != q[:-1])]
     number = np.cumsum(is_first) - 1
     firsts = np.flatnonzero(is_first)
@@ -323,6 +329,7 @@ def _slopes(a: FloatArray, c: FloatArray, starts: IntArray) -> tuple[FloatArray,
     sizes = np.diff(starts)
     falls = c[starts[:-1]] - c[starts[1:] - 1]
     slopes = (a[starts[:-1]] - a[starts[1:] - 1]) / np.where(falls > 0, falls, 1.0)
+    # the line through the first and the last position
     line = a[starts[1:] - 1].repeat(sizes) + slopes.repeat(sizes) * (
         c - c[starts[1:] - 1].repeat(sizes)
     )

@@ -27,7 +27,7 @@ HEADS, SOURCES, ASSIGNMENTS = range(3)
 
 
 class DiversePlan(NamedTuple):
-    """Hold all that is known of queries with sources before their scores."""
+    """Hold what the oracles need to know of queries with sources besides the scores."""
 
     plan: OraclePlan
     sources: IntArray  # of each item, counted from 0 inside its query
@@ -79,13 +79,16 @@ def diverse_positions(
     _check_depth(depth)
     bounds = np.asarray(starts)
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    # rank the items of each query by their scores
     order = np.lexsort((-np.asarray(scores), query))
     codes = np.unique(sources, return_inverse=True)[1]
     group = query.astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    # the head takes the first item of every source, as far as the depth allows
     is_head = np.zeros(len(order), dtype=bool)
     is_head[np.unique(group[order], return_index=True)[1]] = True
     count = np.cumsum(is_head)
     is_head &= count - (count - is_head)[bounds[query]] <= depth
+    # the head, then all others, each in the order of the scores
     ranking = order[np.lexsort((~is_head, query))]
     positions = np.empty(len(order), dtype=np.intp)
     positions[ranking] = np.arange(len(order)) - bounds[query]
@@ -110,13 +113,17 @@ def plan_diverse(plan: OraclePlan, sources: ArrayLike, depth: int) -> DiversePla
     _check_depth(depth)
     sizes = np.diff(plan.starts)
     query = np.repeat(np.arange(len(sizes)), sizes)
+    # number the sources from 0 inside each query
     codes = np.unique(sources, return_inverse=True)[1]
     group = query.astype(np.int64) * (codes.max(initial=0) + 1) + codes
     distinct, number = np.unique(group, return_inverse=True)
     n_sources = np.bincount(distinct // (codes.max(initial=0) + 1), minlength=len(sizes))
     first = np.concatenate([[0], np.cumsum(n_sources)])[query]
+    # sources may be fewer than the positions under the condition
     depths = np.minimum(depth, n_sources)
     position = np.arange(len(codes)) - plan.starts[query]
+    # a decay that is flat behind the head leaves [LS08] eq. (33), dorm-diverse; a loss that looks
+    # beyond it needs full assignments
     falls = plan.decay != plan.decay[plan.starts[1:] - 1][query]
     flat = ~np.logical_or.reduceat(falls & (position >= depths[query]), plan.starts[:-1])
     methods = np.select([plan.depths > depths, flat], [ASSIGNMENTS, SOURCES], default=HEADS)
@@ -188,6 +195,7 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     [LS08] end of Sect. 5.1.
     """
     n_items = len(V)
+    # constraints: a position for each item, an item for each position, the conditions on the head
     identity, ones = eye_array(n_items), np.ones((1, n_items))
     in_head = np.zeros((1, n_items))
     in_head[0, :depth] = 1.0
@@ -195,6 +203,7 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     in_head_only = kron(W, in_head)  # [LS08] Sect. 5.1: weights over topics, at most 1
     A = vstack([kron(identity, ones), kron(ones, identity), in_head_only])
     lower = np.r_[np.ones(2 * n_items), np.full(W.shape[0], -np.inf)]
+    # all variables are 0 or 1; the weighted sums have no lower bound
     result = scipy.optimize.milp(
         -V.ravel(),
         integrality=np.ones(V.size),
@@ -295,17 +304,22 @@ def _assign_sources(query: _Query) -> IntArray:
     The tail then adds a constant, and what is left is [LS08] eq. (33): an assignment of sources to
     positions, since a source takes a position with the best of its items.
     """
+    # value of each item at each position of the head, relative to the constant tail
     fall = query.decay[: query.depth] - query.decay[-1]
     values = np.outer(query.scores, fall)
     values -= np.outer(query.gains, query.discounts[: query.depth])
+    # a source takes a position with the best of its items there
     by_source = np.full((query.n_sources, query.depth), -np.inf)
     np.maximum.at(by_source, query.sources, values)
-    position = assign_by_value(by_source)[query.sources]  # [LS08] eq. (33); -1 for the tail
+    # [LS08] eq. (33), dorm-diverse; -1 for sources in the tail
+    position = assign_by_value(by_source)[query.sources]
+    # the item that attains the value of its source is the one in the head
     n_items = len(position)
     value = values[np.arange(n_items), position]
     is_best = (position >= 0) & (value == by_source[query.sources, position])
     head = np.full(query.depth, -1, dtype=np.intp)
     head[position[is_best]] = np.flatnonzero(is_best)  # one of the source's best items
+    # the tail follows in the order of the scores
     tail = np.setdiff1d(np.arange(n_items), head)
     positions = np.empty(n_items, dtype=np.intp)
     positions[head] = np.arange(query.depth)
@@ -322,6 +336,7 @@ def _search_assignments(query: _Query, max_nodes: int) -> IntArray | None:
     n_nodes = 0
     branches = [np.zeros(len(V), dtype=bool)]  # items kept out of the head
     while n_nodes + len(branches) <= max_nodes:
+        # bound of a branch: the assignment without the condition, its items kept out of the head
         for kept_out in branches:
             allowed = V.copy()
             allowed[kept_out, : query.depth] = -np.inf
@@ -329,10 +344,12 @@ def _search_assignments(query: _Query, max_nodes: int) -> IntArray | None:
             value = V[np.arange(len(V)), positions].sum()
             n_nodes += 1
             heapq.heappush(queue, (-value, n_nodes, kept_out, positions))
+        # the branch of the largest bound is optimal once no source occurs twice in its head
         _, _, kept_out, positions = heapq.heappop(queue)
         occurrences = np.bincount(query.sources[positions < query.depth])
         if occurrences.max() == 1:
             return positions
+        # branch on a source in conflict: one of its items may stay in the head
         rivals = (query.sources == np.argmax(occurrences)) & ~kept_out
         branches = [(kept_out | rivals) & (np.arange(len(V)) != i) for i in np.flatnonzero(rivals)]
     return None
