@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtrit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
+from rankwise.solve.conjugate_gradients import Descent, dots
 from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 MAX_DENSE = 600
@@ -120,48 +121,27 @@ class Precision:
         """Return the solution for all columns of B, (n_items, n), from a nearby start."""
         if self.is_dense:
             return np.asarray(lapack.dpotrs(self.factor, B, lower=1)[0])
-        found = conjugate_gradients(self, B, tol, start)
-        return found.X if found.converged else self._sparse_solve(B)
+        descent = self.descent(B, start)
+        is_solved = descent.run(StoppingRule(tol, min(MAX_CG, 10 * len(B)))) == "converged"
+        return descent.X if is_solved else self._sparse_solve(B)
+
+    def descent(self, B: FloatArray, start: FloatArray | None = None) -> Descent:
+        """Return conjugate gradients for all columns together, preconditioned by the diagonal."""
+        scale, room = 1.0 / self.diagonal[:, None], np.empty_like(B)
+        sizes = np.maximum(dots(B, scale * B), 1e-300)
+        return Descent(
+            self.__matmul__,
+            B,
+            precondition=lambda R: np.multiply(scale, R, out=room),
+            start=start,
+            error=lambda here: float(np.sqrt((here.rho / sizes).max(initial=0.0))),
+        )
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:
         """Factorise the sparse matrix: for long chains, where its factor stays sparse."""
         n_items = len(self.diagonal)
         diagonal = csr_array((self.diagonal, (np.arange(n_items),) * 2), shape=self.upper.shape)
         return np.asarray(splu((diagonal - self.upper - self._lower).tocsc()).solve(B))
-
-
-class ScoresFound(NamedTuple):
-    """The result of conjugate gradients, and whether it is within the tolerance."""
-
-    X: FloatArray
-    converged: bool
-
-
-def conjugate_gradients(
-    H: Precision, B: FloatArray, tol: float, start: FloatArray | None = None
-) -> ScoresFound:
-    """Solve for all columns together, preconditioned by the diagonal."""
-    scale, ones = 1.0 / H.diagonal[:, None], np.ones(len(B))
-    X = np.zeros_like(B) if start is None else start.copy()
-    R = B.copy() if start is None else B - H @ start
-    Z = scale * R
-    P, rho = Z.copy(), ones @ (R * Z)
-    given = rho if start is None else ones @ (B * B * scale)
-    goal = tol**2 * np.maximum(given, 1e-300)
-    for _ in range(min(MAX_CG, 10 * len(B))):
-        if (rho <= goal).all():
-            return ScoresFound(X, converged=True)
-        Q = H @ P
-        step = rho / np.maximum(ones @ (P * Q), 1e-300)
-        X += step * P
-        Q *= step
-        R -= Q
-        np.multiply(scale, R, out=Z)
-        new = ones @ (R * Z)
-        P *= new / np.maximum(rho, 1e-300)
-        P += Z
-        rho = new
-    return ScoresFound(X, converged=False)
 
 
 @final
