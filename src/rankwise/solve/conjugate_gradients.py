@@ -85,9 +85,12 @@ class Descent:
         self.R = B * 1.0 if start is None else B - apply(start)
         norms = np.sqrt(dots(B, B, device))
         self.norms = np.where(norms > 0, norms, 1.0)
-        self.P: DeviceArray | None = None
+        self.P: DeviceArray = None
         self.iteration = 0
-        self._preconditioned: DeviceArray | None = None
+        self._preconditioned: DeviceArray = None
+        self._rho: FloatArray
+        self._last_rho: FloatArray
+        self._moved: BoolArray
 
     def residuals(self) -> FloatArray:
         """Return the residuals as shares of the right-hand sides."""
@@ -145,7 +148,7 @@ def _largest(error: FloatArray | float) -> float:
     return error if isinstance(error, float) else float(error.max(initial=0.0))
 
 
-def _ratio(a: FloatArray, b: FloatArray, where: BoolArray) -> FloatArray:
+def _ratio(a: Any, b: Any, where: BoolArray) -> Any:
     """Return a / b, or 0: for one column without the overhead of arrays."""
     if isinstance(a, np.ndarray):
         return np.divide(a, b, out=np.zeros_like(a), where=where)
