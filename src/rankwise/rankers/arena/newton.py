@@ -15,7 +15,8 @@ from scipy.special import ndtri, stdtrit
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
 from rankwise.solve.conjugate_gradients import Descent, dots
-from rankwise.solve.iteration import Ending, Reason, StoppingRule
+from rankwise.solve.iteration import Ending, StoppingRule
+from rankwise.solve.newton import armijo, halved, newton_steps
 
 MAX_DENSE = 600
 """Items up to which the precision is factorised as a dense matrix."""
@@ -324,15 +325,14 @@ class Mode:
         return _ScoreStep(d_f, d_theta, float(g @ d_f + h @ d_theta)), rest
 
     def moved(self, model: ScoreModel, step: "_ScoreStep") -> Self:
-        """Halve the step until the log posterior rises enough (Armijo's rule)."""
-        share, value = 1.0, self.posterior_value
-        while True:
+        """Halve the step until the log posterior rises enough."""
+
+        def ahead(share: float) -> Self:
             f, theta = self.f + share * step.f, self.parameters + share * step.parameters
-            there = replace(self, f=f, parameters=theta, point=model.expand(f, theta))
-            enough = value + 1e-4 * share * step.gain - 1e-12 * (1.0 + abs(value))
-            if there.posterior_value >= enough or share < 1e-10:
-                return there
-            share *= 0.5
+            return replace(self, f=f, parameters=theta, point=model.expand(f, theta))
+
+        enough = armijo(self.posterior_value, step.gain)
+        return halved(ahead, lambda there: there.posterior_value, enough, 1.0)
 
 
 class _ScoreStep(NamedTuple):
@@ -364,15 +364,26 @@ def most_probable_scores(
 
 def searched(model: ScoreModel, place: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
     """Take Newton steps up to and including the first that gains less than the tolerance."""
-    n_items, step, n_iter = len(place.f), place.newton_step(NEAR_TOL), 1
-    while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
-        place = place.moved(model, step)
-        step, n_iter = place.newton_step(FIRST_TOL if step.gain > NEAR else NEAR_TOL), n_iter + 1
-    gain = step.gain / n_items
-    reason: Reason = "converged" if gain < rule.tol else "max_iter"
-    ending = rule.end(reason, n_iter, gain, "Check the weights.")
+    place, step, ending = _steps(model, place, rule, NEAR_TOL)
     f, parameters = place.f + step.f, place.parameters + step.parameters
     return replace(place, f=f, parameters=parameters, ending=ending)
+
+
+def _steps(
+    model: ScoreModel, place: Mode, rule: StoppingRule, near_tol: float
+) -> tuple[Mode, _ScoreStep, Ending]:
+    """Take Newton steps up to the first that gains less than the tolerance per item."""
+    n_items = len(place.f)
+
+    def solve(place: Mode, last: float) -> tuple[_ScoreStep, float]:
+        step = place.newton_step(FIRST_TOL if last * n_items > NEAR else near_tol)
+        return step, step.gain / n_items
+
+    def move(place: Mode, step: _ScoreStep) -> Mode:
+        return place.moved(model, step)
+
+    place, step, _, ending = newton_steps(place, solve, move, rule, "Check the weights.")
+    return place, step, ending
 
 
 def fitted_scores(
@@ -406,12 +417,8 @@ def roughly_fitted(
 
 def _near(model: ScoreModel, place: Mode) -> Mode:
     """Take Newton steps up to and including the first that gains little per item."""
-    for _ in range(NEWTON_RULE.max_iter):
-        step = place.newton_step(FIRST_TOL)
-        place = place.moved(model, step)
-        if step.gain < LOOSE_GAIN * len(place.f):
-            break
-    return place
+    place, step, _ = _steps(model, place, replace(NEWTON_RULE, tol=LOOSE_GAIN), FIRST_TOL)
+    return place.moved(model, step)
 
 
 def _learnt(
