@@ -10,6 +10,7 @@ from interruptions import interrupted_runs
 from problems import problem
 from rankwise import InvalidInputError, PreferenceGraph
 from rankwise.solve.conjugate_gradients import (
+    Descent,
     Hooks,
     ShiftedSystems,
     Validator,
@@ -341,3 +342,57 @@ def test_a_direction_without_curvature_exhausts_the_krylov_space():
     found = multishift_cg(ShiftedSystems.of(Flat(as_rows(P.X), GRAPH), np.zeros(1)), EXACT)
     assert found.ending.reason == "exhausted"
     assert not found.best.coef.any()
+
+
+def positive_definite(eigenvalues):
+    Q, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(len(eigenvalues),) * 2))
+    return (Q * eigenvalues) @ Q.T
+
+
+@pytest.mark.parametrize("precondition", [None, lambda V: V])
+def test_as_many_steps_as_there_are_eigenvalues(precondition):
+    """A preconditioner may return its argument: the direction is a copy of it."""
+    A = positive_definite(np.repeat([1.0, 10.0, 100.0], 7))
+    descent = Descent(lambda V: A @ V, np.ones(21), precondition=precondition)
+    assert descent.run(StoppingRule(tol=1e-11)) == "converged"
+    assert descent.iteration == 3
+    np.testing.assert_allclose(A @ descent.X, np.ones(21), atol=1e-10)
+
+
+def test_columns_stop_by_themselves_or_together():
+    A = positive_definite(np.geomspace(1.0, 100.0, 30))
+    B = np.column_stack([np.arange(30.0), np.linalg.eigh(A)[1][:, 3], np.zeros(30)])
+    rule, alone = StoppingRule(tol=1e-9), Descent(lambda v: A @ v, B[:, 1])
+    assert alone.run(rule) == "converged"
+    assert alone.iteration == 1
+    each = Descent(lambda V: A @ V, B)
+    assert each.run(rule) == "converged"
+    np.testing.assert_allclose(each.X[:, 1], alone.X, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(each.X[:, 2], 0.0)
+    together = Descent(lambda V: A @ V, B, error=lambda here: float(here.residuals().max()))
+    assert together.run(rule) == "converged"
+    np.testing.assert_allclose(A @ together.X, B, atol=1e-9 * np.abs(B).max() * 30)
+
+
+def test_a_start_is_gone_on_from():
+    A = positive_definite(np.geomspace(1.0, 100.0, 30))
+    B = np.ones((30, 2))
+    exact = np.linalg.solve(A, B)
+    descent = Descent(lambda V: A @ V, B, start=exact)
+    assert descent.run(StoppingRule(tol=1e-9)) == "converged"
+    assert descent.iteration == 0
+    np.testing.assert_array_equal(descent.X, exact)
+
+
+@pytest.mark.parametrize("factor", [-1.0, np.nan, np.inf])
+def test_an_operator_that_is_not_positive_definite_ends_the_run(factor):
+    descent = Descent(lambda v: factor * v, np.ones(4))
+    with np.errstate(invalid="ignore"):
+        assert descent.run(StoppingRule()) == "precision"
+
+
+def test_a_callback_ends_the_descent():
+    A = positive_definite(np.geomspace(1.0, 100.0, 30))
+    descent = Descent(lambda v: A @ v, np.ones(30))
+    assert descent.run(StoppingRule(tol=1e-9), lambda step: step.iteration == 2) == "callback"
+    assert descent.iteration == 2

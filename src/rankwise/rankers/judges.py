@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import html_table, text_table
 from rankwise.core.storable import storable
+from rankwise.solve.newton import halved
 
 USUAL_SPREAD, SPREAD_WEIGHT = 0.5, 2.0
 """Usual deviation between judges of the logarithm of a habit, and how many judges this counts
@@ -19,6 +20,9 @@ like."""
 
 CARELESS_RATE = 0.05
 """Share of judges that answer at random, or the wrong way round, before anything is known."""
+
+MAX_HALVINGS = 8
+"""How often the step of a judge is halved."""
 
 N_GRID = 9
 """Reliabilities over which a judge's answers are averaged."""
@@ -28,6 +32,45 @@ def spread_between(values: FloatArray, variance: FloatArray) -> float:
     """Return the standard deviation of habits between judges, given their variances, shrunk."""
     total = float(np.sum(values**2 + variance)) + SPREAD_WEIGHT * USUAL_SPREAD**2
     return float(np.sqrt(total / (len(values) + SPREAD_WEIGHT)))
+
+
+def improved_habits(
+    habits: FloatArray,
+    gradient: FloatArray,
+    curvature: FloatArray,
+    log_density: Callable[[FloatArray], FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Take a Newton step in both habits of every judge, halved until answers are more probable.
+
+    Parameters
+    ----------
+    habits : (2, n_judges)
+        The logarithms of reliability and width.
+    gradient : (2, n_judges)
+        Derivatives of the log density of every judge.
+    curvature : (3, n_judges)
+        Minus its second derivatives, positive definite: in the first, in both, in the second.
+    log_density : callable
+        The log density of every judge, given habits.
+
+    Returns
+    -------
+    habits, variance : (2, n_judges)
+        The new logarithms, and the variances of the old ones.
+    """
+    aa, ab, bb = curvature
+    determinant = aa * bb - ab**2
+    variance = np.stack([bb, aa]) / determinant
+    step = np.clip(variance * gradient - ab / determinant * gradient[::-1], -1.0, 1.0)
+    before = log_density(habits)
+    found = halved(
+        lambda share: habits + share * step,
+        log_density,
+        lambda _: before,
+        np.ones(habits.shape[1]),
+        MAX_HALVINGS,
+    )
+    return found, variance
 
 
 def careless_probability(

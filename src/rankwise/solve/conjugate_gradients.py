@@ -1,14 +1,16 @@
-"""Conjugate gradients for linear ranking: one alpha or many, stopped by residual or validation."""
+"""Conjugate gradients: one system with many right-hand sides, or many alphas of one system."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self, final
+from math import isfinite
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import equal_parts, run_parts, serial_blas
 from rankwise.native.rows import update_shifts
@@ -30,6 +32,127 @@ FLOOR = 3.0
 """Times a typical eigenvalue: features below this are scaled alike."""
 
 REMEDY = "Raise max_iter or alpha, or scale the features."
+
+Product: TypeAlias = Callable[[DeviceArray], DeviceArray]
+"""Gives ``A @ V`` for V of shape (order,) or (order, k), on the host or on a device."""
+
+
+def dots(A: DeviceArray, B: DeviceArray, device: Device | None = None) -> FloatArray:
+    """Return the product of each column of A with that of B, on the host."""
+    if device is not None:
+        return device.host((A * B).sum(0))
+    products: FloatArray = A @ B if A.ndim == 1 else np.ones(len(A)) @ (A * B)
+    return products
+
+
+@final
+class Descent:
+    """Conjugate gradients on ``apply(X) = B``, for all columns of B together.
+
+    Columns share every product and take steps of their own. Vectors stay where they are given;
+    their products with each other are on the host.
+
+    Parameters
+    ----------
+    apply : function
+        The operator, symmetric and positive definite.
+    B : (order,) or (order, k)
+        Right-hand sides.
+    precondition : function, optional
+        An approximate inverse, symmetric and positive definite.
+    start : (order,) or (order, k), optional
+        Where to start; by default zeros.
+    error : function of the descent, optional
+        What is compared with the tolerance: an error for each column, which then stops by itself,
+        or one for all. By default the residuals as shares of the right-hand sides.
+    device : Device, optional
+        Where the vectors are.
+    """
+
+    def __init__(
+        self,
+        apply: Product,
+        B: DeviceArray,
+        *,
+        precondition: Product | None = None,
+        start: DeviceArray | None = None,
+        error: "Callable[[Descent], FloatArray | float] | None" = None,
+        device: Device | None = None,
+    ):
+        self.apply, self.device = apply, device
+        self.precondition, self.error = precondition, error or Descent.residuals
+        self.X = B * 0.0 if start is None else start * 1.0
+        self.R = B * 1.0 if start is None else B - apply(start)
+        norms = np.sqrt(dots(B, B, device))
+        self.norms = np.where(norms > 0, norms, 1.0)
+        self.P: DeviceArray = None
+        self.iteration = 0
+        self._preconditioned: DeviceArray = None
+        self._rho: FloatArray
+        self._last_rho: FloatArray
+        self._moved: BoolArray
+
+    def residuals(self) -> FloatArray:
+        """Return the residuals as shares of the right-hand sides."""
+        found: FloatArray = np.sqrt(dots(self.R, self.R, self.device)) / self.norms
+        return found
+
+    @property
+    def rho(self) -> FloatArray:
+        """The squared residuals in the norm of the preconditioner, found once they are needed."""
+        if self._preconditioned is None:
+            S = self.R if self.precondition is None else self.precondition(self.R)
+            self._preconditioned, self._rho = S, dots(self.R, S, self.device)
+        return self._rho
+
+    def run(self, rule: StoppingRule, on_step: StepCallback | None = None) -> Reason:
+        """Iterate until every column has converged or something else ends the run."""
+        largest = _largest(error := self.error(self))
+        while not largest <= rule.tol:
+            if self.iteration >= rule.max_iter:
+                return "max_iter"
+            if not isfinite(largest) or not self._move(error > rule.tol):
+                return "precision"
+            largest = _largest(error := self.error(self))
+            if on_step is not None and wants_to_stop(on_step(Step(self.iteration, largest))):
+                return "callback"
+        return "converged"
+
+    def _move(self, active: BoolArray | bool) -> bool:
+        """Make a step in the active columns; False if rounding errors forbid it."""
+        # direction: the preconditioned residual, made conjugate to the last direction
+        rho, S = self.rho, self._preconditioned
+        if self.P is None:
+            self.P = S * 1.0
+        else:
+            self.P *= self._there(_ratio(rho, self._last_rho, self._moved))
+            self.P += S
+        # length: to the minimum along the direction
+        Q = self.apply(self.P)
+        curvature = dots(self.P, Q, self.device)
+        moved = active & (rho != 0)
+        if (moved & ~(curvature > 0)).any():
+            return False
+        length = self._there(_ratio(rho, curvature, moved))
+        self.X += length * self.P
+        self.R -= length * Q
+        self._last_rho, self._moved, self._preconditioned = rho, moved, None
+        self.iteration += 1
+        return True
+
+    def _there(self, values: FloatArray) -> DeviceArray:
+        return values if self.device is None else self.device.array(values)
+
+
+def _largest(error: FloatArray | float) -> float:
+    return error if isinstance(error, float) else float(error.max(initial=0.0))
+
+
+def _ratio(a: Any, b: Any, where: BoolArray) -> Any:
+    """Return a / b, or 0: for one column without the overhead of arrays."""
+    if isinstance(a, np.ndarray):
+        return np.divide(a, b, out=np.zeros_like(a), where=where)
+    return a / b if where else a * 0.0
 
 
 @final
@@ -262,6 +385,8 @@ class CGState:
 
         ``image`` is the operator applied to the direction.
         """
+        # not by `Descent`: every shift follows the two coefficients of the step, runs side by side
+        # share a pass over the rows, and what stands here between two steps is a checkpoint
         q = systems.left(self.p, image)
         r_squared, curvature = self.r @ self.r, self.p @ q
         if not curvature > 0.0:

@@ -1,9 +1,8 @@
 """Kernel problems too large for a kernel matrix: conjugate gradients on products with it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Self, TypeAlias, TypedDict, final
+from typing import Literal, Self, TypedDict, final
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
@@ -15,6 +14,7 @@ from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.storable import storable
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.solve.conjugate_gradients import Descent, Product, dots
 from rankwise.solve.iteration import (
     Ending,
     Reason,
@@ -26,9 +26,6 @@ from rankwise.solve.iteration import (
 )
 from rankwise.solve.normal_equations import Spectrum, System, rounding_of_scores
 from rankwise.solve.operators import NormalOperator
-
-Product: TypeAlias = Callable[[DeviceArray], DeviceArray]
-"""Gives ``K @ V`` for V of shape (n_items, k), here or on a device."""
 
 REMEDY = "Raise max_iter, n_basis or alpha."
 
@@ -200,18 +197,6 @@ def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
     return device.solve_rows(device.factor(device.gram(H)), H)
 
 
-def _dots(A: DeviceArray, B: DeviceArray, device: Device | None) -> FloatArray:
-    """Return the product of each column of A with that of B, here."""
-    if device is None:
-        dots: FloatArray = np.einsum("ij,ij->j", A, B)
-        return dots
-    return device.host((A * B).sum(0))
-
-
-def _norms(V: DeviceArray, device: Device | None) -> FloatArray:
-    return np.sqrt(_dots(V, V, device))
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Iterated:
@@ -220,76 +205,6 @@ class Iterated:
     C: DeviceArray
     n_iter: int
     ending: Ending
-
-
-@final
-class _Descent:
-    """Conjugate gradients on several right-hand sides at once, each with steps of its own.
-
-    Vectors are where they are given; their lengths and products with each other are here.
-    """
-
-    def __init__(
-        self,
-        apply: Product,
-        divide: Product,
-        B: DeviceArray,
-        start: DeviceArray | None,
-        device: Device | None,
-    ):
-        self.apply, self.divide, self.device, self.B = apply, divide, device, B
-        self.norms = np.where((norms := _norms(B, device)) > 0, norms, 1.0)
-        self.C = B * 0.0 if start is None else start * 1.0
-        self.R = B * 1.0 if start is None else B - apply(start)
-        self.P = divide(self.R)
-        self.rho = _dots(self.R, self.P, device)
-        self.iteration = 0
-
-    def errors(self) -> FloatArray:
-        """Return the residuals as shares of the right-hand sides."""
-        return _norms(self.R, self.device) / self.norms
-
-    def move(self, tol: float) -> bool:
-        """Make one step in the columns that have not converged; False if rounding forbids it."""
-        Q = self.apply(self.P)
-        curvature = _dots(self.P, Q, self.device)
-        active = self.errors() > tol
-        if not (curvature[active] > 0).all():
-            return False
-        length = self._there(
-            np.divide(self.rho, curvature, out=np.zeros_like(self.rho), where=active)
-        )
-        self.C += length * self.P
-        self.R -= length * Q
-        Z = self.divide(self.R)
-        rho = _dots(self.R, Z, self.device)
-        beta = np.divide(rho, self.rho, out=np.zeros_like(rho), where=active & (self.rho > 0))
-        self.P = Z + self._there(beta) * self.P
-        self.rho = rho
-        self.iteration += 1
-        return True
-
-    def _there(self, values: FloatArray) -> DeviceArray:
-        return values if self.device is None else self.device.array(values)
-
-    def run(self, rule: StoppingRule, on_step: StepCallback | None) -> Reason:
-        """Iterate until every column has converged or something else ends the run."""
-        try:
-            return self._iterate(rule, on_step)
-        except KeyboardInterrupt:
-            self.R = self.B - self.apply(self.C)  # the step may have been cut in two
-            return "interrupted"
-
-    def _iterate(self, rule: StoppingRule, on_step: StepCallback | None) -> Reason:
-        while (error := float(self.errors().max(initial=0.0))) > rule.tol:
-            if self.iteration >= rule.max_iter:
-                return "max_iter"
-            if not np.isfinite(error) or not self.move(rule.tol):
-                return "precision"
-            step = Step(self.iteration, error=float(self.errors().max()))
-            if on_step is not None and wants_to_stop(on_step(step)):
-                return "callback"
-        return "converged"
 
 
 def preconditioned_conjugate_gradients(
@@ -325,11 +240,15 @@ def preconditioned_conjugate_gradients(
     """
     rule = settings.rule
     with steps_shown(settings.progress, label, rule.max_iter) as on_step:
-        descent = _Descent(apply, divide, B, start, device)
-        reason = descent.run(rule, on_step)
-    error = float(descent.errors().max(initial=0.0))
+        descent = Descent(apply, B, precondition=divide, start=start, device=device)
+        try:
+            reason = descent.run(rule, on_step)
+        except KeyboardInterrupt:
+            reason = "interrupted"
+            descent.R = B - apply(descent.X)  # the step may have been cut in two
+    error = float(descent.residuals().max(initial=0.0))
     ending = rule.end(reason, descent.iteration, error, REMEDY)
-    return Iterated(descent.C, descent.iteration, ending)
+    return Iterated(descent.X, descent.iteration, ending)
 
 
 def refined_conjugate_gradients(
@@ -385,9 +304,9 @@ class _Refinement:
         return Iterated(C, n_iter, self.settings.rule.end(reason, n_iter, error, REMEDY))
 
     def _error(self, R: DeviceArray) -> float:
-        norms = _norms(self.B, self.device)
-        lengths = _norms(R, self.device) / np.where(norms > 0, norms, 1.0)
-        return float(lengths.max(initial=0.0))
+        sizes = dots(self.B, self.B, self.device)
+        shares = dots(R, R, self.device) / np.where(sizes > 0, sizes, 1.0)
+        return float(np.sqrt(shares.max(initial=0.0)))
 
     def _correction(self, R: DeviceArray, error: float, watch: "_Watch") -> Iterated:
         """Solve with the rough operator for what is left."""
@@ -633,7 +552,7 @@ class MatrixFree(System):
         else:
             rough = partial(applied, self.rough)
             found = refined_conjugate_gradients(apply, rough, divide, rhs, self.settings, **given)
-        if not np.isfinite(_norms(found.C, self.device)).all():
+        if not np.isfinite(dots(found.C, found.C, self.device)).all():
             raise NumericalError(
                 "The products with the kernel must be finite: they exceed the range of double "
                 "precision. Scale the features, or lower the degree of the kernel."

@@ -16,15 +16,13 @@ from rankwise.rankers.judges import (
     USUAL_SPREAD,
     JudgeReport,
     careless_probability,
+    improved_habits,
     spread_between,
 )
 from rankwise.solve.iteration import StoppingRule
 
 JUDGE_RULE = StoppingRule(tol=1e-3, max_iter=60)
 """The tolerance is a bound on the change of the logarithms of reliability and width."""
-
-MAX_HALVINGS = 8
-"""How often a step of a judge is halved."""
 
 
 @final
@@ -82,31 +80,21 @@ class Habits:
         gh = sum_by(judge, found.mixed * s * width, n_judges)
         if not cells.has_ties:
             h, gh, hh = np.zeros(n_judges), np.zeros(n_judges), np.full(n_judges, wide)
-        # Newton step of two unknowns for each judge, at most 1 in either
-        determinant = gg * hh - gh**2
-        step = np.clip([(hh * g - gh * h) / determinant, (gg * h - gh * g) / determinant], -1, 1)
-        log_reliability, log_width = self._backtracked(cells, leads, step)
-        # hierarchical prior: spreads between judges from the new habits and their variances
+        (log_reliability, log_width), variance = improved_habits(
+            np.stack([self.log_reliability, self.log_width]),
+            np.stack([g, h]),
+            np.stack([gg, gh, hh]),
+            lambda habits: self._value(cells, leads, habits),
+        )
         mean_width = float(log_width.mean())
         return type(self)(
             log_reliability - log_reliability.mean(),
             log_width,
-            np.sqrt(hh / determinant),
-            spread_between(log_reliability, hh / determinant),
-            spread_between(log_width - mean_width, gg / determinant),
+            np.sqrt(variance[0]),
+            spread_between(log_reliability, variance[0]),
+            spread_between(log_width - mean_width, variance[1]),
             mean_width,
         )
-
-    def _backtracked(self, cells: Cells, leads: FloatArray, step: FloatArray) -> FloatArray:
-        """Halve the step of every judge whose log posterior falls."""
-        start = np.stack([self.log_reliability, self.log_width])
-        before, share = self._value(cells, leads, start), np.ones(cells.n_judges)
-        for _ in range(MAX_HALVINGS):
-            worse = self._value(cells, leads, start + share * step) < before
-            if not worse.any():
-                break
-            share[worse] *= 0.5
-        return start + share * step
 
     def _value(self, cells: Cells, leads: FloatArray, habits: FloatArray) -> FloatArray:
         """Return the log-likelihood of every judge with its prior."""

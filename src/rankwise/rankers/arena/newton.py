@@ -14,7 +14,9 @@ from scipy.special import ndtri, stdtrit
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
-from rankwise.solve.iteration import Ending, Reason, StoppingRule
+from rankwise.solve.conjugate_gradients import Descent, dots
+from rankwise.solve.iteration import Ending, StoppingRule
+from rankwise.solve.newton import armijo, halved, newton_steps
 
 MAX_DENSE = 600
 """Items up to which the precision is factorised as a dense matrix."""
@@ -122,51 +124,27 @@ class Precision:
         """Return the solution for all columns of B, (n_items, n), from a nearby start."""
         if self.is_dense:
             return np.asarray(lapack.dpotrs(self.factor, B, lower=1)[0])
-        found = conjugate_gradients(self, B, tol, start)
-        return found.X if found.converged else self._sparse_solve(B)
+        descent = self.descent(B, start)
+        is_solved = descent.run(StoppingRule(tol, min(MAX_CG, 10 * len(B)))) == "converged"
+        return descent.X if is_solved else self._sparse_solve(B)
+
+    def descent(self, B: FloatArray, start: FloatArray | None = None) -> Descent:
+        """Return conjugate gradients for all columns together, preconditioned by the diagonal."""
+        scale, room = 1.0 / self.diagonal[:, None], np.empty_like(B)
+        sizes = np.maximum(dots(B, scale * B), 1e-300)
+        return Descent(
+            self.__matmul__,
+            B,
+            precondition=lambda R: np.multiply(scale, R, out=room),
+            start=start,
+            error=lambda here: float(np.sqrt((here.rho / sizes).max(initial=0.0))),
+        )
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:
         """Solve by a sparse LU factor, which stays sparse for long chains of items."""
         n_items = len(self.diagonal)
         diagonal = csr_array((self.diagonal, (np.arange(n_items),) * 2), shape=self.upper.shape)
         return np.asarray(splu((diagonal - self.upper - self._lower).tocsc()).solve(B))
-
-
-class ScoresFound(NamedTuple):
-    """The result of conjugate gradients, and whether it is within the tolerance."""
-
-    X: FloatArray
-    converged: bool
-
-
-def conjugate_gradients(
-    H: Precision, B: FloatArray, tol: float, start: FloatArray | None = None
-) -> ScoresFound:
-    """Solve for all columns together, preconditioned by the diagonal."""
-    # Jacobi preconditioner; every column has its own step and residual
-    scale, ones = 1.0 / H.diagonal[:, None], np.ones(len(B))
-    X = np.zeros_like(B) if start is None else start.copy()
-    R = B.copy() if start is None else B - H @ start
-    Z = scale * R
-    P, rho = Z.copy(), ones @ (R * Z)
-    given = rho if start is None else ones @ (B * B * scale)
-    goal = tol**2 * np.maximum(given, 1e-300)
-    for _ in range(min(MAX_CG, 10 * len(B))):
-        if (rho <= goal).all():
-            return ScoresFound(X, converged=True)
-        # step to the minimum along each direction
-        Q = H @ P
-        step = rho / np.maximum(ones @ (P * Q), 1e-300)
-        X += step * P
-        Q *= step
-        R -= Q
-        np.multiply(scale, R, out=Z)
-        # next conjugate directions
-        new = ones @ (R * Z)
-        P *= new / np.maximum(rho, 1e-300)
-        P += Z
-        rho = new
-    return ScoresFound(X, converged=False)
 
 
 @final
@@ -352,15 +330,14 @@ class Mode:
         return _ScoreStep(d_f, d_theta, float(g @ d_f + h @ d_theta)), rest
 
     def moved(self, model: ScoreModel, step: "_ScoreStep") -> Self:
-        """Halve the step until the log posterior rises enough (Armijo's rule)."""
-        share, value = 1.0, self.posterior_value
-        while True:
+        """Halve the step until the log posterior rises enough."""
+
+        def ahead(share: float) -> Self:
             f, theta = self.f + share * step.f, self.parameters + share * step.parameters
-            trial = replace(self, f=f, parameters=theta, point=model.expand(f, theta))
-            enough = value + 1e-4 * share * step.gain - 1e-12 * (1.0 + abs(value))
-            if trial.posterior_value >= enough or share < 1e-10:
-                return trial
-            share *= 0.5
+            return replace(self, f=f, parameters=theta, point=model.expand(f, theta))
+
+        enough = armijo(self.posterior_value, step.gain)
+        return halved(ahead, lambda there: there.posterior_value, enough, 1.0)
 
 
 class _ScoreStep(NamedTuple):
@@ -392,15 +369,26 @@ def most_probable_scores(
 
 def refined_mode(model: ScoreModel, mode: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
     """Take Newton steps up to and including the first that gains less than the tolerance."""
-    n_items, step, n_iter = len(mode.f), mode.newton_step(NEAR_TOL), 1
-    while step.gain >= rule.tol * n_items and n_iter < rule.max_iter:
-        mode = mode.moved(model, step)
-        step, n_iter = mode.newton_step(FIRST_TOL if step.gain > FAR else NEAR_TOL), n_iter + 1
-    gain = step.gain / n_items
-    reason: Reason = "converged" if gain < rule.tol else "max_iter"
-    ending = rule.end(reason, n_iter, gain, "Check the weights.")
+    mode, step, ending = _steps(model, mode, rule, NEAR_TOL)
     f, parameters = mode.f + step.f, mode.parameters + step.parameters
     return replace(mode, f=f, parameters=parameters, ending=ending)
+
+
+def _steps(
+    model: ScoreModel, mode: Mode, rule: StoppingRule, near_tol: float
+) -> tuple[Mode, _ScoreStep, Ending]:
+    """Take Newton steps up to the first that gains less than the tolerance per item."""
+    n_items = len(mode.f)
+
+    def solve(mode: Mode, last: float) -> tuple[_ScoreStep, float]:
+        step = mode.newton_step(FIRST_TOL if last * n_items > FAR else near_tol)
+        return step, step.gain / n_items
+
+    def move(mode: Mode, step: _ScoreStep) -> Mode:
+        return mode.moved(model, step)
+
+    mode, step, _, ending = newton_steps(mode, solve, move, rule, "Check the weights.")
+    return mode, step, ending
 
 
 def fitted_scores(
@@ -434,12 +422,8 @@ def approximate_mode(
 
 def _first_newton_steps(model: ScoreModel, mode: Mode) -> Mode:
     """Take Newton steps up to and including the first that gains little per item."""
-    for _ in range(NEWTON_RULE.max_iter):
-        step = mode.newton_step(FIRST_TOL)
-        mode = mode.moved(model, step)
-        if step.gain < LOOSE_GAIN * len(mode.f):
-            break
-    return mode
+    mode, step, _ = _steps(model, mode, replace(NEWTON_RULE, tol=LOOSE_GAIN), FIRST_TOL)
+    return mode.moved(model, step)
 
 
 def _learn_deviation(

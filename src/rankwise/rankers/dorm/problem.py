@@ -7,7 +7,6 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, eye_array, kron
-from scipy.sparse.linalg import LinearOperator, cg
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import check_count, check_length
@@ -27,7 +26,8 @@ from rankwise.rankers.dorm.losses import (
     decay_of,
 )
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
-from rankwise.solve.iteration import CertifiedSolution
+from rankwise.solve.conjugate_gradients import Descent
+from rankwise.solve.iteration import CertifiedSolution, StoppingRule
 from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
@@ -35,6 +35,9 @@ SHRINKAGE = 0.1
 
 MANY_FEATURES = 1000
 """Number of features beyond which these equations are solved by iterations, less exactly."""
+
+PRELIMINARY = StoppingRule(tol=1e-3, max_iter=50)
+"""When those iterations end."""
 
 ONE_OUTPUT = "Fit one ranker per output."
 
@@ -378,14 +381,10 @@ def preliminary_scores(
 
 
 def _by_iterations(Z: Matrix, graph: PreferenceGraph, total: float) -> FloatArray:
-    alpha, n_features = _alpha(total, Z), Z.shape[1]
-    operator = LinearOperator(
-        (n_features, n_features),
-        matvec=lambda w: Z.T @ (graph @ (Z @ w)) + alpha * w,
-        dtype=np.float64,
-    )
-    w, _ = cg(operator, Z.T @ graph.rhs, rtol=1e-3, maxiter=50)
-    return np.asarray(Z @ w)
+    alpha = _alpha(total, Z)
+    descent = Descent(lambda w: Z.T @ (graph @ (Z @ w)) + alpha * w, Z.T @ graph.rhs)
+    descent.run(PRELIMINARY)
+    return np.asarray(Z @ descent.X)
 
 
 def _alpha(total: float, Z: Matrix) -> float:

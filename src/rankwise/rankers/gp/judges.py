@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
@@ -31,6 +32,7 @@ from rankwise.rankers.judges import (
     USUAL_SPREAD,
     JudgeReport,
     careless_probability,
+    improved_habits,
     spread_between,
 )
 from rankwise.rankers.leaderboard import Link
@@ -41,9 +43,6 @@ JUDGE_RULE = StoppingRule(tol=5e-3, max_iter=30)
 
 STEP = 1e-3
 """Step of the differences from which curvatures are computed."""
-
-MAX_HALVINGS = 6
-"""How often the step of a judge is halved."""
 
 N_KINDS = 5
 """Reliabilities, and widths, over which answers of an unknown judge are averaged."""
@@ -214,26 +213,23 @@ class ByJudge(Likelihood):
 
         At a fixed point the evidence times the density of the logarithms is stationary.
         """
-        gradient, curvature = self._slopes(cavities), self._curvatures(cavities)
-        determinant = curvature[0] * curvature[2] - curvature[1] ** 2
-        variance = curvature[2] / determinant, curvature[0] / determinant
-        step = np.clip(
-            [
-                variance[0] * gradient[0] - curvature[1] / determinant * gradient[1],
-                variance[1] * gradient[1] - curvature[1] / determinant * gradient[0],
-            ],
-            -1.0,
-            1.0,
+        (log_reliability, log_width), variance = improved_habits(
+            np.stack([self.log_reliability, self.log_width]),
+            self._slopes(cavities),
+            self._curvatures(cavities),
+            lambda habits: self._with(habits)._value(cavities),
         )
-        moved = self._uphill(cavities, step)
         return replace(
-            moved,
+            self._with((log_reliability, log_width)),
             reliability_std=np.sqrt(variance[0]),
-            reliability_spread=spread_between(moved.log_reliability, variance[0]),
-            width_spread=spread_between(moved.log_width, variance[1]),
+            reliability_spread=spread_between(log_reliability, variance[0]),
+            width_spread=spread_between(log_width, variance[1]),
         )
 
-    def _shifted(self, by: FloatArray | tuple[float, float]) -> Self:
+    def _with(self, habits: Sequence[FloatArray] | FloatArray) -> Self:
+        return replace(self, log_reliability=habits[0], log_width=habits[1])
+
+    def _shifted(self, by: tuple[float, float]) -> Self:
         log_width = self.log_width + by[1] if self.has_ties else self.log_width
         return replace(self, log_reliability=self.log_reliability + by[0], log_width=log_width)
 
@@ -267,16 +263,6 @@ class ByJudge(Likelihood):
         rr = np.maximum(rr, self.reliability_spread**-2)
         ww = np.maximum(ww, self.width_spread**-2)
         return np.stack([rr, np.where(rw**2 < 0.8 * rr * ww, rw, 0.0), ww])
-
-    def _uphill(self, cavities: Cavities, step: FloatArray) -> Self:
-        """Halve the step of every judge until their answers become more probable."""
-        before, share = self._value(cavities), np.ones(self.n_judges)
-        for _ in range(MAX_HALVINGS):
-            worse = self._shifted(share * step)._value(cavities) < before
-            if not worse.any():
-                break
-            share[worse] *= 0.5
-        return self._shifted(share * step)
 
     def _value(self, cavities: Cavities) -> FloatArray:
         """Return the log density of every judge."""

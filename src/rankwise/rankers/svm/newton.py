@@ -147,9 +147,10 @@ def line_search(
 ) -> NewtonIterate | None:
     """Go along a direction until the objective has nearly stopped falling; None if it never fell.
 
-    The objective is convex along the line: a zero of its derivative is bracketed and found by false
-    position, with the slope of an end that stays halved (the Illinois rule). A trial costs one
-    loss, O(n log n), and no product with the rows.
+    The objective is convex along the line, so a zero of its derivative is bracketed, and found by
+    interpolation; an end that stays counts half each time. A trial costs one loss, O(n log n), and
+    no product with the rows, far less than a step; so the minimum along the line is worth finding,
+    where other Newton iterations (`rankwise.solve.newton`) only halve steps that lead up.
     """
     # objective and derivative along the line need one product with the rows
     C, lead = objective.C, objective.rows.product(direction)

@@ -18,6 +18,8 @@ from scipy.linalg.lapack import dpotri
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.graph.pair_sums import BandLaplacian, PairSet, Slacks
+from rankwise.solve.conjugate_gradients import Descent
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.rows import ColumnOrder, StoredRows, as_rows
 
 HingeLoss: TypeAlias = Literal["hinge", "squared_hinge"]
@@ -491,32 +493,23 @@ def solve_in_span(
     """
     # eq. svm-span, preconditioned by approximate inverses of L
     rows, L, c = hessian.rows, hessian.laplacian, hessian.c
-    precondition = _span_preconditioner(hessian)
-    r = L @ rows.product(b)
-    goal, pull = tol * float(np.sqrt(b @ b)), np.zeros_like(r)
-    p = s = precondition(r)
-    size, is_solved = float(r @ s), False
-    for k in range(1, max_products + 1):
-        if size == 0.0:
-            is_solved = True
-            break
-        # direction p: its products with L and with L/c + LKL
-        lead = L @ p
-        q = L @ (p / c + rows.product(rows.transposed(lead)))
-        step = size / float(p @ q)
-        pull += step * lead
-        r -= step * q
-        # residual of the given system, c Z'r
-        if k % PRODUCTS_PER_CHECK == 0:
-            residual = c * rows.transposed(r)
-            is_solved = float(np.sqrt(residual @ residual)) <= goal
-            if is_solved:
-                break
-        s = precondition(r)
-        # next conjugate direction
-        last, size = size, float(r @ s)
-        p = s + (size / last) * p
-    return b - rows.transposed(pull), is_solved
+    size, known = float(np.sqrt(b @ b)), 1.0
+
+    def apply(u: FloatArray) -> FloatArray:
+        lead = L @ u
+        return L @ (u / c + rows.product(rows.transposed(lead)))
+
+    def error(descent: Descent) -> float:
+        nonlocal known
+        if descent.iteration % PRODUCTS_PER_CHECK == 0 and descent.iteration > 0:
+            residual = c * rows.transposed(descent.R)
+            known = float(np.sqrt(residual @ residual)) / size
+        return 0.0 if known > tol and descent.rho == 0.0 else known
+
+    r = L @ rows.product(b)  # eq. svm-span
+    descent = Descent(apply, r, precondition=_span_preconditioner(hessian), error=error)
+    is_solved = descent.run(StoppingRule(tol, max_products)) == "converged"
+    return b - rows.transposed(L @ descent.X), is_solved
 
 
 def _span_preconditioner(hessian: Hessian) -> Callable[[FloatArray], FloatArray]:
@@ -550,7 +543,7 @@ def solve_by_products(
     b: FloatArray,
     tol: float,
     max_products: int,
-    precondition: Callable[[FloatArray], FloatArray] = np.copy,
+    precondition: Callable[[FloatArray], FloatArray] | None = None,
 ) -> tuple[FloatArray, bool]:
     """Solve a positive definite system by conjugate gradients.
 
@@ -575,19 +568,6 @@ def solve_by_products(
     is_solved : bool
         False if the products did not suffice.
     """
-    x, r = np.zeros_like(b), b.copy()
-    p = s = precondition(r)
-    size, goal = float(r @ s), tol**2 * float(b @ b)
-    for _ in range(max_products):
-        # step to the minimum along p
-        q = matrix @ p
-        step = size / float(p @ q)
-        x += step * p
-        r -= step * q
-        if float(r @ r) <= goal:
-            return x, True
-        s = precondition(r)
-        # next conjugate direction
-        last, size = size, float(r @ s)
-        p = s + (size / last) * p
-    return x, False
+    descent = Descent(matrix.__matmul__, b, precondition=precondition)
+    is_solved = descent.run(StoppingRule(tol, max_products)) == "converged"
+    return descent.X, is_solved

@@ -22,7 +22,8 @@ from rankwise.rankers.gp.inference.prior import (
     laplacian_factor,
     pivoted_cholesky,
 )
-from rankwise.solve.iteration import Ending, Reason, StoppingRule
+from rankwise.solve.iteration import Ending, StoppingRule
+from rankwise.solve.newton import armijo, halved, newton_steps
 
 
 @storable
@@ -259,10 +260,13 @@ def laplace(
     likelihood.check(prior.outcomes)
     with few_threads(prior.rank):
         w = np.zeros(prior.rank) if start is None else condition_on_sites(prior, *start).w
-        step, n_iter = _newton_steps(prior, likelihood, w, rule)
-        reason: Reason = "converged" if step.decrement < rule.tol else "max_iter"
-        remedy = "Lower the amplitude of the kernel, or use method='ep'."
-        ending = rule.end(reason, n_iter, step.decrement, remedy)
+        _, step, n_iter, ending = newton_steps(
+            _log_posterior(prior, likelihood, w),
+            lambda point, _: _newton_step(prior, point),
+            lambda _, step: _line_search(prior, likelihood, step),
+            rule,
+            "Lower the amplitude of the kernel, or use method='ep'.",
+        )
         return _laplace_posterior(prior, likelihood, step, n_iter, ending)
 
 
@@ -289,16 +293,6 @@ class _NewtonStep:
     decrement: float
 
 
-def _newton_steps(
-    prior: Prior, likelihood: Likelihood, w: FloatArray, rule: StoppingRule
-) -> tuple[_NewtonStep, int]:
-    """Return the step at the mode, and the number of systems solved."""
-    step, n_iter = _newton_step(prior, _log_posterior(prior, likelihood, w)), 1
-    while step.decrement >= rule.tol and n_iter < rule.max_iter:
-        step, n_iter = _newton_step(prior, _line_search(prior, likelihood, step)), n_iter + 1
-    return step, n_iter
-
-
 def _log_posterior(prior: Prior, likelihood: Likelihood, w: FloatArray) -> _LogPosterior:
     s = difference_means(prior, w)
     exact = likelihood.average(s, np.zeros_like(s), prior.outcomes)
@@ -306,22 +300,23 @@ def _log_posterior(prior: Prior, likelihood: Likelihood, w: FloatArray) -> _LogP
     return _LogPosterior(w, s, exact, value)
 
 
-def _newton_step(prior: Prior, point: _LogPosterior) -> _NewtonStep:
+def _newton_step(prior: Prior, point: _LogPosterior) -> tuple[_NewtonStep, float]:
+    """Return the step, and its decrement."""
     tau, nu = point.likelihood.sites(point.s, np.zeros_like(point.s))
     target = condition_on_sites(prior, tau, nu)
     scaled = dtrmv(target.C, target.w - point.w, lower=1, trans=1)
-    return _NewtonStep(point, tau, nu, target, float(scaled @ scaled))
+    decrement = float(scaled @ scaled)
+    return _NewtonStep(point, tau, nu, target, decrement), decrement
 
 
 def _line_search(prior: Prior, likelihood: Likelihood, step: _NewtonStep) -> _LogPosterior:
-    """Halve the Newton step until the log posterior rises enough (Armijo's rule)."""
-    start, direction, share = step.point, step.target.w - step.point.w, 1.0
-    rounding = 1e-12 * (1.0 + abs(start.value))
-    point = _log_posterior(prior, likelihood, start.w + direction)
-    while point.value < start.value + 1e-4 * share * step.decrement - rounding:
-        share *= 0.5
-        point = _log_posterior(prior, likelihood, start.w + share * direction)
-    return point
+    """Halve the Newton step until the log posterior rises enough."""
+    start, direction = step.point, step.target.w - step.point.w
+
+    def ahead(share: float) -> _LogPosterior:
+        return _log_posterior(prior, likelihood, start.w + share * direction)
+
+    return halved(ahead, lambda point: point.value, armijo(start.value, step.decrement), 1.0)
 
 
 def _laplace_posterior(
