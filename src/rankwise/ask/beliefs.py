@@ -11,7 +11,9 @@ from scipy.special import expit, ndtr
 from rankwise.ask.store import Record
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.features.covariances import SquaredExponential
+from rankwise.rankers.gp.inference.likelihood import inverse_mills_ratio
 from rankwise.rankers.gp.preference_gp import PreferenceGP
+from rankwise.rankers.judges import CARELESS_RATE
 
 PRIOR_SPREAD = 1.5
 """Standard deviation of scores before any answer, in units of an answer's noise."""
@@ -25,8 +27,8 @@ FEW_ANSWERS = 10
 LEAST_RATERS, MOST_RATERS = 3, 30
 """Judged raters from which, and up to which, the answers of the others tell who is careless."""
 
-CARELESS, LEAST_WEIGHT = 0.05, 0.01
-"""Share of careless raters before anything is known; answers of less weight do not count."""
+LEAST_WEIGHT = 0.01
+"""Answers of less weight do not count."""
 
 
 @final
@@ -112,7 +114,7 @@ class Beliefs:
             pull, shrink = -difference / total, 1.0 / total
         else:
             z = difference / np.sqrt(total)
-            ratio = _hazard(z)
+            ratio = float(inverse_mills_ratio(z))
             pull, shrink = ratio / np.sqrt(total), ratio * (z + ratio) / total
         mean += pull * column
         dger(-shrink, column, column, a=S.T, overwrite_a=True)  # in place: S is symmetric
@@ -168,7 +170,7 @@ def _care(beliefs: Beliefs, given: Sequence[Record]) -> float:
     """Return the probability that answers were given with care, by Bayes' rule."""
     chances = beliefs.answer_probability(np.array([r.winner_first for r in given]))
     evidence = float(np.log(2.0 * np.maximum(chances, 1e-12)).sum())
-    return float(expit(evidence + np.log((1.0 - CARELESS) / CARELESS)))
+    return float(expit(evidence + np.log((1.0 - CARELESS_RATE) / CARELESS_RATE)))
 
 
 def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray]:
@@ -176,10 +178,3 @@ def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray
     if X.shape[1] == 0:
         return PreferenceGP("linear", random_state=random_state), np.eye(len(X))
     return PreferenceGP(random_state=random_state), X
-
-
-def _hazard(z: float) -> float:
-    """Return phi(z) / Phi(z), without underflow."""
-    if z < -30.0:
-        return -z
-    return float(np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * ndtr(z)))
