@@ -11,7 +11,9 @@ from scipy.special import expit, ndtr
 from rankwise.ask.store import Record
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.features.covariances import SquaredExponential
+from rankwise.rankers.gp.inference.likelihood import inverse_mills_ratio
 from rankwise.rankers.gp.preference_gp import PreferenceGP
+from rankwise.rankers.judges import CARELESS_RATE
 
 PRIOR_SPREAD = 1.5
 """Standard deviation of scores before any answer, in units of an answer's noise."""
@@ -25,8 +27,8 @@ FEW_ANSWERS = 10
 LEAST_RATERS, MOST_RATERS = 3, 30
 """Smallest and largest number of judged raters for which careless ones are looked for."""
 
-CARELESS, LEAST_WEIGHT = 0.05, 0.01
-"""Share of careless raters before anything is known; answers of less weight do not count."""
+LEAST_WEIGHT = 0.01
+"""Answers of less weight do not count."""
 
 
 @final
@@ -118,7 +120,7 @@ class Beliefs:
         else:
             # moments of the Gaussian times the probit likelihood of the answer
             z = difference / np.sqrt(total)
-            ratio = _inverse_mills_ratio(z)
+            ratio = float(inverse_mills_ratio(z))
             mean_step, variance_step = ratio / np.sqrt(total), ratio * (z + ratio) / total
         # rank-one update of mean and covariance
         mean += mean_step * column
@@ -178,7 +180,7 @@ def _probability_of_care(beliefs: Beliefs, given: Sequence[Record]) -> float:
     """Return the probability that answers were given with care, by Bayes' rule."""
     probabilities = beliefs.answer_probability(np.array([r.winner_first for r in given]))
     evidence = float(np.log(2.0 * np.maximum(probabilities, 1e-12)).sum())
-    return float(expit(evidence + np.log((1.0 - CARELESS) / CARELESS)))
+    return float(expit(evidence + np.log((1.0 - CARELESS_RATE) / CARELESS_RATE)))
 
 
 def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray]:
@@ -186,10 +188,3 @@ def _process(X: FloatArray, random_state: int) -> tuple[PreferenceGP, FloatArray
     if X.shape[1] == 0:
         return PreferenceGP("linear", random_state=random_state), np.eye(len(X))
     return PreferenceGP(random_state=random_state), X
-
-
-def _inverse_mills_ratio(z: float) -> float:
-    """Return phi(z) / Phi(z), without underflow."""
-    if z < -30.0:
-        return -z
-    return float(np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * ndtr(z)))

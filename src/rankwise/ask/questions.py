@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from rankwise.ask.beliefs import Beliefs
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.rankers.gp.questions import RankDistribution, border_doubt, information_gain
+from rankwise.rankers.gp.questions import Goal, RankDistribution, goal_certainty, pair_gains
 
 MAX_CANDIDATES = 20_000
 """Largest number of pairs that are considered for the next question."""
@@ -56,6 +56,11 @@ class AskGoal:
             f"The goal must be 'order', 'best' or 'top K' with K below {n_items}: got {goal!r}."
         )
 
+    @property
+    def aim(self) -> Goal:
+        """The goal as the process names it; the best one is the best k of one."""
+        return "order" if self.k is None else "top"
+
     def __str__(self) -> str:
         if self.k is None:
             return "the whole order"
@@ -90,13 +95,13 @@ class Standing:
     @classmethod
     def of(cls, beliefs: Beliefs, goal: AskGoal, rng: np.random.Generator) -> Self:
         """Draw rankings from the beliefs and count."""
-        ranks = RankDistribution.from_draws(beliefs.draws(N_DRAWS, rng))
+        draws = beliefs.draws(N_DRAWS, rng)
+        ranks = RankDistribution.from_draws(draws)
         order = np.argsort(-beliefs.mean, kind="stable")
         if goal.k is None:
             certainty = expected_concordance(beliefs)
         else:
-            head = ranks.ranks[:, order[: goal.k]] <= goal.k
-            certainty = float(head.all(axis=1).mean())
+            certainty = goal_certainty(beliefs.mean, draws, goal.aim, goal.k)
         return cls(order, ranks.interval(0.9), ranks.best, certainty, goal)
 
     @property
@@ -161,19 +166,13 @@ def choose_question(
     is_idle = ~np.isin(pairs, list(busy)).any(axis=1)
     pairs = pairs[is_idle] if is_idle.any() else pairs
     # the most informative pair, with a penalty for items asked about often
-    worth = _worth(beliefs, goal, pairs) - BALANCE * _excess_answers(n_answers, pairs)
+    worth = pair_gains(
+        beliefs.mean, beliefs.covariance, pairs, goal.aim, goal.k or 1, beliefs.noise
+    )
+    worth -= BALANCE * _excess_answers(n_answers, pairs)
     worth += 1e-6 * rng.random(len(pairs))
     first, second = pairs[int(np.argmax(worth))].tolist()
     return first, second
-
-
-def _worth(beliefs: Beliefs, goal: AskGoal, pairs: IntArray) -> FloatArray:
-    mean, variance = beliefs.differences(pairs)
-    bits = information_gain(mean, variance, beliefs.noise)
-    if goal.k is None:
-        return bits
-    doubt = border_doubt(beliefs.mean, beliefs.covariance, goal.k)
-    return bits * np.maximum(doubt[pairs[:, 0]], doubt[pairs[:, 1]])
 
 
 def _excess_answers(n_answers: IntArray, pairs: IntArray) -> FloatArray:

@@ -151,7 +151,7 @@ def _largest(error: FloatArray | float) -> float:
 def _ratio(a: Any, b: Any, where: BoolArray) -> Any:
     """Return a / b, or 0: for one column without the overhead of arrays."""
     if isinstance(a, np.ndarray):
-        return np.divide(a, b, out=np.zeros_like(a), where=where)
+        return np.divide(a, b, out=np.zeros(len(a)), where=where)
     return a / b if where else a * 0.0
 
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import pi
+from math import pi, sqrt
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -137,7 +137,7 @@ class Precision:
             B,
             precondition=lambda R: np.multiply(scale, R, out=room),
             start=start,
-            error=lambda here: float(np.sqrt((here.rho / sizes).max(initial=0.0))),
+            error=lambda here: sqrt((here.rho / sizes).max(initial=0.0)),
         )
 
     def _sparse_solve(self, B: FloatArray) -> FloatArray:

@@ -251,6 +251,16 @@ def _best_candidate(
     noise: float,
 ) -> int:
     """Return the most useful candidate that was not chosen before."""
+    gain = pair_gains(mean, S, candidates, goal, k, noise)
+    for pair in chosen:
+        gain[(candidates == pair).all(axis=1)] = -np.inf
+    return int(np.argmax(gain))
+
+
+def pair_gains(
+    mean: FloatArray, S: FloatArray, candidates: IntArray, goal: Goal, k: int, noise: float
+) -> FloatArray:
+    """Return how useful the answer to each candidate pair is; arguments as in `suggest_pairs`."""
     i, j = candidates.T
     difference = mean[i] - mean[j]
     variance = np.maximum(S[i, i] + S[j, j] - 2.0 * S[i, j], 0.0)
@@ -261,9 +271,7 @@ def _best_candidate(
     if goal == "top":
         doubt = border_doubt(mean, S, k)
         gain = gain * np.maximum(doubt[i], doubt[j])
-    for pair in chosen:
-        gain[(candidates == pair).all(axis=1)] = -np.inf
-    return int(np.argmax(gain))
+    return gain
 
 
 def candidate_items(
