@@ -320,12 +320,6 @@ def largest_row_sum(M: FloatArray) -> float:
     return max(float(np.abs(M[rows]).sum(axis=1).max()) for rows in _row_blocks(len(M)))
 
 
-def kernel_rows_on(device: Device, space: FunctionSpace, rows: IntArray) -> DeviceArray:
-    """Return the kernel between some rows on a device."""
-    K = space.kernel_matrix_on(device)
-    return K if len(rows) == len(K) else device.take(device.take(K, rows).T, rows)
-
-
 def leave_out_of_complete_on(
     device: Device, K: DeviceArray, Y: FloatArray, weight: FloatArray, mus: FloatArray
 ) -> PairsHeldOut:

@@ -146,7 +146,7 @@ def _projected_on(space: FunctionSpace, graph: PreferenceGraph, device: Device) 
         Z = Z - Z.mean(0)  # differences do not see it, but digits are saved
         system = DeviceSystem.primal(graph, Z.clone(), None, device)
     else:
-        K = space.kernel_matrix_on(device)
+        K = space.kernel_matrix(device=device)
         system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
         del K
     values, vectors = system.eigenpairs()

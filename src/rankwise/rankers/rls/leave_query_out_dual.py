@@ -262,7 +262,7 @@ class _DeviceDualSolution(_DualSolution):
         device: Device,
     ) -> Self:
         """Decompose; ``alone`` names items that are to be scored by their kernel."""
-        K = space.kernel_matrix_on(device)
+        K = space.kernel_matrix(device=device)
         of_alone = device.take(K, alone).T
         system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
         del K
@@ -377,7 +377,7 @@ class _FactoredDualSolution(_DualSolution):
         def decompose(some: FloatArray) -> _DualSolution:
             return _DeviceDualSolution.of(space, graph, alone, some, device)
 
-        K = space.kernel_matrix_on(device)
+        K = space.kernel_matrix(device=device)
         of_alone = device.take(K, alone).T
         system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
         of_alone, S = system.root_on(of_alone), system.matrix
