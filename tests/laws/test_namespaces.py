@@ -17,6 +17,7 @@ from rankwise.core.namespaces import (
     namespace_of,
     row_blocks,
     set_diagonal,
+    solve_definite,
     solve_rows,
     solve_triangular,
     squared_norms,
@@ -32,6 +33,7 @@ from rankwise.features.kernels import (
     kernel_with_rows,
     own_product,
 )
+from rankwise.rankers.rls.leave_query_out_dual import Inverse
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(13, 4)) + 2.0
@@ -204,6 +206,17 @@ class TestOperations:
             assert_same(found, np.linalg.solve(C, B).T, 1e-11)
         assert cholesky(there(-DEFINITE)) is None
 
+    def test_stacks_of_systems_and_their_pivots(self, there):
+        A = np.stack([DEFINITE[:4, :4], np.diag([1.0, 2.0, -1.0, 1.0]), DEFINITE[4:8, 4:8]])
+        B = RNG.normal(size=(3, 4, 2))
+        solved, pivot = solve_definite(there(A), there(B))
+        right = np.array([0, 2])
+        expected = np.linalg.solve(A[right], B[right])
+        assert_same(take_rows(solved, right), expected, 1e-11)
+        lowest = np.diagonal(np.linalg.cholesky(A[right]), axis1=1, axis2=2).min(axis=1)
+        shares = lowest**2 / np.diagonal(A[right], axis1=1, axis2=2).max(axis=1)
+        assert_same(pivot, np.array([shares[0], 0.0, shares[1]]), 1e-12)
+
     def test_eigenpairs(self, there):
         values, vectors = eigh_in_place(there(DEFINITE))
         expected = np.linalg.eigvalsh(DEFINITE)
@@ -212,3 +225,45 @@ class TestOperations:
         largest, leading = largest_eigenpairs(there(DEFINITE), 3)
         assert_same(largest, expected[-3:])
         assert_same(DEFINITE @ leading, leading * largest, 1e-12)
+
+
+SIZES = np.array([3, 1, 3, 2, 4])
+STARTS = np.concatenate([[0], np.cumsum(SIZES)])
+ORDER = np.random.default_rng(5).permutation(STARTS[-1])
+TARGETS = RNG.normal(size=(13, 2))
+ALPHAS = np.array([1e-2, 1e4, 1.0])  # of which one is above the largest eigenvalue
+
+
+def inverses(there):
+    """Return the inverses of ``S + alpha`` by eigenvectors, and by a factor of each alpha."""
+    S = DEFINITE - np.eye(13)
+    values, vectors = np.linalg.eigh(S)
+    values = np.maximum(values, 0.0)
+    factors = [np.linalg.inv(np.linalg.cholesky(S + alpha * np.eye(13))) for alpha in ALPHAS]
+    parts = [(slice(None), Inverse.decomposed(values, there(vectors), ALPHAS))]
+    parts += [
+        (slice(a, a + 1), Inverse.factored(there(factor))) for a, factor in enumerate(factors)
+    ]
+    return S, parts
+
+
+@every_namespace
+def test_folds_left_out_of_a_dual_solution_are_refits(there):
+    """[PTA09] (33), by eigenvectors and by factors; also items scored by their kernel."""
+    S, parts = inverses(there)
+    alone, fold_of_alone = RNG.normal(size=(13, 3)), np.array([4, 0, 4])
+    for which, B in parts:
+        alphas, share = ALPHAS[which], 1e-9  # rounding times the condition of 2e4, and a margin
+        held_out, pivots = B.leave_out(TARGETS, ORDER, STARTS)
+        scores = B.leave_alone_out(there(alone), TARGETS, held_out, ORDER, STARTS, fold_of_alone)
+        assert pivots.shape == (5, len(alphas))
+        assert 0.0 < pivots.min() <= pivots.max() <= 1.0 + 1e-12
+        for a, alpha in enumerate(alphas):
+            for q in range(5):
+                U = ORDER[STARTS[q] : STARTS[q + 1]]
+                rest = np.setdiff1d(ORDER, U)
+                A = S[np.ix_(rest, rest)] + alpha * np.eye(len(rest))
+                weights = np.linalg.solve(A, TARGETS[rest])
+                assert_same(held_out[a, U], S[np.ix_(U, rest)] @ weights, share)
+                members = np.flatnonzero(fold_of_alone == q)
+                assert_same(scores[a, members], alone[np.ix_(rest, members)].T @ weights, share)

@@ -23,6 +23,8 @@ Array: TypeAlias = Any
 BLOCK_ENTRIES = 1 << 25
 """Entries of a large matrix that are looked at together."""
 
+EPS = float(np.finfo(float).eps)
+
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
 
@@ -39,9 +41,10 @@ def namespace_of(array: Array) -> Any:
     """
     if isinstance(array, np.ndarray):
         return np
-    if hasattr(array, "__array_namespace__"):
-        return array.__array_namespace__()
-    return sys.modules["torch"]  # who has a tensor has imported it
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch
+    return array.__array_namespace__()
 
 
 def _is_torch(xp: Any) -> bool:
@@ -111,11 +114,11 @@ def set_diagonal(A: Array, value: float) -> None:
 
 def exp_in_place(exponents: Array) -> Array:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
-    xp = namespace_of(exponents)
-    if xp is np:
+    if isinstance(exponents, np.ndarray):
         if exponents.max(initial=0.0) > 0.0:
             np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
+    xp = namespace_of(exponents)
     if _is_torch(xp):
         return exponents.clamp_(max=0.0).exp_()
     exponents[...] = xp.exp(xp.clip(exponents, max=0.0))
@@ -162,11 +165,38 @@ def cholesky(A: Array) -> Array | None:
 def solve_triangular(C: Array, B: Array, *, transposed: bool = False) -> Array:
     """Solve with a lower triangular matrix, or with its transpose."""
     xp = namespace_of(C)
-    if xp is np:
+    if xp is np and C.ndim == 2:
         return on_host.solve_triangular(C, B, lower=True, trans="T" if transposed else "N")
     if _is_torch(xp):
         return xp.linalg.solve_triangular(C.mT if transposed else C, B, upper=transposed)
     return xp.linalg.solve(C.mT if transposed else C, B)
+
+
+def solve_definite(A: Array, B: Array) -> tuple[Array, Array]:
+    """Solve stacks of symmetric definite systems, (..., n, n) and (..., n, k), by factors.
+
+    The second result is the smallest pivot of each, as a share of the largest entry of its
+    diagonal; 0 where a matrix is not definite.
+    """
+    xp = namespace_of(A)
+    if _is_torch(xp):
+        factor, info = xp.linalg.cholesky_ex(A)
+        is_definite = info == 0
+    else:
+        largest = xp.max(xp.linalg.eigvalsh(A), axis=-1)
+        is_definite = xp.min(xp.linalg.eigvalsh(A), axis=-1) > EPS * largest
+        identity = xp.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        factor = xp.linalg.cholesky(xp.where(is_definite[..., None, None], A, identity))
+    pivots, entries = xp.linalg.diagonal(factor) ** 2, xp.linalg.diagonal(A)
+    share = _least(pivots) / -_least(-entries)
+    X = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+    return X, xp.where(is_definite, share, xp.zeros_like(share))
+
+
+def _least(values: Array) -> Array:
+    """Return the smallest of the last axis, by the name that PyTorch has for it."""
+    xp = namespace_of(values)
+    return values.amin(-1) if _is_torch(xp) else xp.min(values, axis=-1)
 
 
 def solve_rows(C: Array, Z: Array) -> Array:

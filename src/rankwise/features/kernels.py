@@ -578,6 +578,8 @@ def _products(A: Matrix, B: Matrix) -> Array:
 
 def _empty(shape: tuple[int, int], like_rows: Array) -> Array:
     """Return a matrix of double precision to be filled, where rows are."""
+    if isinstance(like_rows, np.ndarray):
+        return np.empty(shape)
     xp = namespace_of(like_rows)
     return xp.empty(shape, dtype=xp.float64, device=like_rows.device)
 

@@ -268,6 +268,11 @@ class HostSystem(System, ABC):
         """Return the decomposition that answers every alpha and every hold-out."""
         return Spectrum.of(self._finite_matrix(), self.size)
 
+    def eigenpairs(self) -> tuple[FloatArray, FloatArray]:
+        """Return the eigenvalues, 0 or more, and the eigenvectors; the matrix is overwritten."""
+        found = self.spectrum()
+        return found.values, found.vectors
+
     def _finite_matrix(self) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
             A = self.matrix()

@@ -463,7 +463,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
 
     def leave_out(q: int, Hq: FloatArray) -> None:
         where = slice(item_starts[q], item_starts[q + 1])
-        N = np.eye(len(Hq)) - blocks_of_weights(Hq, inverse)
+        N = np.eye(len(Hq)) - blocks_of_weights(Hq[None], inverse)[0]
         residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
         r, pivot = solve_in_blocks(N, by_alpha(residual, n_alphas))  # [PTA09] (33)
         held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
