@@ -33,7 +33,7 @@ from rankwise import (
     leave_pair_out_auc,
 )
 from rankwise.core.devices import as_device
-from rankwise.features.kernels import own_product_on, rough_product_on
+from rankwise.features.kernels import own_product, rough_product
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.gp.inference.comparisons import Comparisons
 from rankwise.rankers.gp.inference.ep import sweep_sites
@@ -286,10 +286,10 @@ def without_matrix(n_items, device, limit, tol=1e-10):
     y, qid = X[:, 0] * X[:, 1] + rng.normal(size=n_items), np.arange(n_items) // 100
     on = as_device(device)
     rows, V = on.array(X), on.array(np.ones((n_items, 1)))
-    rough = rough_product_on(KERNEL, rows, on)
+    rough = rough_product(KERNEL, rows, on)
     rough(V)
     quick, roughly = seconds(lambda: rough(V), device)
-    exact, product = seconds(lambda: own_product_on(KERNEL, rows, on, V), device)
+    exact, product = seconds(lambda: own_product(KERNEL, rows, V), device)
     row(f"product in single precision, {n_items} items", f"{quick:.4f}", "", "",
         f"{difference(on.host(roughly), on.host(product)):.1e}", "")  # fmt: skip
     row(f"product in double precision, {n_items} items", f"{exact:.4f}", "", "", "", "")

@@ -37,27 +37,6 @@ def test_an_indefinite_matrix_has_no_factor():
         assert factor(device.array(np.diag([1.0, -1.0]))) is None
 
 
-def test_eigenvectors_in_place():
-    device, A = as_device("cpu"), definite(9)
-    there = device.array(A.copy())
-    values, vectors = device.eigh_in_place(there)
-    assert vectors.data_ptr() == there.data_ptr()
-    expected = np.linalg.eigvalsh(A)
-    np.testing.assert_allclose(device.host(values), expected, atol=1e-12)
-    np.testing.assert_allclose(device.host((vectors * values) @ vectors.T), A, atol=1e-12)
-
-
-def test_stacks_of_systems_and_their_pivots():
-    device = as_device("cpu")
-    A = np.stack([definite(4, seed) for seed in range(3)] + [np.diag([1.0, 2.0, -1.0, 1.0])])
-    B = np.random.default_rng(1).normal(size=(4, 4, 2))
-    solved, pivot = map(device.host, device.solve_blocks(device.array(A), device.array(B)))
-    np.testing.assert_allclose(solved[:3], np.linalg.solve(A[:3], B[:3]), atol=1e-10)
-    lowest = np.diagonal(np.linalg.cholesky(A[:3]), axis1=1, axis2=2).min(axis=1)
-    largest = np.diagonal(A[:3], axis1=1, axis2=2).max(axis=1)
-    np.testing.assert_allclose(pivot, [*(lowest**2 / largest), 0.0], atol=1e-14)
-
-
 @pytest.mark.parametrize("width", [3, LEAF + 9])
 def test_grams_and_substitution_by_blocks(width):
     device, rng = as_device("cpu"), np.random.default_rng(0)
@@ -68,16 +47,6 @@ def test_grams_and_substitution_by_blocks(width):
     assert found.data_ptr() == there.data_ptr()
     expected = np.linalg.solve(C, Z.T).T
     np.testing.assert_allclose(device.host(found), expected, atol=1e-10 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("entries", [1, 6, 1 << 20])
-def test_whether_numbers_are_finite(entries):
-    device = as_device("cpu")
-    values = np.ones((10, 3))
-    assert device.is_finite(device.array(values), entries)
-    assert device.is_finite(device.array(values[:0]), entries)
-    values[9, 1] = np.nan
-    assert not device.is_finite(device.array(values), entries)
 
 
 def test_sums_of_all_others():

@@ -18,7 +18,7 @@ from rankwise import (
     PreferenceGraph,
     RankRLS,
 )
-from rankwise.features.kernels import own_product, own_product_on, rough_product_on
+from rankwise.features.kernels import own_product, rough_product
 from rankwise.solve.kernel_iteration import (
     LowRank,
     preconditioned_conjugate_gradients,
@@ -131,14 +131,14 @@ def test_own_product(threads, n_items, monkeypatch):
     np.testing.assert_array_equal(own_product(kernel, X, V), own_product(kernel, X, V))
 
 
-@pytest.mark.parametrize("entries", [1, 1000, 1 << 28])
-def test_own_product_on_a_device(entries):
+@pytest.mark.parametrize("tile", [1, 30, None])
+def test_own_product_on_a_device(tile):
     pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
     device = rankwise.core.devices.as_device("cpu")
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
     for kernel in (Gaussian(0.5), Polynomial(2, 1.0)):
-        found = own_product_on(kernel, device.array(X), device, device.array(V), entries)
+        found = own_product(kernel, device.array(X), device.array(V), tile)
         close(device.host(found), kernel(X, X) @ V, 1e-13)
 
 
@@ -169,10 +169,10 @@ def test_the_product_of_single_precision():
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
     kernel = Gaussian(0.5)
-    found = device.host(rough_product_on(kernel, device.array(X), device)(device.array(V)))
+    found = device.host(rough_product(kernel, device.array(X), device)(device.array(V)))
     close(found, kernel(X, X) @ V, 1e-5)
     assert np.abs(found - kernel(X, X) @ V).max() > 0
-    assert rough_product_on(Polynomial(2, 1.0), device.array(X), device) is None
+    assert rough_product(Polynomial(2, 1.0), device.array(X), device) is None
 
 
 def test_refinement_keeps_what_was_found_when_stopped():

@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.namespaces import BLOCK_ENTRIES, LEAF, exp_in_place, row_blocks
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
-
-BLOCK_ENTRIES = 1 << 25
-"""Entries of a large matrix that are looked at together."""
 
 FUSED_FEATURES = 128
 """Features up to which exponentials of products are summed by one kernel of the GPU."""
@@ -31,9 +29,6 @@ TILE_ROWS, TILE_COLUMNS = 128, 128
 
 TILE_WARPS = 4
 """Warps that form them; with eight the kernel takes a third longer on an H200."""
-
-LEAF = 512
-"""Triangles of up to this order are inverted as a whole, larger ones by halves."""
 
 
 class Device(ABC):
@@ -74,16 +69,8 @@ class Device(ABC):
         """Bring a SciPy matrix in CSR form to the device, where it can be multiplied."""
 
     @abstractmethod
-    def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
-        """Return some rows."""
-
-    @abstractmethod
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
-
-    @abstractmethod
-    def exp_in_place(self, values: DeviceArray) -> DeviceArray:
-        """Replace values, of which those above 0 count as 0, by their exponential."""
 
     @abstractmethod
     def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
@@ -91,18 +78,6 @@ class Device(ABC):
 
         ``A B'`` must be symmetric, its entries 0 or less up to rounding errors, which count as 0.
         """
-
-    @abstractmethod
-    def absolute(self, values: DeviceArray) -> DeviceArray:
-        """Return absolute values."""
-
-    @abstractmethod
-    def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Return whether all values of a matrix are finite, looking at this many at a time."""
-
-    @abstractmethod
-    def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
-        """Return the sum of absolute differences of every two rows."""
 
     @abstractmethod
     def factor(self, A: DeviceArray) -> DeviceArray | None:
@@ -136,14 +111,6 @@ class Device(ABC):
         """Sum all entries along the first axis but one, for each of them: nothing is subtracted."""
 
     @abstractmethod
-    def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        """Solve stacks of small symmetric definite systems, (..., n, n) and (..., n, k).
-
-        The second result is the smallest pivot of each, as a share of the largest entry of its
-        diagonal; 0 where a matrix is not definite.
-        """
-
-    @abstractmethod
     def gram(self, Z: DeviceArray) -> DeviceArray:
         """Return ``Z' Z``."""
 
@@ -162,10 +129,6 @@ class Device(ABC):
     @abstractmethod
     def eigh(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
-
-    @abstractmethod
-    def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        """Do the same, eigenvectors in the memory of A, whose rows must follow each other."""
 
 
 @final
@@ -382,14 +345,14 @@ class TorchDevice(Device):
         """Sum the weighted rows that share an index, a block of rows at a time."""
         places = self.array(np.where(index >= 0, index, length))
         sums = values.new_zeros((length + 1, values.shape[1]))
-        for some in _row_blocks(values):
+        for some in row_blocks(values):
             sums.index_add_(0, places[some], values[some] * weight[some, None])
         return sums[:length]
 
     def subtract_rows(self, values: DeviceArray, rows: DeviceArray, index: IntArray) -> None:
         """Subtract from each row the one of ``rows`` that has its index, a block at a time."""
         places = self.array(index)
-        for some in _row_blocks(values):
+        for some in row_blocks(values):
             values[some] -= rows.index_select(0, places[some])
 
     def add_at(self, values: DeviceArray, places: DeviceArray, length: int) -> DeviceArray:
@@ -410,17 +373,9 @@ class TorchDevice(Device):
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             return self.torch.sparse_csr_tensor(*there, size=X.shape)
 
-    def take(self, values: DeviceArray, rows: IntArray) -> DeviceArray:
-        """Return some rows."""
-        return values.index_select(0, self.array(rows))
-
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
         return self.torch.cat(parts)
-
-    def exp_in_place(self, values: DeviceArray) -> DeviceArray:
-        """Replace values, of which those above 0 count as 0, by their exponential."""
-        return values.clamp_(max=0.0).exp_()
 
     def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
         """Return ``exp(A B') V`` in single precision: by one kernel of the GPU, or by blocks."""
@@ -433,7 +388,7 @@ class TorchDevice(Device):
         out, start = V * 0.0, 0
         while start < len(A):
             stop = min(len(A), start + max(1, BLOCK_ENTRIES // (len(A) - start)))
-            K = self.exp_in_place(A[start:stop] @ B[start:].T)
+            K = exp_in_place(A[start:stop] @ B[start:].T)
             out[start:stop] += K @ there[start:]
             out[stop:] += K[:, stop - start :].T @ there[start:stop]
             start = stop
@@ -456,21 +411,6 @@ class TorchDevice(Device):
             )
             return None
         return fused
-
-    def absolute(self, values: DeviceArray) -> DeviceArray:
-        """Return absolute values."""
-        return values.abs()
-
-    def is_finite(self, values: DeviceArray, entries: int = BLOCK_ENTRIES) -> bool:
-        """Return whether all values of a matrix are finite, looking at this many at a time."""
-        if bool(self.torch.isfinite(values.sum())):  # a sum of finite values may overflow
-            return True
-        blocks = _row_blocks(values, entries)
-        return all(bool(self.torch.isfinite(values[some]).all()) for some in blocks)
-
-    def city_block(self, A: DeviceArray, B: DeviceArray) -> DeviceArray:
-        """Return the sum of absolute differences of every two rows."""
-        return self.torch.cdist(A, B, p=1.0)
 
     def factor(self, A: DeviceArray) -> DeviceArray | None:
         """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
@@ -538,13 +478,6 @@ class TorchDevice(Device):
         out[:-1] += values[1:].flip(0).cumsum(0).flip(0)
         return out
 
-    def solve_blocks(self, A: DeviceArray, B: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        """Solve stacks of small symmetric definite systems."""
-        factor, pivots = self.factor_blocks(A)
-        highest = A.diagonal(dim1=-2, dim2=-1).amax(-1)
-        solved = self.solve_transposed(factor, self.solve_triangular(factor, B))
-        return solved, pivots.amin(-1) / highest
-
     def gram(self, Z: DeviceArray) -> DeviceArray:
         """Return ``Z' Z``, of which blocks above the diagonal are copies."""
         width = Z.shape[1]
@@ -578,19 +511,6 @@ class TorchDevice(Device):
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
         values, vectors = self.torch.linalg.eigh(A)
         return values, vectors
-
-    def eigh_in_place(self, A: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        """Return eigenvalues and, in the memory of A, eigenvectors."""
-        vectors = A.T
-        values = self.torch.empty(len(A), dtype=A.dtype, device=self.device)
-        self.torch.linalg.eigh(vectors, out=(values, vectors))
-        return values, vectors
-
-
-def _row_blocks(values: DeviceArray, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Return rows of a matrix by blocks of this many entries."""
-    n_rows = max(1, entries // max(1, values.shape[1]))
-    return (slice(start, start + n_rows) for start in range(0, len(values), n_rows))
 
 
 @cache

@@ -11,10 +11,18 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import (
+    Array,
+    is_on_host,
+    largest_eigenpairs,
+    like,
+    namespace_of,
+    to_host,
+)
 from rankwise.features.function_space import Expansion, FeatureMap, Identity
-from rankwise.features.kernels import Kernel, finite_kernel, kernel_on, refuse_sparse
+from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 
 Solver: TypeAlias = Literal["auto", "full", "truncated"]
 
@@ -74,18 +82,10 @@ class Components(FeatureMap):
     def map(self, X: Matrix) -> Matrix:
         """Return the components of rows X."""
         rows = self.base.map(X)
+        directions, centre = like(self.directions, X), like(self.centre, X)
         if sparse.issparse(rows):
-            return rows @ self.directions - self.centre @ self.directions
-        return (rows - self.centre) @ self.directions  # [TH10] eq. (2), (3)
-
-    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
-        """Return the components of rows X on a device."""
-        rows = self.base.map_on(X, device)
-        return (rows - device.array(self.centre)) @ device.array(self.directions)
-
-    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return the components of rows X on a device."""
-        return self.map_on(X, device), None
+            return rows @ directions - centre @ directions
+        return (rows - centre) @ directions  # [TH10] eq. (2), (3)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return weights of the base: one per training row, or one per feature."""
@@ -93,11 +93,7 @@ class Components(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``map(X) @ W`` for folded weights: one product with the base."""
-        return self.base.product(X, weights) - self.centre @ weights
-
-    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
-        """Return the same on a device."""
-        return self.base.product_on(X, weights, device) - device.array(self.centre) @ weights
+        return self.base.product(X, weights) - like(self.centre, X) @ weights
 
 
 def find_components(
@@ -136,14 +132,12 @@ def find_components(
         components = _of_features(X, n_components, s)
         return components, components.map(X)
     n_asked = min(n_components, X.shape[0] - 1)
-    if device is None:
-        K = np.asarray(finite_kernel(kernel, X, X), dtype=float)
-        centre = _centre(K, s)
-        if not kernel.is_trusted:
-            _refuse_indefinite(K)
-        values, vectors = _leading(K, n_asked, solver)  # [TH10] eq. (1)
-    else:
-        centre, values, vectors = _leading_on(device, kernel, X, s, n_asked, solver)
+    rows = X if device is None else device.array(dense_rows(X))
+    K = finite_kernel(kernel, rows, rows)
+    centre = to_host(_centre(K, like(s, K)))
+    if not kernel.is_trusted:
+        _refuse_indefinite(to_host(K))
+    values, vectors = _leading(K, n_asked, solver)  # [TH10] eq. (1)
     n_kept = _n_resolved(values)
     values, vectors = values[:n_kept], vectors[:, :n_kept]
     root, scale = np.sqrt(s)[:, None], np.sqrt(values)
@@ -173,33 +167,32 @@ def _of_features(X: FloatArray, n_components: int, weight: FloatArray) -> Compon
     return Components(Identity(), Vt[:n_kept].T, centre, s[:n_kept] ** 2)
 
 
-def _centre(K: FloatArray, weight: FloatArray) -> FloatArray:
+def _centre(K: Array, weight: Array) -> Array:
     """Centre and weight a kernel matrix in place; return its mean row."""
-    share = weight / weight.sum()
+    xp = namespace_of(K)
+    share = weight / xp.sum(weight)
     centre = share @ K
     K -= centre
     K -= (K @ share)[:, None]
-    if (weight != 1.0).any():
-        root = np.sqrt(weight)
+    if bool(xp.any(weight != 1.0)):
+        root = xp.sqrt(weight)
         K *= root
         K *= root[:, None]
     return centre
 
 
-def _leading(K: FloatArray, n_components: int, solver: Solver) -> tuple[FloatArray, FloatArray]:
-    """Return the largest eigenvalues in falling order with their vectors; K is overwritten."""
-    n_items = len(K)
+def _leading(K: Array, n_components: int, solver: Solver) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues in falling order with their vectors; K is overwritten.
+
+    The matrix stays where it is: Lanczos iterations send vectors, the full solver leading ones.
+    """
+    n_items = K.shape[0]
     if solver == "truncated" or (solver == "auto" and truncating_pays(n_items, n_components)):
-        found = _by_lanczos(K, n_items, n_components)
+        operator = LinearOperator(K.shape, lambda v: to_host(K @ like(v, K)), dtype=np.float64)
+        found = _by_lanczos(K if is_on_host(K) else operator, n_items, n_components)
         if found is not None:
             return found
-    values, vectors = eigh(
-        K,
-        subset_by_index=[n_items - n_components, n_items - 1],
-        driver="evr",
-        overwrite_a=True,
-        check_finite=False,
-    )
+    values, vectors = largest_eigenpairs(K, n_components)
     return values[::-1], vectors[:, ::-1]
 
 
@@ -213,44 +206,6 @@ def _by_lanczos(
     except ArpackNoConvergence:
         return None
     return values[::-1], vectors[:, ::-1]
-
-
-def _leading_on(
-    device: Device,
-    kernel: Kernel,
-    X: Matrix,
-    weight: FloatArray,
-    n_components: int,
-    solver: Solver,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the mean row of a kernel, and the largest eigenpairs of the centred one.
-
-    The matrix stays on the device: Lanczos iterations send vectors, the full solver leading ones.
-    """
-    rows = device.array(dense_rows(X))
-    K = kernel_on(kernel, rows, rows, device)
-    share = device.array(weight / weight.sum())
-    centre = share @ K
-    K -= centre
-    K -= (K @ share)[:, None]
-    if (weight != 1.0).any():
-        root = device.array(np.sqrt(weight))
-        K *= root
-        K *= root[:, None]
-    if not kernel.is_trusted:
-        _refuse_indefinite(device.host(K))
-    n_items, mean = len(K), device.host(centre)
-    if solver == "truncated" or (solver == "auto" and truncating_pays(n_items, n_components)):
-        operator = LinearOperator(
-            (n_items, n_items), lambda v: device.host(K @ device.array(v)), dtype=np.float64
-        )
-        found = _by_lanczos(operator, n_items, n_components)
-        if found is not None:
-            return mean, *found
-    values, vectors = device.eigh_in_place(K)
-    leading = np.arange(n_items - 1, n_items - 1 - n_components, -1)
-    chosen = device.host(device.take(vectors.T, leading)).T
-    return mean, device.host(values)[leading], chosen
 
 
 def _n_resolved(values: FloatArray) -> int:

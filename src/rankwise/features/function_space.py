@@ -13,24 +13,36 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.linalg import eigh, solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.checks import as_floats
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import (
+    Array,
+    blocks_of,
+    cholesky,
+    copy_of,
+    is_on_host,
+    like,
+    namespace_of,
+    solve_rows,
+    solve_triangular,
+    take_rows,
+    to_host,
+)
 from rankwise.core.storable import storable
 from rankwise.features.kernels import (
     Kernel,
     Linear,
     Precomputed,
     finite_kernel,
-    kernel_on,
+    kernel_matrix,
+    kernel_with_rows,
     own_product,
-    own_product_on,
     refuse_sparse,
-    rough_product_on,
+    rough_product,
 )
 from rankwise.graph.laplacian import moment
 from rankwise.native.rows import dense_products
@@ -64,7 +76,11 @@ RANK_TOLERANCE = 1e-12
 
 
 class FeatureMap(ABC):
-    """Explicit features of rows, in which a ranking function is linear."""
+    """Explicit features of rows, in which a ranking function is linear.
+
+    Rows may be of any namespace, and so are features and scores; folded weights are where the rows
+    are.
+    """
 
     is_dual: ClassVar[bool] = False
     """Whether folded weights belong to rows (`dual_coef_`) rather than features (`coef_`)."""
@@ -83,16 +99,12 @@ class FeatureMap(ABC):
     def map(self, X: Matrix) -> Matrix:
         """Return the features Z of rows X."""
 
-    @abstractmethod
-    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
-        """Return the features Z of rows X on a device."""
-
-    @abstractmethod
-    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return features F on a device, which may be overwritten, and C with ``Z = F C^-T``.
+    def raw(self, X: Array) -> tuple[Array, Array | None]:
+        """Return features F, which may be overwritten, and C with ``Z = F C^-T``.
 
         C is lower triangular; None where F is Z, as whitening F'F in place of F would lose digits.
         """
+        return self.map(X), None
 
     @abstractmethod
     def fold(self, W: FloatArray) -> FloatArray:
@@ -101,10 +113,6 @@ class FeatureMap(ABC):
     @abstractmethod
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return the scores of rows X from folded weights: one product."""
-
-    @abstractmethod
-    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
-        """Return the same on a device."""
 
     def product_of_few(self, X: Matrix, weights: FloatArray) -> FloatArray | None:  # noqa: ARG002
         """Return the same by a plain loop, None where rows are too many or there is no such loop.
@@ -123,7 +131,7 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     """
     n_rows = X.shape[0]
     rest = n_rows % ROWS_ALIKE
-    if rest == 0 or n_rows == 1 or sparse.issparse(X):
+    if rest == 0 or n_rows == 1 or not isinstance(X, np.ndarray):
         return product(X)
     if n_rows < ROWS_ALIKE:
         return product(X.take(np.arange(ROWS_ALIKE), axis=0, mode="clip"))[:n_rows]
@@ -152,13 +160,9 @@ class Identity(FeatureMap):
         """Return X as it is, without a copy."""
         return X
 
-    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
-        """Return X as it is."""
-        return X
-
-    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:  # noqa: ARG002
+    def raw(self, X: Array) -> tuple[Array, Array | None]:
         """Return a copy of X."""
-        return X.clone(), None
+        return copy_of(X), None
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -171,15 +175,11 @@ class Identity(FeatureMap):
 
     def product_of_few(self, X: Matrix, weights: FloatArray) -> FloatArray | None:
         """Return ``X @ weights`` of a few dense rows of double precision and a single output."""
-        if X.size > FEW_ENTRIES or not _are_contiguous_doubles(X, weights):
+        if not _are_contiguous_doubles(X, weights) or X.size > FEW_ENTRIES:
             return None
         scores = np.empty(len(X))
         dense_products(X, weights, scores)  # [PTAB07] eq. (10), [PTA09] eq. (27)
         return scores
-
-    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG002
-        """Return ``X @ weights`` on a device."""
-        return X @ weights
 
 
 @storable
@@ -198,8 +198,16 @@ class Expansion(FeatureMap):
     is_dual: ClassVar[bool] = True
 
     @cached_property
-    def _kernel_with_rows(self) -> Callable[[Matrix], FloatArray]:
+    def _kernel_on_host(self) -> Callable[[Matrix], FloatArray]:
         return self.kernel.with_rows(self.rows)
+
+    def _kernel_like(self, X: Matrix) -> Callable[[Matrix], Array]:
+        """Return the kernel of rows that are where X is with those of the expansion."""
+        return (
+            self._kernel_on_host
+            if is_on_host(X)
+            else kernel_with_rows(self.kernel, like(self.rows, X))
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what was computed from them is computed again."""
@@ -217,15 +225,7 @@ class Expansion(FeatureMap):
 
     def map(self, X: Matrix) -> Matrix:
         """Return the kernel of X with every row."""
-        return self.kernel(X, self.rows)  # [PTA09] eq. (7)
-
-    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
-        """Return the kernel of X with every row, on a device."""
-        return kernel_on(self.kernel, X, device.array(dense_rows(self.rows)), device)
-
-    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return the kernel of X with every row, on a device."""
-        return self.map_on(X, device), None
+        return kernel_matrix(self.kernel, X, like(self.rows, X))  # [PTA09] eq. (7)
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -233,30 +233,25 @@ class Expansion(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
-        n_rows = min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0]))
-        n_rows = max(1, n_rows - n_rows % ROWS_ALIKE)
-        kernel = self._kernel_with_rows
+        n_rows = self._rows_together(X)
+        kernel = self._kernel_like(X)
 
-        def scores(some: Matrix) -> FloatArray:
-            if 0 < some.shape[0] <= n_rows:
+        def scores(some: Matrix) -> Array:
+            if some.shape[0] <= n_rows:
                 return kernel(some) @ weights
             parts = [  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
-                kernel(some[start : start + n_rows]) @ weights
-                for start in range(0, some.shape[0], n_rows)
+                kernel(some[rows, :]) @ weights for rows in blocks_of(some.shape[0], n_rows)
             ]
-            return np.concatenate(parts) if parts else np.zeros((0, *weights.shape[1:]))
+            return namespace_of(weights).concat(parts)
 
         return _rounded_alike(scores, X)
 
-    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``k(X, rows) @ weights`` on a device, a block of rows at a time."""
-        rows = device.array(dense_rows(self.rows))
-        n_rows = max(1, DEVICE_ENTRIES // len(rows))
-        parts = [
-            kernel_on(self.kernel, X[start : start + n_rows], rows, device) @ weights
-            for start in range(0, len(X), n_rows)
-        ]
-        return device.concatenate(parts)
+    def _rows_together(self, X: Matrix) -> int:
+        """Return how many rows of X are multiplied together."""
+        if not is_on_host(X):
+            return max(1, DEVICE_ENTRIES // max(1, self.rows.shape[0]))
+        n_rows = min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, self.rows.shape[0]))
+        return max(1, n_rows - n_rows % ROWS_ALIKE)
 
 
 @final
@@ -273,10 +268,9 @@ class Basis(FeatureMap):
     """
 
     expansion: Expansion
-    whitening: DeviceArray
+    whitening: Array
+    """C, or eigenvectors over roots of eigenvalues, where the kernel of the rows was factored."""
     is_triangular: bool
-    device: Device | None = None
-    """Where the whitening is, None for here."""
     is_dual: ClassVar[bool] = True
 
     @classmethod
@@ -285,54 +279,35 @@ class Basis(FeatureMap):
 
         On a device their kernel is factored there.
         """
-        expansion = Expansion(kernel, rows)
-        if device is not None:
-            return cls._of_device(expansion, device)
-        K = finite_kernel(kernel, rows, rows)
-        C, info = dpotrf(K.T, lower=True, clean=True)
-        pivots = np.diagonal(C)
-        if info != 0 or pivots.min() < WELL_CONDITIONED * pivots.max():
-            return cls(expansion, _eigen_whitening(K), is_triangular=False)
-        return cls(expansion, C, is_triangular=True)
-
-    @classmethod
-    def _of_device(cls, expansion: Expansion, device: Device) -> Self:
-        rows = device.array(dense_rows(expansion.rows))
-        K = kernel_on(expansion.kernel, rows, rows, device)
-        C = device.factor(K)
-        pivots = np.zeros(1) if C is None else device.host(C.diagonal())
-        if C is None or pivots.min() < WELL_CONDITIONED * pivots.max():
-            whitening = device.array(_eigen_whitening(device.host(K)))
-            return cls(expansion, whitening, is_triangular=False, device=device)
-        return cls(expansion, C, is_triangular=True, device=device)
+        there = rows if device is None else device.array(dense_rows(rows))
+        K = finite_kernel(kernel, there, there)
+        C = cholesky(K)
+        if C is not None:
+            pivots = namespace_of(C).linalg.diagonal(C)
+            if pivots.min() >= WELL_CONDITIONED * pivots.max():
+                return cls(Expansion(kernel, rows), C, is_triangular=True)
+        whitening = like(_eigen_whitening(to_host(K)), K)
+        return cls(Expansion(kernel, rows), whitening, is_triangular=False)
 
     @cached_property
     def _whitening_here(self) -> FloatArray:
-        return self.whitening if self.device is None else self.device.host(self.whitening)
+        return to_host(self.whitening)
 
-    def _whitening_on(self, device: Device) -> DeviceArray:
-        return self.whitening if self.device is not None else device.array(self.whitening)
+    def _whitening_like(self, X: Matrix) -> Array:
+        return self._whitening_here if is_on_host(X) else like(self.whitening, X)
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""
         K = self.expansion.map(X)  # [PTA09] eq. (41), (42), in features of norm (9)
-        if self.is_triangular:
-            return solve_triangular(self._whitening_here, K.T, lower=True, overwrite_b=True).T
-        return K @ self._whitening_here
+        whitening = self._whitening_like(X)
+        return solve_rows(whitening, K) if self.is_triangular else K @ whitening
 
-    def map_on(self, X: DeviceArray, device: Device) -> DeviceArray:
-        """Return Z on a device."""
-        K, whitening = self.expansion.map_on(X, device), self._whitening_on(device)
-        if self.is_triangular:
-            return device.solve_rows(whitening, K)
-        return K @ whitening
-
-    def raw_on(self, X: DeviceArray, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
+    def raw(self, X: Array) -> tuple[Array, Array | None]:
         """Return the kernel of X with the basis rows and C, if few digits are lost that way."""
-        whitening = self._whitening_on(device)
-        if not self.is_triangular or _condition(whitening, device) > WHITENED_LATE:
-            return self.map_on(X, device), None
-        return self.expansion.map_on(X, device), whitening
+        whitening = self._whitening_like(X)
+        if not self.is_triangular or _condition(whitening) > WHITENED_LATE:
+            return self.map(X), None
+        return self.expansion.map(X), whitening
 
     def own_features(self) -> FloatArray:
         """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""
@@ -345,24 +320,19 @@ class Basis(FeatureMap):
         """Return one weight per basis row."""
         if not self.is_triangular:
             return self._whitening_here @ W
-        if self.device is None:
-            return solve_triangular(self.whitening, W, lower=True, trans="T")
-        return self.device.host(self.device.solve_transposed(self.whitening, self.device.array(W)))
+        return to_host(solve_triangular(self.whitening, like(W, self.whitening), transposed=True))
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, basis) @ weights``."""
         return self.expansion.product(X, weights)  # [PTA09] eq. (40)
 
-    def product_on(self, X: DeviceArray, weights: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``k(X, basis) @ weights`` on a device."""
-        return self.expansion.product_on(X, weights, device)
 
-
-def _condition(C: DeviceArray, device: Device) -> float:
+def _condition(C: Array) -> float:
     """Return a bound on the condition number of ``C C'``, C lower triangular."""
-    inverse = device.invert_triangle(C.clone())
+    xp = namespace_of(C)
+    inverse = solve_triangular(C, xp.eye(C.shape[0], dtype=C.dtype, device=C.device))
     K, inverted = C @ C.T, inverse.T @ inverse
-    return float((K * K).sum() ** 0.5 * (inverted * inverted).sum() ** 0.5)
+    return float(xp.sum(K * K)) ** 0.5 * float(xp.sum(inverted * inverted)) ** 0.5
 
 
 def _eigen_whitening(K: FloatArray) -> FloatArray:
@@ -440,28 +410,18 @@ class FunctionSpace(ABC):
         """Return explicit features of some rows of X, or of all; approximate ones for a kernel."""
 
     @abstractmethod
-    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
-        """Return the kernel between some rows of X, or all; the caller may overwrite it."""
+    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
+        """Return the kernel between some rows of X, or all, here or on a device.
 
-    @abstractmethod
-    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return features F of rows X on a device and a lower triangle C: ``F C^-T`` are Z.
-
-        None for C where F is Z. F may be overwritten.
+        The caller may overwrite it.
         """
 
     @abstractmethod
-    def kernel_matrix_on(self, device: Device) -> DeviceArray:
-        """Return the kernel of the training rows on a device; it may be overwritten."""
-
-    @abstractmethod
-    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
         """Return the product with the kernel of the training rows, which is never formed."""
 
     @abstractmethod
-    def rough_kernel_product(
-        self, device: Device | None
-    ) -> Callable[[DeviceArray], DeviceArray] | None:
+    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
         """Return that product in single precision, None where it would not be quicker."""
 
     @abstractmethod
@@ -471,7 +431,7 @@ class FunctionSpace(ABC):
     @abstractmethod
     def spanned_features(
         self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> DeviceArray:
+    ) -> Array:
         """Return features whose inner products are close to the kernel, here or on a device."""
 
     @abstractmethod
@@ -523,17 +483,7 @@ class ExplicitSpace(FunctionSpace):
     predictor: FeatureMap
     is_explicit: ClassVar[bool] = True
 
-    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return features of rows X and how they are whitened, as their map has it."""
-        return self.map.raw_on(device.array(dense_rows(X)), device)
-
-    def kernel_matrix_on(self, device: Device) -> DeviceArray:
-        """Return ``Z Z'`` of centred features on a device."""
-        Z = device.array(dense_rows(self.Z))
-        Z = Z - Z.mean(0)
-        return Z @ Z.T
-
-    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
         """Return the product with ``Z Z'``, here whatever the device."""
         del device
         Z = self.Z
@@ -542,7 +492,7 @@ class ExplicitSpace(FunctionSpace):
     def rough_kernel_product(
         self,
         device: Device | None,  # noqa: ARG002
-    ) -> Callable[[DeviceArray], DeviceArray] | None:
+    ) -> Callable[[Array], Array] | None:
         """Return None: features are solved at once."""
         return None
 
@@ -552,7 +502,7 @@ class ExplicitSpace(FunctionSpace):
 
     def spanned_features(
         self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> DeviceArray:
+    ) -> Array:
         """Return Z itself."""
         del n_basis, rng
         Z = dense_rows(self.Z)
@@ -564,10 +514,11 @@ class ExplicitSpace(FunctionSpace):
             return self.Z
         return self.Z[rows]
 
-    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
+    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
         """Return ``Z Z'`` of rows centred over those asked for: no graph sees the difference."""
         Z = dense_rows(self.features(rows))
-        Z = Z - Z.mean(axis=0)
+        Z = Z if device is None else device.array(Z)
+        Z = Z - namespace_of(Z).mean(Z, axis=0)
         return Z @ Z.T
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:  # noqa: ARG002
@@ -618,32 +569,21 @@ class KernelSpace(FunctionSpace):
     def _matrix(self) -> FloatArray:
         return finite_kernel(self.kernel, self.X, self.X)
 
-    def features_on(self, X: Matrix, device: Device) -> tuple[DeviceArray, DeviceArray | None]:
-        """Return the kernel of rows X with the training rows, as it is."""
-        return self.predictor.raw_on(device.array(dense_rows(X)), device)
-
-    def kernel_matrix_on(self, device: Device) -> DeviceArray:
-        """Return the kernel of the training rows on a device."""
-        rows = device.array(dense_rows(self.X))
-        return kernel_on(self.kernel, rows, rows, device)
-
-    def kernel_product(self, device: Device | None) -> Callable[[DeviceArray], DeviceArray]:
+    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
         """Return the product with the kernel, of which blocks are formed and forgotten."""
-        if device is None:
-            if not self.kernel.is_function:
-                return lambda V: np.asarray(self.X @ V)
-            return partial(own_product, self.kernel, self.X)
         if not self.kernel.is_function:
-            return lambda V: device.array(np.asarray(self.X @ device.host(V)))
-        return partial(own_product_on, self.kernel, device.array(dense_rows(self.X)), device)
+            return lambda V: like(np.asarray(self.X @ to_host(V)), V)
+        return partial(own_product, self.kernel, self._rows(device))
 
-    def rough_kernel_product(
-        self, device: Device | None
-    ) -> Callable[[DeviceArray], DeviceArray] | None:
+    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
         """Return the product in single precision, on a device and where there is a form of it."""
         if device is None:
             return None
-        return rough_product_on(self.kernel, device.array(dense_rows(self.X)), device)
+        return rough_product(self.kernel, self._rows(device), device)
+
+    def _rows(self, device: Device | None) -> Matrix:
+        """Return the training rows, here or on a device."""
+        return self.X if device is None else device.array(dense_rows(self.X))
 
     def kernel_size(self) -> float:
         """Return the largest kernel of a row with itself."""
@@ -651,14 +591,14 @@ class KernelSpace(FunctionSpace):
 
     def spanned_features(
         self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> DeviceArray:
+    ) -> Array:
         """Return the features that random basis rows span."""
         some = np.sort(rng.choice(self.X.shape[0], n_basis, replace=False))
         if self.kernel.is_function:
             basis, X = Basis.of(self.kernel, self.X[some], device), self.X
         else:
             basis, X = Basis.of(self.kernel, self.X[np.ix_(some, some)]), self.X[:, some]
-        return basis.map(X) if device is None else basis.map_on(device.array(dense_rows(X)), device)
+        return basis.map(X if device is None else device.array(dense_rows(X)))
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
@@ -668,11 +608,14 @@ class KernelSpace(FunctionSpace):
         basis = Basis.of(Precomputed(), self._matrix[np.ix_(some, some)])
         return basis.map(self._matrix[np.ix_(rows, some)])
 
-    def kernel_matrix(self, rows: IntArray | None = None) -> FloatArray:
+    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
         """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
         if rows is None or _are_all(rows, self.X.shape[0]):
-            return finite_kernel(self.kernel, self.X, self.X)
-        return self._matrix[np.ix_(rows, rows)]
+            X = self._rows(device)
+            return finite_kernel(self.kernel, X, X)
+        if device is None:
+            return self._matrix[np.ix_(rows, rows)]
+        return take_rows(take_rows(self.kernel_matrix(None, device), rows).T, rows)
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Return a weight for each row of X, 0 for those left out; of features where linear."""
@@ -780,10 +723,8 @@ def explicit_space(
 
 def basis_space(X: Matrix, basis: Basis, device: Device | None = None) -> ExplicitSpace:
     """Return the features that basis rows span, formed here or on a device."""
-    if device is None:
-        return ExplicitSpace(basis.map(X), basis, basis.expansion)
-    Z = device.host(basis.map_on(device.array(dense_rows(X)), device))
-    return ExplicitSpace(Z, basis, basis.expansion)
+    rows = X if device is None else device.array(dense_rows(X))
+    return ExplicitSpace(to_host(basis.map(rows)), basis, basis.expansion)
 
 
 def _are_all(rows: IntArray, n_items: int) -> bool:

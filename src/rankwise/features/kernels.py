@@ -1,4 +1,4 @@
-"""Kernels: frozen values that are called as ``k(A, B)``."""
+"""Kernels: frozen values that are called as ``k(A, B)``, with rows of any namespace."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,8 +11,22 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive, real_number
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.namespaces import (
+    Array,
+    blocks_of,
+    city_block,
+    copy_of,
+    exp_in_place,
+    is_finite,
+    is_on_host,
+    like,
+    namespace_of,
+    set_diagonal,
+    squared_norms,
+    to_host,
+)
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
@@ -35,8 +49,8 @@ DENSE_ENTRIES = 1 << 22
 TILE = 512
 """Rows and columns of a block of a product, which one thread forms and which stays in cache."""
 
-DEVICE_ENTRIES = 1 << 28
-"""Entries of a block of a product on a device: two gigabytes."""
+DEVICE_TILE = 1 << 14
+"""The same on a device: a block of two gigabytes."""
 
 
 KERNELS: dict[str, "type[Kernel]"] = {}
@@ -133,7 +147,7 @@ class Linear(Kernel):
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return the squared length of every row."""
-        return _squared_norms(A)
+        return squared_norms(A)
 
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
@@ -172,33 +186,33 @@ class Gaussian(Kernel):
         gamma = _number(self.gamma)
         same = A is B
         A, B = _centred(A, B)
-        a, b = gamma * _squared_norms(A), gamma * _squared_norms(B)
+        a, b = gamma * squared_norms(A), gamma * squared_norms(B)
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
 
         def finish(rows: slice) -> None:
-            block = K[rows]
+            block = K[rows, :]
             block *= 2 * gamma
             block -= a[rows, None]
             block -= b
-            _exp_in_place(block)
+            exp_in_place(block)
 
         _by_few_rows(finish, K)
         if same:
-            np.fill_diagonal(K, 1.0)
+            set_diagonal(K, 1.0)
         return K
 
     def with_rows(self, B: Matrix) -> Callable[[Matrix], FloatArray]:
         """Return the kernel with rows whose centre and norms are computed once."""
         if sparse.issparse(B):
             return lambda A: self(A, B)
-        held = _GaussianOfRows.of(_number(self.gamma), B)
+        held = GaussianOfRows.of(_number(self.gamma), B)
         return lambda A: self(A, B) if sparse.issparse(A) else held(A)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
-        return np.ones(A.shape[0])
+        return _ones(A)
 
     def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms:
         """Return the one product of exponentials."""
@@ -211,7 +225,7 @@ class Gaussian(Kernel):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _GaussianOfRows:
+class GaussianOfRows:
     """The Gaussian kernel with given rows: its exponents are one product of two matrices.
 
     Parameters
@@ -222,39 +236,43 @@ class _GaussianOfRows:
         What moved rows, their squared norms and 1 are multiplied with.
     """
 
-    shift: FloatArray
-    factors: FloatArray
+    shift: Array
+    factors: Array
 
     @classmethod
-    def of(cls, gamma: float, B: FloatArray) -> Self:
+    def of(cls, gamma: float, B: Array) -> Self:
         """Build from dense rows."""
-        shift = B.mean(axis=0, dtype=float)
-        factors = np.empty((B.shape[1] + 2, len(B)))
-        moved = np.subtract(B.T, shift[:, None], out=factors[:-2])
-        factors[-2], factors[-1] = -gamma, -gamma * _squared_norms(moved.T)
+        shift = _centre(B)
+        factors = _empty((B.shape[1] + 2, B.shape[0]), B)
+        moved = factors[:-2, :]
+        moved[...] = B.T
+        moved -= shift[:, None]
+        factors[-2, :], factors[-1, :] = -gamma, -gamma * squared_norms(moved.T)
         moved *= 2 * gamma
         return cls(shift, factors)
 
-    def __call__(self, A: FloatArray) -> FloatArray:
+    def left(self, A: Array) -> Array:
+        """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
+        left = _empty((A.shape[0], self.factors.shape[0]), A)
+        moved = left[:, :-2]
+        moved[...] = A
+        moved -= self.shift
+        left[:, -2], left[:, -1] = squared_norms(moved), 1.0
+        return left
+
+    def __call__(self, A: Array) -> Array:
         """Return the kernel of every row of A with every given row."""
-        left = np.empty((len(A), len(self.factors)))
-        moved = np.subtract(A, self.shift, out=left[:, :-2])
-        left[:, -2], left[:, -1] = _squared_norms(moved), 1.0
-        K = left @ self.factors
-        _by_few_rows(lambda rows: _exp_in_place(K[rows]), K)
+        K = self.left(A) @ self.factors
+        _by_few_rows(lambda rows: exp_in_place(K[rows, :]), K)
         return K
 
 
-def _exp_in_place(exponents: FloatArray) -> None:
-    """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
-    if exponents.max(initial=0.0) > 0.0:
-        np.minimum(exponents, 0.0, out=exponents)
-    np.exp(exponents, out=exponents)
+def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:
+    """Call ``finish`` for all rows of a kernel matrix, in threads for so many as stay in cache.
 
-
-def _by_few_rows(finish: Callable[[slice], None], K: FloatArray) -> None:
-    """Call ``finish`` for all rows of a kernel matrix, in threads for so many as stay in cache."""
-    if K.size <= WORK_PER_THREAD:
+    Elsewhere than on the host for all at once.
+    """
+    if not isinstance(K, np.ndarray) or K.size <= WORK_PER_THREAD:
         finish(slice(None))
         return
     n_parts = -(-len(K) // EXP_ROWS)
@@ -290,13 +308,13 @@ class Laplacian(Kernel):
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix from city-block distances."""
-        K = cdist(A, B, "cityblock")
+        K = city_block(A, B)
         K *= -_number(self.gamma)
-        return np.exp(K, out=K)
+        return exp_in_place(K)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
-        return np.ones(A.shape[0])
+        return _ones(A)
 
     def products(self, row: FloatArray, rows: FloatArray) -> ProductTerms:
         """Return the one product of exponentials."""
@@ -358,13 +376,14 @@ class Polynomial(Kernel):
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return the kernel of every row with itself."""
-        return self._power(_squared_norms(A))
+        return self._power(squared_norms(A))
 
-    def _power(self, products: FloatArray) -> FloatArray:
+    def _power(self, products: Array) -> Array:
         products *= _number(self.gamma)
         products += self.coef0
         with np.errstate(over="ignore"):  # `finite_kernel` refuses it
-            return np.power(products, self.degree, out=products)
+            products **= int(self.degree)
+        return products
 
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
@@ -400,11 +419,12 @@ class Precomputed(Kernel):
                 "With a precomputed kernel `X` must have one column per training item: "
                 f"there are {B.shape[0]}, got {A.shape[1]} columns."
             )
-        return np.array(A, dtype=float, order="C")
+        return copy_of(A)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return the diagonal of the square training kernel."""
-        return np.diagonal(A).astype(float)
+        xp = namespace_of(A)
+        return xp.asarray(xp.linalg.diagonal(A), dtype=xp.float64, copy=True)
 
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:  # noqa: ARG002
         """Return itself: there is nothing to fit."""
@@ -440,73 +460,30 @@ class Custom(Kernel):
         return self
 
 
-def kernel_on(
-    kernel: Kernel, A: DeviceArray, B: DeviceArray, device: Device, *, checked: bool = True
-) -> DeviceArray:
-    """Return the kernel matrix of rows on a device; custom kernels are computed here.
-
-    One beyond the range of double precision is refused, unless it is not to be looked at.
-    """
-    on_device = _ON_DEVICE.get(kernel.name or "")
-    if on_device is None:
-        return device.array(finite_kernel(kernel, device.host(A), device.host(B)))
-    K = on_device(kernel, A, B, device)
-    if checked:
-        _refuse_overflow(kernel, is_finite=device.is_finite(K))
-    return K
+ANY_NAMESPACE = (Linear, Gaussian, Laplacian, Polynomial, Precomputed)
+"""Kernels of rows of any namespace; others are computed by NumPy."""
 
 
-def _linear_on(_: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG001
-    return A @ B.T
+def kernel_matrix(kernel: Kernel, A: Matrix, B: Matrix) -> Array:
+    """Return the kernel of two sets of rows where they are; kernels of NumPy alone, by the host."""
+    if is_on_host(A) or isinstance(kernel, ANY_NAMESPACE):
+        return kernel(A, B)
+    rows = to_host(A)
+    return like(kernel(rows, rows if A is B else to_host(B)), A)
 
 
-def _gaussian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
-    same = A is B
-    left, right = _exponents_on(kernel, A, B, device)
-    K = left @ right.T
-    if same:
-        K.fill_diagonal_(0.0)
-    return device.exp_in_place(K)
+def kernel_with_rows(kernel: Kernel, B: Matrix) -> Callable[[Matrix], Array]:
+    """Return the kernel of any rows with those of B, both in one place."""
+    if is_on_host(B) or isinstance(kernel, ANY_NAMESPACE):
+        return kernel.with_rows(B)
+    return lambda A: kernel_matrix(kernel, A, B)
 
 
-def _exponents_on(
-    kernel: Any, A: DeviceArray, B: DeviceArray, device: Device
-) -> tuple[DeviceArray, DeviceArray]:
-    """Return two matrices whose product holds the exponents of a Gaussian kernel."""
-    gamma, shift = _number(kernel.gamma), B.mean(0)
-    A, B = A - shift, B - shift
-    n_features = A.shape[1]
-    left, right = device.empty(len(A), n_features + 2), device.empty(len(B), n_features + 2)
-    left[:, :-2], right[:, :-2] = 2 * gamma * A, B
-    left[:, -2], right[:, -2] = -gamma * (A * A).sum(1), 1.0
-    left[:, -1], right[:, -1] = 1.0, -gamma * (B * B).sum(1)
-    return left, right
-
-
-def _laplacian_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:
-    return device.exp_in_place(device.city_block(A, B) * -_number(kernel.gamma))
-
-
-def _polynomial_on(kernel: Any, A: DeviceArray, B: DeviceArray, device: Device) -> DeviceArray:  # noqa: ARG001
-    K = A @ B.T
-    K *= _number(kernel.gamma)
-    K += kernel.coef0
-    return K**kernel.degree
-
-
-_ON_DEVICE = {
-    "linear": _linear_on,
-    "gaussian": _gaussian_on,
-    "laplacian": _laplacian_on,
-    "polynomial": _polynomial_on,
-}
-
-
-def own_product(kernel: Kernel, X: Matrix, V: FloatArray) -> FloatArray:
+def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) -> Array:
     """Return ``k(X, X) @ V``; half of the blocks are formed, the others are their transposes.
 
     Each thread adds up its own blocks in a fixed order, so that the result depends on the number
-    of threads only, by rounding errors.
+    of threads only, by rounding errors. Elsewhere than on the host there is one thread.
 
     Parameters
     ----------
@@ -516,19 +493,22 @@ def own_product(kernel: Kernel, X: Matrix, V: FloatArray) -> FloatArray:
         The rows.
     V : (n_items, k)
         The vectors.
+    tile : int, optional
+        Rows and columns of a block; by default as many as serve where X is.
     """
-    n_items = X.shape[0]
-    rows = [X[start : start + TILE] for start in range(0, n_items, TILE)]
-    edges = [slice(start, start + TILE) for start in range(0, n_items, TILE)]
-    n_parts = max(1, min(n_threads(), len(rows) // 2))
-    sums = np.zeros((n_parts, *V.shape))
+    on_host = is_on_host(X)
+    tile = tile or (TILE if on_host else DEVICE_TILE)
+    edges = list(blocks_of(X.shape[0], tile))
+    rows = [X[edge, :] for edge in edges]
+    n_parts = max(1, min(n_threads(), len(rows) // 2)) if on_host else 1
+    sums = [namespace_of(V).zeros_like(V) for _ in range(n_parts)]
 
-    def add(out: FloatArray, i: int) -> None:
-        out[edges[i]] += kernel(rows[i], rows[i]) @ V[edges[i]]
+    def add(out: Array, i: int) -> None:
+        out[edges[i], :] += kernel_matrix(kernel, rows[i], rows[i]) @ V[edges[i], :]
         for j in range(i + 1, len(rows)):
-            K = kernel(rows[i], rows[j])
-            out[edges[i]] += K @ V[edges[j]]
-            out[edges[j]] += K.T @ V[edges[i]]
+            K = kernel_matrix(kernel, rows[i], rows[j])
+            out[edges[i], :] += K @ V[edges[j], :]
+            out[edges[j], :] += K.T @ V[edges[i], :]
 
     def task(part: int) -> None:
         for i in _shares(len(rows), n_parts)[part]:
@@ -536,7 +516,7 @@ def own_product(kernel: Kernel, X: Matrix, V: FloatArray) -> FloatArray:
 
     with serial_blas():
         in_threads(task, n_parts)
-    return sums.sum(axis=0)
+    return sum(sums[1:], start=sums[0])
 
 
 def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
@@ -548,27 +528,12 @@ def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
     return shares
 
 
-def own_product_on(
-    kernel: Kernel, X: DeviceArray, device: Device, V: DeviceArray, entries: int = DEVICE_ENTRIES
-) -> DeviceArray:
-    """Return ``k(X, X) @ V`` of rows on a device; so many entries are formed at a time."""
-    n_items, out, start = len(X), V * 0.0, 0
-    while start < n_items:
-        stop = min(n_items, start + max(1, entries // (n_items - start)))
-        K = kernel_on(kernel, X[start:stop], X[start:], device, checked=False)
-        out[start:stop] += K @ V[start:]
-        out[stop:] += K[:, stop - start :].T @ V[start:stop]
-        start = stop
-    return out
-
-
-def rough_product_on(
-    kernel: Kernel, X: DeviceArray, device: Device
-) -> Callable[[DeviceArray], DeviceArray] | None:
+def rough_product(kernel: Kernel, X: Array, device: Device) -> Callable[[Array], Array] | None:
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
-    if kernel.name != "gaussian":
+    if not isinstance(kernel, Gaussian):
         return None
-    left, right = _exponents_on(kernel, X, X, device)
+    held = GaussianOfRows.of(_number(kernel.gamma), X)
+    left, right = held.left(X), held.factors.T
     return lambda V: device.exp_product(left, right, V)
 
 
@@ -604,17 +569,33 @@ def refuse_sparse(X: Matrix, kernel: Kernel) -> None:
         )
 
 
-def _products(A: Matrix, B: Matrix) -> FloatArray:
+def _products(A: Matrix, B: Matrix) -> Array:
     if sparse.issparse(A) or sparse.issparse(B):
         product = A @ B.T
         return product.toarray() if sparse.issparse(product) else np.asarray(product)
     return A @ B.T
 
 
-def _squared_norms(A: Matrix) -> FloatArray:
-    if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
+def _empty(shape: tuple[int, int], like_rows: Array) -> Array:
+    """Return a matrix of double precision to be filled, where rows are."""
+    if isinstance(like_rows, np.ndarray):
+        return np.empty(shape)
+    xp = namespace_of(like_rows)
+    return xp.empty(shape, dtype=xp.float64, device=like_rows.device)
+
+
+def _ones(A: Matrix) -> Array:
+    """Return a one for each row, where the rows are."""
+    if is_on_host(A):
+        return np.ones(A.shape[0])
+    xp = namespace_of(A)
+    return xp.ones(A.shape[0], dtype=xp.float64, device=A.device)
+
+
+def _centre(B: Array) -> Array:
+    """Return the mean of rows in double precision."""
+    xp = namespace_of(B)
+    return xp.mean(xp.asarray(B, dtype=xp.float64), axis=0)
 
 
 def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
@@ -624,7 +605,7 @@ def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """
     if sparse.issparse(A) or sparse.issparse(B):
         return _centred_sparse(A, B)
-    shift = B.mean(axis=0, dtype=float)
+    shift = _centre(B)
     moved = A - shift
     return moved, moved if A is B else B - shift
 
@@ -662,19 +643,15 @@ def _squared_distances(A: Any, B: Any) -> FloatArray:
     return out
 
 
-def finite_kernel(kernel: Kernel, A: Matrix, B: Matrix) -> FloatArray:
+def finite_kernel(kernel: Kernel, A: Matrix, B: Matrix) -> Array:
     """Return the kernel of two sets of rows; refuse one beyond the range of double precision."""
-    K = kernel(A, B)
-    _refuse_overflow(kernel, is_finite=bool(np.isfinite(K).all()))
-    return K
-
-
-def _refuse_overflow(kernel: Kernel, *, is_finite: bool) -> None:
-    if not is_finite:
+    K = kernel_matrix(kernel, A, B)
+    if not is_finite(K):
         raise NumericalError(
             f"The kernel {kernel!r} must be finite: its values exceed the range of double "
             "precision. Scale the features, or lower its degree."
         )
+    return K
 
 
 def _check_gamma(gamma: object) -> None:

@@ -535,7 +535,7 @@ def product_where_given(predictor: FeatureMap, X: Matrix, weights: FloatArray) -
     if device is None:
         return predictor.product(X, weights)
     rows = device.array(dense_rows(X))
-    return device.host(predictor.product_on(rows, device.array(weights), device))
+    return device.host(predictor.product(rows, device.array(weights)))
 
 
 def _warn_of_scales(spans: FloatArray) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, dense_rows
 from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
-from rankwise.features.function_space import FunctionSpace, Identity
+from rankwise.features.function_space import ExplicitSpace, FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
@@ -215,9 +215,10 @@ def normal_equations_on(
     """Return the normal equations of all rows X, on a device if one is given."""
     if device is None:
         return normal_equations(space, graph)
-    if space.is_explicit:
-        return DeviceSystem.primal(graph, *space.features_on(X, device), device)
-    K = space.kernel_matrix_on(device)
+    if isinstance(space, ExplicitSpace):
+        F, C = space.map.raw(device.array(dense_rows(X)))
+        return DeviceSystem.primal(graph, F, C, device)
+    K = space.kernel_matrix(device=device)
     return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
 
 

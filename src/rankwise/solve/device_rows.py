@@ -9,6 +9,7 @@ from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import Device, DeviceArray, KeptArrays
+from rankwise.core.namespaces import take_rows
 from rankwise.solve.rows import (
     GIVEN_ORDER,
     BlockLaplacian,
@@ -106,7 +107,7 @@ class DenseDeviceRows(RowsOnDevice):
     def take(self, items: IntArray) -> "DenseDeviceRows":
         """Return a copy of some of the rows, less the same offset."""
         device = self.kept.device
-        return DenseDeviceRows(device.take(self.Z, items), KeptArrays(device))
+        return DenseDeviceRows(take_rows(self.Z, items), KeptArrays(device))
 
     def forward(self, w: DeviceArray) -> DeviceArray:
         """Return ``Z @ w`` on the device."""

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dptsv, dsytrd
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.namespaces import eigh_in_place, is_finite
 from rankwise.graph.laplacian import Root, moment
 from rankwise.graph.preference_graph import PreferenceGraph
 
@@ -268,6 +269,11 @@ class HostSystem(System, ABC):
         """Return the decomposition that answers every alpha and every hold-out."""
         return Spectrum.of(self._finite_matrix(), self.size)
 
+    def eigenpairs(self) -> tuple[FloatArray, FloatArray]:
+        """Return the eigenvalues, 0 or more, and the eigenvectors; the matrix is overwritten."""
+        found = self.spectrum()
+        return found.values, found.vectors
+
     def _finite_matrix(self) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
             A = self.matrix()
@@ -320,17 +326,17 @@ class DeviceSystem(System):
             half = device.solve_triangular(C, gram)
             gram, moment = device.solve_triangular(C, half.T), device.solve_triangular(C, moment)
         rhs = device.host(moment)
-        _refuse_overflow(is_finite=device.is_finite(gram) and bool(np.isfinite(rhs).all()))
+        _refuse_overflow(is_finite=is_finite(gram) and bool(np.isfinite(rhs).all()))
         return cls(gram, rhs, None, device)
 
     @classmethod
     def dual(cls, graph: PreferenceGraph, K: DeviceArray, device: Device, *, trusted: bool) -> Self:
         """Build from a kernel matrix on the device, which is overwritten."""
         root = graph.laplacian.root()
-        size = float(device.absolute(K.diagonal()).max())
+        size = float(abs(K.diagonal()).max())
         reduced = root.on(device).reduce(K)
         rhs = root.solve(as_columns(graph.rhs))
-        _refuse_overflow(is_finite=device.is_finite(reduced) and bool(np.isfinite(rhs).all()))
+        _refuse_overflow(is_finite=is_finite(reduced) and bool(np.isfinite(rhs).all()))
         if not trusted:
             refuse_indefinite_matrix(device.host(reduced))
         return cls(reduced, rhs, root, device, size, rounding_of_scores(graph, size))
@@ -358,7 +364,7 @@ class DeviceSystem(System):
 
         The matrix may be overwritten.
         """
-        values, vectors = self.device.eigh_in_place(self.matrix.contiguous())
+        values, vectors = eigh_in_place(self.matrix.contiguous())
         known = self.device.host(values)
         refuse_indefinite(known[0], max(known[-1], self.size))
         return np.maximum(known, 0.0), vectors

@@ -79,7 +79,7 @@ def test_sums_are_whitened_late_only_where_no_digits_are_lost(gamma, late):
     p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
     kernel, device = Gaussian(gamma), as_device("cpu")
     basis = Basis.of(kernel, p.X[:8], device)
-    assert (basis.raw_on(device.array(p.X), device)[1] is not None) is late
+    assert (basis.raw(device.array(p.X))[1] is not None) is late
     options = {"kernel": kernel, "basis": np.arange(8), "alpha": 1e-3}
     expected = RankRLS(**options).fit(p.X, p.y, qid=p.qid)
     found = RankRLS(device="cpu", **options).fit(p.X, p.y, qid=p.qid)

@@ -232,7 +232,7 @@ def test_blocks_are_the_products_of_rows_for_all_weights():
     rng = np.random.default_rng(0)
     V, weights = rng.normal(size=(7, 5)), rng.normal(size=(5, 8))
     expected = np.einsum("ik,ka,jk->aij", V, weights, V)
-    np.testing.assert_allclose(blocks_of_weights(V, weights), expected, atol=1e-12)
+    np.testing.assert_allclose(blocks_of_weights(V[None], weights)[0], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", ["refit", "update"])

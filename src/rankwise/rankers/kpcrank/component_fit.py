@@ -10,6 +10,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import real_number
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import take_rows
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.features.components import Components, Solver, find_components
@@ -346,7 +347,7 @@ class _FoldsOnDevice:
         return _MomentsOfFolds(turned @ H, turned @ C, squares.sum(1))
 
     def _stacked(self, values: DeviceArray, places: IntArray) -> DeviceArray:
-        return self.device.take(values, places.ravel()).reshape(*places.shape, values.shape[1])
+        return take_rows(values, places.ravel()).reshape(*places.shape, values.shape[1])
 
     def _score(
         self, part: IntArray, outside: "_MomentsOfFolds", alpha: float, out: FloatArray

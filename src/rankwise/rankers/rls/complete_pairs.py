@@ -315,15 +315,9 @@ def _row_blocks(n_items: int) -> Iterator[slice]:
     return (slice(start, start + ROWS) for start in range(0, n_items, ROWS))
 
 
-def largest_row_sum(M: FloatArray) -> float:
+def largest_row_sum(M: DeviceArray) -> float:
     """Return the largest sum of sizes of a row, some rows at a time."""
-    return max(float(np.abs(M[rows]).sum(axis=1).max()) for rows in _row_blocks(len(M)))
-
-
-def kernel_rows_on(device: Device, space: FunctionSpace, rows: IntArray) -> DeviceArray:
-    """Return the kernel between some rows on a device."""
-    K = space.kernel_matrix_on(device)
-    return K if len(rows) == len(K) else device.take(device.take(K, rows).T, rows)
+    return max(float(abs(M[rows]).sum(1).max()) for rows in _row_blocks(len(M)))
 
 
 def leave_out_of_complete_on(
@@ -342,29 +336,25 @@ def leave_out_of_complete_on(
     for mu in mus.tolist():
         M = K + max(scale, mu) / len(K)
         M.diagonal().add_(device.array(mu / weight))
-        norm = _largest_row_sum_on(device, M)
+        norm = largest_row_sum(M)
         factor = device.factor_in_place(M)
         if factor is None:
             parts.append((np.zeros(Y.shape), np.ones(Y.shape), np.inf))
             continue
         B = device.invert_factored(factor)
-        error = EPS * norm * _largest_row_sum_on(device, B)
+        error = EPS * norm * largest_row_sum(B)
         ones = B.sum(1)
         for block in _row_blocks(len(B)):
             B[block] -= ones[block][:, None] * (ones / ones.sum())
         if mu > scale * len(K) * weight.max():
-            difference = _direct_differences_on(device, K, B, scores, error)
+            difference = _direct_differences_on(K, B, scores, error)
             worst = 1.0
         else:
-            difference = _differences_on(device, B, scores, error)
+            difference = _differences_on(B, scores, error)
             worst = _worst_pair_on(B)
         right, total = _count_on(device, difference, scores, decisive)
         parts.append((right, total, error / worst if worst > 0 else np.inf))
     return _stack(parts)
-
-
-def _largest_row_sum_on(device: Device, M: DeviceArray) -> float:
-    return max(float(device.absolute(M[rows]).sum(1).max()) for rows in _row_blocks(len(M)))
 
 
 def _worst_pair_on(B: DeviceArray) -> float:
@@ -381,10 +371,10 @@ DifferencesOn: TypeAlias = Callable[[slice, int], tuple[DeviceArray, DeviceArray
 """Gives f_i - f_j, scaled, and what counts as a tie, for rows i, all j and an output."""
 
 
-def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray, error: float) -> DifferencesOn:
+def _differences_on(B: DeviceArray, Y: DeviceArray, error: float) -> DifferencesOn:
     """Return the differences as `complete_pairs` forms them."""
     centred, b = Y - Y.mean(0), B.diagonal()
-    A, tie = B @ centred, float(tie_share(error)) * device.absolute(centred).amax(0)
+    A, tie = B @ centred, float(tie_share(error)) * abs(centred).amax(0)
 
     def differences(rows: slice, k: int) -> tuple[DeviceArray, DeviceArray]:
         b_ii, b_ij = b[rows][:, None], B[rows]
@@ -397,10 +387,10 @@ def _differences_on(device: Device, B: DeviceArray, Y: DeviceArray, error: float
 
 
 def _direct_differences_on(
-    device: Device, K: DeviceArray, B: DeviceArray, Y: DeviceArray, error: float
+    K: DeviceArray, B: DeviceArray, Y: DeviceArray, error: float
 ) -> DifferencesOn:
     """Return the differences as `held_out_differences` forms them; B is overwritten."""
-    B /= float(device.absolute(B.diagonal()).max())
+    B /= float(abs(B.diagonal()).max())
     X = B @ (Y - Y.mean(0))
     KB, KX, b = K @ B, K @ X, B.diagonal()
     own, share = KB.diagonal(), float(tie_share(error))
@@ -411,7 +401,7 @@ def _direct_differences_on(
         det = b_ii * b - b_ij * b_ij
         first = (own[rows][:, None] - KB[:, rows].T) * (b * x_i - b_ij * x) / det
         second = (KB[rows] - own) * (b_ii * x - b_ij * x_i) / det
-        size = sum(device.absolute(term) for term in (Kx_i, Kx, first, second))
+        size = sum(abs(term) for term in (Kx_i, Kx, first, second))
         return Kx_i - Kx - first - second, share * size
 
     return differences
@@ -426,7 +416,7 @@ def _count_on(
         for k in range(Y.shape[1]):
             difference, slack = differences(rows, k)
             gap = Y[rows, k][:, None] - Y[:, k]
-            tied = device.absolute(difference) <= slack
+            tied = abs(difference) <= slack
             won = (difference > 0) == (gap > 0)
             judged = gap != 0
             if decisive[k, 0] >= 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.namespaces import take_rows
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, pair_targets
@@ -146,14 +147,14 @@ def _projected_on(space: FunctionSpace, graph: PreferenceGraph, device: Device) 
         Z = Z - Z.mean(0)  # differences do not see it, but digits are saved
         system = DeviceSystem.primal(graph, Z.clone(), None, device)
     else:
-        K = space.kernel_matrix_on(device)
+        K = space.kernel_matrix(device=device)
         system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
         del K
     values, vectors = system.eigenpairs()
     S = Z @ vectors if system.root is None else system.root.on(device).scores(vectors)
 
     def differences(first: IntArray, second: IntArray) -> DeviceArray:
-        return device.take(S, first) - device.take(S, second)
+        return take_rows(S, first) - take_rows(S, second)
 
     rhs = device.host(vectors.T @ device.array(system.rhs))
     spectrum = Spectrum(values, vectors, system.size)

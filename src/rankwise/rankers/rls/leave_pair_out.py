@@ -25,7 +25,6 @@ from rankwise.rankers.rls.complete_pairs import (
     credit_of,
     decisive_items,
     held_out_differences,
-    kernel_rows_on,
     largest_row_sum,
     leads_of_complete,
     leave_out_of_complete,
@@ -113,7 +112,7 @@ def _weighted(
         mus = alphas / complete_degree(query_weight, weight)
         if device is not None:
             return leave_out_of_complete_on(
-                device, kernel_rows_on(device, space, rows), Y, weight, mus
+                device, space.kernel_matrix(rows, device), Y, weight, mus
             )
         found = leave_out_of_complete(space, rows, Y, weight, mus)
         depends = query_weight != "items"  # on the number of items: a fit to all has other mus

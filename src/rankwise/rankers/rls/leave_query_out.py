@@ -11,6 +11,7 @@ from scipy.linalg.blas import dgemm
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import solve_definite, take_rows
 from rankwise.core.threads import in_threads, n_threads, run_parts, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Picker, Root
@@ -463,7 +464,7 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
 
     def leave_out(q: int, Hq: FloatArray) -> None:
         where = slice(item_starts[q], item_starts[q + 1])
-        N = np.eye(len(Hq)) - blocks_of_weights(Hq, inverse)
+        N = np.eye(len(Hq)) - blocks_of_weights(Hq[None], inverse)[0]
         residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
         r, pivot = solve_in_blocks(N, by_alpha(residual, n_alphas))  # [PTA09] (33)
         held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
@@ -578,7 +579,7 @@ class _FeaturesThere:
         """
         device = self.device
         T, X = (
-            device.take(all_rows, some.ravel()).reshape(*some.shape, len(self.values))
+            take_rows(all_rows, some.ravel()).reshape(*some.shape, len(self.values))
             for all_rows, some in ((self.T, U), (self.rows, members))
         )
         across, there = T.swapaxes(1, 2), device.array(targets)
@@ -590,7 +591,7 @@ class _FeaturesThere:
             W = inverse[:, None] * self.projected
             if U.shape[1]:
                 N = identity - (T * inverse) @ across
-                r, pivot = device.solve_blocks(N, there - T @ W)  # eq. hold-update
+                r, pivot = solve_definite(N, there - T @ W)  # eq. hold-update
                 pivots[:, a] = device.host(pivot)
                 W = W - inverse[:, None] * (across @ r)
             scores[a] = device.host(X @ W)

@@ -1,9 +1,8 @@
 """Scores of held-out queries from the dual solution: kernels, on the CPU and on devices."""
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self, final
 
 import numpy as np
@@ -11,17 +10,23 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.devices import Device, DeviceArray, memory_of
+from rankwise.core.namespaces import (
+    Array,
+    copy_of,
+    is_on_host,
+    like,
+    namespace_of,
+    solve_definite,
+    take_rows,
+    to_host,
+)
 from rankwise.core.threads import in_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.native.holdouts import solve_each
-from rankwise.selection.holdouts import Folds, HeldOut, by_alpha, error_of_pivots
-from rankwise.solve.normal_equations import (
-    DeviceSystem,
-    Dual,
-    Spectrum,
-)
+from rankwise.selection.holdouts import Folds, HeldOut, error_of_pivots
+from rankwise.solve.normal_equations import DeviceSystem, Dual
 
 SMALL_BLOCK = 32
 """Up to this order systems are solved by a compiled loop over the grid."""
@@ -61,17 +66,12 @@ def leave_folds_out_of_dual(
     """
     component = graph.laplacian.component
     alone = _scored_by_kernel(graph, folds)
-    if device is None:
-        dual: _DualSolution = _HostDualSolution.of(space, graph, alone, alphas)
-    elif DECOMPOSED_MATRICES * 8 * graph.n_items**2 <= DECOMPOSED_SHARE * memory_of(device):
-        dual = _DeviceDualSolution.of(space, graph, alone, alphas, device)
-    else:
-        dual = _FactoredDualSolution.of(space, graph, alone, alphas, device)
+    dual = _DualSolution.of(space, graph, alone, alphas, device)
     order, starts = folds.order(of_component[dual.root.component])
     held_out, of_alone, pivots = dual.leave_out(order, starts, folds.fold[alone])
     out = np.full((len(alphas), graph.n_items, dual.C0.shape[1]), np.nan)
     out[:, alone] = of_alone
-    error = error_of_pivots(np.minimum(dual.rcond(), pivots.min(axis=0, initial=1.0)))
+    error = error_of_pivots(np.minimum(dual.rcond, pivots.min(axis=0, initial=1.0)))
     active = (component >= 0) & (folds.fold >= 0)
     anchors = alone[component[alone] >= 0]
     for a in range(len(alphas)):
@@ -101,27 +101,248 @@ def _scored_by_kernel(graph: PreferenceGraph, folds: Folds) -> IntArray:
     return np.concatenate([alone, anchors[torn]])
 
 
-class _DualSolution(ABC):
-    """One decomposition of the reduced kernel S, from which every fold is left out.
+@final
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    r"""``B = (S + alpha)^-1 = G diag(w) G'`` for some alphas: by eigenvectors, or a factor of one.
 
-    With B = (S + alpha)^-1 and c = B c0, the prediction p for the coordinates U of a fold solves
+    With c = B c0, the prediction p for the coordinates U of a fold solves
     ``B_UU (c0_U - p) = c_U``. For alpha above the largest eigenvalue the difference would cancel,
     and the same equation is solved as ``(I - H_UU) p = (H c0)_U - H_UU c0_U`` with H = S B.
+
+    Parameters
+    ----------
+    G : (rank, rank)
+        Eigenvectors of S, or ``L^-T`` with ``S + alpha = L L'``.
+    weights : (rank, n_alphas)
+        w of each alpha.
+    hat : (rank, n_alphas)
+        The same of H for large alphas, of B for others.
+    is_large : (n_alphas,)
+        For which alphas H takes the place of B.
+    """
+
+    G: Array
+    weights: Array
+    hat: Array
+    is_large: BoolArray
+
+    @classmethod
+    def decomposed(cls, values: FloatArray, vectors: Array, alphas: FloatArray) -> Self:
+        """Build from the eigenvalues, which rise, and the eigenvectors of S."""
+        inverse, is_large = 1.0 / (values[:, None] + alphas), alphas > values[-1]
+        hat = np.where(is_large, values[:, None] * inverse, inverse)
+        return cls(vectors, like(inverse, vectors), like(hat, vectors), is_large)
+
+    @classmethod
+    def factored(cls, inverse: Array) -> Self:
+        """Build from the inverse of a Cholesky factor of ``S + alpha``."""
+        one = like(np.ones((inverse.shape[0], 1)), inverse)
+        return cls(inverse.T, one, one, np.zeros(1, dtype=bool))
+
+    def solve(self, C0: FloatArray) -> FloatArray:
+        """Return ``B c0`` of the first alpha."""
+        projected = self.G.T @ like(C0, self.G)
+        return to_host(self.G @ (self.weights[:, :1] * projected))
+
+    def leave_out(
+        self, C0: FloatArray, order: IntArray, starts: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return p of all coordinates, (n_alphas, rank, n_outputs), and the smallest pivots.
+
+        Parameters
+        ----------
+        C0 : (rank, n_outputs)
+            The targets in coordinates.
+        order, starts
+            The coordinates fold by fold, and where each fold begins.
+        """
+        xp, (rank, n_outputs), n_alphas = namespace_of(self.G), C0.shape, len(self.is_large)
+        held_out, pivots = np.zeros((n_alphas, *C0.shape)), np.ones((len(starts) - 1, n_alphas))
+        projected = self.G.T @ like(C0, self.G)
+        targets = self.hat[:, :, None] * projected[:, None, :]  # times G, this is B c0 or H c0
+        targets = xp.reshape(targets, (rank, n_alphas * n_outputs))
+        # threads share the folds; elsewhere than on the host those of a size are left out together
+        entries = 1 if is_on_host(self.G) else DEVICE_ENTRIES
+        batches = list(_batches(order, starts, entries))
+
+        def leave_out(number: int) -> None:
+            some, U = batches[number]
+            held_out[:, U], pivots[some] = self._predict(U, C0[U], targets)
+
+        _in_turn(leave_out, len(batches), self.G)
+        return held_out, pivots
+
+    def _predict(
+        self, U: IntArray, own: FloatArray, targets: Array
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return p, (n_alphas, n_folds, size, n_outputs), and pivots, (n_folds, n_alphas).
+
+        Parameters
+        ----------
+        U : (n_folds, size)
+            The coordinates of each fold.
+        own : (n_folds, size, n_outputs)
+            Their targets.
+        targets : (rank, n_alphas * n_outputs)
+            The targets of all coordinates, projected and weighted.
+        """
+        xp, (n_folds, size), n_alphas = namespace_of(self.G), U.shape, len(self.is_large)
+        rows, there = take_rows(self.G, U.ravel()), like(own, self.G)
+        blocks = blocks_of_weights(xp.reshape(rows, (n_folds, size, -1)), self.hat)
+        rhs = xp.reshape(rows @ targets, (n_folds, size, n_alphas, -1))
+        rhs = copy_of(xp.moveaxis(rhs, 2, 1))
+        identity = like(np.eye(size), self.G)
+        for a in np.flatnonzero(self.is_large).tolist():
+            rhs[:, a, :, :] -= blocks[:, a, :, :] @ there
+            blocks[:, a, :, :] = identity - blocks[:, a, :, :]
+        solved, pivot = solve_in_blocks(blocks, rhs)  # [PTA09] (32), (33), in coordinates
+        p = to_host(solved)
+        p = np.where(self.is_large[:, None, None], p, own[:, None] - p)
+        return np.moveaxis(p, 1, 0), to_host(pivot)
+
+    def leave_alone_out(
+        self,
+        alone: Array,
+        C0: FloatArray,
+        held_out: FloatArray,
+        order: IntArray,
+        starts: IntArray,
+        fold_of_alone: IntArray,
+    ) -> FloatArray:
+        """Return the scores of items by their kernel, each in the model without its own fold.
+
+        Parameters
+        ----------
+        alone : (rank, n_alone)
+            The kernel of these items, in coordinates.
+        C0, order, starts
+            As in `leave_out`, which returned ``held_out``.
+        fold_of_alone : (n_alone,)
+            The fold of each item.
+
+        Returns
+        -------
+        scores : (n_alphas, n_alone, n_outputs)
+        """
+        scores = np.zeros((len(held_out), len(fold_of_alone), C0.shape[1]))
+        if not len(fold_of_alone):
+            return scores
+        turned, projected = (self.G.T @ alone).T, self.G.T @ like(C0, self.G)
+        folds = np.unique(fold_of_alone)
+
+        def leave_out(number: int) -> None:
+            q = folds[number]
+            U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
+            # what the coordinates of the fold had added to the projected targets
+            gone = take_rows(self.G, U).T @ like(C0[U] - held_out[:, U], self.G)
+            kept = self.weights.T[:, :, None] * (projected - gone)
+            scores[:, members] = to_host(take_rows(turned, members) @ kept)
+
+        _in_turn(leave_out, len(folds), self.G)
+        return scores
+
+
+def _in_turn(task: Callable[[int], None], n_tasks: int, where: Array) -> None:
+    """Call a function for numbers: in threads on the host, one after another elsewhere."""
+    if is_on_host(where):
+        with serial_blas():
+            in_threads(task, n_tasks)
+        return
+    for number in range(n_tasks):
+        task(number)
+
+
+def _batches(
+    order: IntArray, starts: IntArray, entries: int
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield folds of equal size and their coordinates, as many as fit together.
+
+    Folds without a coordinate are left out.
+    """
+    sizes = np.diff(starts)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        folds = np.flatnonzero(sizes == size)
+        step = max(1, entries // (size * max(1, len(order))))
+        for first in range(0, len(folds), step):
+            some = folds[first : first + step]
+            yield some, order[starts[some][:, None] + np.arange(size)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _DualSolution:
+    """The reduced kernel S, from whose inverses every fold is left out.
+
+    One decomposition serves every alpha. Where its work space would not fit, alphas are factorised
+    one after another, 2.25 matrices, and only those that cannot be use the decomposition.
     """
 
     root: Root
     C0: FloatArray
     alphas: FloatArray
+    alone: Array
+    """Kernel of the items that are scored by it, in coordinates."""
+    rcond: FloatArray
+    """The reciprocal condition number for every alpha, or a bound of it."""
+    decompose: Callable[[], tuple[FloatArray, Array]]
+    """Returns eigenvalues and eigenvectors of S."""
+    factor: Callable[[float], Array | None]
+    """Returns the inverse of a factor of ``S + alpha``; None to use the decomposition."""
 
-    @abstractmethod
-    def rcond(self) -> FloatArray:
-        """Return the reciprocal condition number for every alpha."""
+    @classmethod
+    def of(
+        cls,
+        space: FunctionSpace,
+        graph: PreferenceGraph,
+        alone: IntArray,
+        alphas: FloatArray,
+        device: Device | None,
+    ) -> Self:
+        """Reduce the kernel; ``alone`` names items that are to be scored by their kernel."""
+        system, of_alone = _reduced(space, graph, alone, device)
+        root, C0 = graph.laplacian.root(), system.rhs
+        needed = DECOMPOSED_MATRICES * 8 * graph.n_items**2
+        if device is None or needed <= DECOMPOSED_SHARE * memory_of(device):
+            values, vectors = system.eigenpairs()
+            rcond = (values[0] + alphas) / (max(values[-1], system.size) + alphas)
+            known = values, vectors
+            return cls(root, C0, alphas, of_alone, rcond, lambda: known, lambda _: None)
+        S: Array = system.matrix
+        there, largest = device, _largest_eigenvalue(S, device)
 
-    @abstractmethod
+        def factor(alpha: float) -> Array | None:
+            if alpha > LARGE_ALPHA * largest:
+                return None
+            A = S.clone()
+            A.diagonal().add_(alpha)
+            factor = there.factor_in_place(A)
+            return None if factor is None else there.invert_triangle(factor)
+
+        def decompose() -> tuple[FloatArray, Array]:
+            return _reduced(space, graph, alone, there)[0].eigenpairs()
+
+        return cls(root, C0, alphas, of_alone, alphas / (largest + alphas), decompose, factor)
+
+    def _use_inverses(self, alphas: FloatArray, use: Callable[[IntArray, Inverse], None]) -> None:
+        """Form the inverses of alphas, one factor at a time, and use each with their numbers."""
+        lost = []
+        for a, alpha in enumerate(alphas.tolist()):
+            factor = self.factor(alpha)
+            if factor is None:
+                lost.append(a)
+                continue
+            use(np.array([a]), Inverse.factored(factor))
+            del factor  # before the next one is formed
+        if lost:
+            use(np.array(lost), Inverse.decomposed(*self.decompose(), alphas[lost]))
+
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights of the items for an alpha."""
+        found: list[FloatArray] = []
+        self._use_inverses(np.array([alpha]), lambda _, B: found.append(B.solve(self.C0)))
+        return self.root.to_items(found[0])
 
-    @abstractmethod
     def leave_out(
         self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -140,331 +361,32 @@ class _DualSolution(ABC):
         of_alone : (n_alphas, n_alone, n_outputs)
         pivots : (n_folds, n_alphas)
         """
+        C0, n_alphas = self.C0, len(self.alphas)
+        held_out = np.empty((n_alphas, *C0.shape))
+        of_alone = np.empty((n_alphas, len(fold_of_alone), C0.shape[1]))
+        pivots = np.empty((len(starts) - 1, n_alphas))
 
+        def leave_out(which: IntArray, B: Inverse) -> None:
+            held_out[which], pivots[:, which] = B.leave_out(C0, order, starts)
+            of_alone[which] = B.leave_alone_out(
+                self.alone, C0, held_out[which], order, starts, fold_of_alone
+            )
 
-def _grid_weights(values: FloatArray, alphas: FloatArray) -> FloatArray:
-    """Return the eigenvalues of B, or of H if alpha is large, (order, n_alphas)."""
-    inverse = 1.0 / (values[:, None] + alphas)
-    return np.where(alphas > values[-1], values[:, None] * inverse, inverse)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _HostDualSolution(_DualSolution):
-    """A decomposition in memory; threads share the folds."""
-
-    spectrum: Spectrum
-    root: Root
-    C0: FloatArray
-    alphas: FloatArray
-    alone: FloatArray
-    """Kernel of the items that are scored by it, turned into the eigenbasis."""
-
-    @classmethod
-    def of(
-        cls, space: FunctionSpace, graph: PreferenceGraph, alone: IntArray, alphas: FloatArray
-    ) -> Self:
-        """Decompose; ``alone`` names items that are to be scored by their kernel."""
-        K = space.kernel_matrix()
-        of_alone = np.ascontiguousarray(K[:, alone])
-        system = Dual.of(graph, K, trusted=space.kernel_is_trusted)
-        spectrum, root = system.spectrum(), graph.laplacian.root()
-        turned = spectrum.vectors.T @ root.to_coordinates(of_alone)
-        return cls(spectrum, root, system.rhs, alphas, turned)
-
-    def rcond(self) -> FloatArray:
-        """Return the reciprocal condition number for every alpha."""
-        return self.spectrum.rcond(self.alphas)
-
-    @property
-    def _is_large(self) -> BoolArray:
-        """The alphas for which the hat matrix H is used in place of B."""
-        return self.alphas > self.spectrum.values[-1]
-
-    @cached_property
-    def _projected(self) -> FloatArray:
-        return self.spectrum.vectors.T @ self.C0
-
-    @cached_property
-    def _weights(self) -> FloatArray:
-        return _grid_weights(self.spectrum.values, self.alphas)
-
-    @cached_property
-    def _weighted_targets(self) -> FloatArray:
-        """The projected targets times the weights of each alpha, outputs side by side."""
-        columns = np.repeat(self._weights, self.C0.shape[1], axis=1)
-        return columns * np.tile(self._projected, len(self.alphas))
-
-    def solve(self, alpha: float) -> FloatArray:
-        """Return the weights of the items for an alpha."""
-        return self.root.to_items(self.spectrum.solve(self.C0, alpha))
-
-    def leave_out(
-        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leave out fold by fold."""
-        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
-        held_out = np.zeros((n_alphas, *self.C0.shape))
-        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
-        pivots = np.ones((n_folds, n_alphas))
-
-        def leave_out(q: int) -> None:
-            U = order[starts[q] : starts[q + 1]]
-            held_out[:, U], pivots[q] = self._predict(U)
-            members = np.flatnonzero(fold_of_alone == q)
-            if len(members):
-                of_alone[:, members] = self._predict_alone(U, held_out[:, U], members)
-
-        with serial_blas():
-            in_threads(leave_out, n_folds)
+        self._use_inverses(self.alphas, leave_out)
         return held_out, of_alone, pivots
 
-    def _predict(self, U: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return p for every alpha, (n_alphas, len(U), n_outputs), and the smallest pivots."""
-        V, large = self.spectrum.vectors[U], self._is_large
-        blocks = blocks_of_weights(V, self._weights)
-        rhs = by_alpha(V @ self._weighted_targets, len(self.alphas))
-        rhs[large] -= blocks[large] @ self.C0[U]
-        blocks[large] = np.eye(len(U)) - blocks[large]
-        solution, pivot = solve_in_blocks(blocks, rhs)  # [PTA09] (32), (33), in coordinates
-        return np.where(large[:, None, None], solution, self.C0[U] - solution), pivot
 
-    def _predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
-        """Return the scores of items by their kernel, in the model without the coordinates U."""
-        gone = self.spectrum.vectors[U].T @ (self.C0[U] - held_out)
-        kept = self._projected - gone
-        inverse = 1.0 / (self.spectrum.values[:, None] + self.alphas)
-        return self.alone[:, members].T @ (inverse.T[:, :, None] * kept)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _DeviceDualSolution(_DualSolution):
-    """The eigenvectors stay on a device, where all folds of a size are left out together."""
-
-    device: Device
-    values: FloatArray
-    vectors: DeviceArray
-    size: float
-    root: Root
-    C0: FloatArray
-    alphas: FloatArray
-    alone: DeviceArray
-    """Kernel of the items that are scored by it, turned into the eigenbasis."""
-
-    @classmethod
-    def of(
-        cls,
-        space: FunctionSpace,
-        graph: PreferenceGraph,
-        alone: IntArray,
-        alphas: FloatArray,
-        device: Device,
-    ) -> Self:
-        """Decompose; ``alone`` names items that are to be scored by their kernel."""
-        K = space.kernel_matrix_on(device)
-        of_alone = device.take(K, alone).T
-        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
-        del K
-        of_alone = system.root_on(of_alone)
-        values, vectors = system.eigenpairs()
-        fields = (system.size, graph.laplacian.root(), system.rhs, alphas, vectors.T @ of_alone)
-        return cls(device, values, vectors, *fields)
-
-    def rcond(self) -> FloatArray:
-        """Return the reciprocal condition number for every alpha."""
-        largest = max(self.values[-1], self.size)
-        return (self.values[0] + self.alphas) / (largest + self.alphas)
-
-    @cached_property
-    def _projected(self) -> DeviceArray:
-        return self.vectors.T @ self.device.array(self.C0)
-
-    def solve(self, alpha: float) -> FloatArray:
-        """Return the weights of the items for an alpha."""
-        scaled = self._projected / self.device.array(self.values + alpha)[:, None]
-        return self.root.to_items(self.device.host(self.vectors @ scaled))
-
-    def leave_out(
-        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leave out folds of one size together."""
-        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
-        held_out = np.zeros((n_alphas, *self.C0.shape))
-        pivots = np.ones((n_folds, n_alphas))
-        weights = self.device.array(_grid_weights(self.values, self.alphas))
-        for some, U in _batches(order, starts):
-            held_out[:, U], pivots[some] = self._predict(U, weights)
-        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
-        for q in np.unique(fold_of_alone).tolist():
-            U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
-            of_alone[:, members] = self._predict_alone(U, held_out[:, U], members)
-        return held_out, of_alone, pivots
-
-    def _predict(self, U: IntArray, weights: DeviceArray) -> tuple[FloatArray, FloatArray]:
-        """Return p, (n_alphas, n_folds, size, n_outputs), and pivots, (n_folds, n_alphas)."""
-        device, n_outputs = self.device, self.C0.shape[1]
-        V = device.take(self.vectors, U.ravel()).reshape(*U.shape, -1)
-        across, identity = V.swapaxes(1, 2), device.array(np.eye(U.shape[1]))
-        targets = device.array(self.C0[U])
-        found = np.empty((len(self.alphas), *U.shape, n_outputs))
-        pivots = np.empty((len(U), len(self.alphas)))
-        for a, is_large in enumerate(self.alphas > self.values[-1]):
-            blocks = (V * weights[:, a]) @ across
-            rhs = V @ (weights[:, a, None] * self._projected)
-            if is_large:
-                rhs, blocks = rhs - blocks @ targets, identity - blocks
-            solved, pivot = device.solve_blocks(blocks, rhs)  # [PTA09] (33), in coordinates
-            found[a] = device.host(solved if is_large else targets - solved)
-            pivots[:, a] = device.host(pivot)
-        return found, pivots
-
-    def _predict_alone(self, U: IntArray, held_out: FloatArray, members: IntArray) -> FloatArray:
-        """Return the scores of items by their kernel, in the model without the coordinates U."""
-        device = self.device
-        gone = device.take(self.vectors, U).T @ device.array(self.C0[U] - held_out)
-        inverse = device.array(1.0 / (self.values + self.alphas[:, None]))[:, :, None]
-        kept = inverse * (self._projected - gone)
-        return device.host(device.take(self.alone.T, members) @ kept)
-
-
-def _batches(order: IntArray, starts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield folds of equal size and their coordinates, as many as fit together.
-
-    Folds without a coordinate are left out.
-    """
-    sizes = np.diff(starts)
-    for size in np.unique(sizes[sizes > 0]).tolist():
-        folds = np.flatnonzero(sizes == size)
-        step = max(1, DEVICE_ENTRIES // (size * max(1, len(order))))
-        for first in range(0, len(folds), step):
-            some = folds[first : first + step]
-            yield some, order[starts[some][:, None] + np.arange(size)]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _FactoredDualSolution(_DualSolution):
-    r"""A Cholesky factor for each alpha in place of a decomposition: 2.25 matrices.
-
-    With ``S + alpha = L L'`` the blocks of B are ``(L^-1)_U' (L^-1)_U``, columns U of the inverse
-    of the factor, which overwrites the factor. Alphas that cannot be factorised use the
-    decomposition.
-    """
-
-    device: Device
-    S: DeviceArray
-    largest: float
-    """About the largest eigenvalue of S."""
-    root: Root
-    C0: FloatArray
-    alphas: FloatArray
-    alone: DeviceArray
-    """Kernel of the items that are scored by it, in coordinates."""
-    decompose: Callable[[FloatArray], _DualSolution]
-
-    @classmethod
-    def of(
-        cls,
-        space: FunctionSpace,
-        graph: PreferenceGraph,
-        alone: IntArray,
-        alphas: FloatArray,
-        device: Device,
-    ) -> Self:
-        """Reduce the kernel; ``alone`` names items that are to be scored by their kernel."""
-
-        def decompose(some: FloatArray) -> _DualSolution:
-            return _DeviceDualSolution.of(space, graph, alone, some, device)
-
-        K = space.kernel_matrix_on(device)
-        of_alone = device.take(K, alone).T
-        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
-        of_alone, S = system.root_on(of_alone), system.matrix
-        largest = _largest_eigenvalue(S, device)
-        root = graph.laplacian.root()
-        return cls(device, S, largest, root, system.rhs, alphas, of_alone, decompose)
-
-    def rcond(self) -> FloatArray:
-        """Return a bound on the reciprocal condition number for every alpha."""
-        return self.alphas / (self.largest + self.alphas)
-
-    def solve(self, alpha: float) -> FloatArray:
-        """Return the weights of the items for an alpha."""
-        factor = self._factor(alpha)
-        if factor is None:
-            return self.decompose(np.array([alpha])).solve(alpha)
-        solved = self.device.solve_factored(factor, self.device.array(self.C0))
-        return self.root.to_items(self.device.host(solved))
-
-    def _factor(self, alpha: float) -> DeviceArray | None:
-        if alpha > LARGE_ALPHA * self.largest:
-            return None
-        A = self.S.clone()
-        A.diagonal().add_(alpha)
-        return self.device.factor_in_place(A)
-
-    def leave_out(
-        self, order: IntArray, starts: IntArray, fold_of_alone: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leave out all folds, alpha by alpha."""
-        n_folds, n_alphas = len(starts) - 1, len(self.alphas)
-        held_out = np.zeros((n_alphas, *self.C0.shape))
-        of_alone = np.zeros((n_alphas, len(fold_of_alone), self.C0.shape[1]))
-        pivots, lost = np.ones((n_folds, n_alphas)), np.zeros(n_alphas, dtype=bool)
-        for a, alpha in enumerate(self.alphas.tolist()):
-            factor = self._factor(alpha)
-            if factor is None:
-                lost[a] = True
-                continue
-            inverse = self.device.invert_triangle(factor)
-            held_out[a], pivots[:, a] = self._predict(inverse, order, starts)
-            of_alone[a] = self._predict_alone(inverse, held_out[a], order, starts, fold_of_alone)
-            del factor, inverse
-        if lost.any():
-            others = self.decompose(self.alphas[lost])
-            found = others.leave_out(order, starts, fold_of_alone)
-            held_out[lost], of_alone[lost], pivots[:, lost] = found
-        return held_out, of_alone, pivots
-
-    def _predict(
-        self, inverse: DeviceArray, order: IntArray, starts: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return p of all coordinates, and the smallest pivot of each fold."""
-        device = self.device
-        there = device.array(self.C0)
-        solution = inverse.T @ (inverse @ there)
-        found, pivots = there.clone(), np.ones(len(starts) - 1)
-        columns = inverse.T
-        for some, U in _batches(order, starts):
-            chosen = device.array(U)
-            V = device.take(columns, U.ravel()).reshape(*U.shape, -1)
-            blocks = V @ V.swapaxes(1, 2)
-            solved, pivot = device.solve_blocks(blocks, solution[chosen])  # [PTA09] (33)
-            found[chosen] -= solved
-            pivots[some] = device.host(pivot)
-        return device.host(found), pivots
-
-    def _predict_alone(
-        self,
-        inverse: DeviceArray,
-        held_out: FloatArray,
-        order: IntArray,
-        starts: IntArray,
-        fold_of_alone: IntArray,
-    ) -> FloatArray:
-        """Return the scores of items by their kernel, each in the model without its own fold."""
-        device, out = self.device, np.zeros((len(fold_of_alone), self.C0.shape[1]))
-        if not len(out):
-            return out
-        turned = (inverse @ self.alone).T @ inverse
-        out += device.host(turned @ device.array(self.C0))
-        gone = device.array(self.C0 - held_out)
-        for q in np.unique(fold_of_alone).tolist():
-            U, members = order[starts[q] : starts[q + 1]], np.flatnonzero(fold_of_alone == q)
-            own = device.take(device.take(turned, members).T, U).T
-            out[members] -= device.host(own @ device.take(gone, U))
-        return out
+def _reduced(
+    space: FunctionSpace, graph: PreferenceGraph, alone: IntArray, device: Device | None
+) -> tuple[Dual | DeviceSystem, Array]:
+    """Return the dual system, and the kernel of some items in its coordinates."""
+    K = space.kernel_matrix(device=device)
+    of_alone = copy_of(take_rows(K, alone).T)
+    if device is None:
+        dual = Dual.of(graph, K, trusted=space.kernel_is_trusted)
+        return dual, dual.root.to_coordinates(of_alone)
+    system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+    return system, system.root_on(of_alone)
 
 
 def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
@@ -483,25 +405,42 @@ def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
 # Small systems, of explicit features as well
 
 
-def blocks_of_weights(V: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return ``V diag(w) V'`` for every column w of ``weights``, shape (n_weights, n, n)."""
-    n_rows = len(V)
-    blocks = np.empty((weights.shape[1], n_rows, n_rows))
+def blocks_of_weights(V: Array, weights: Array) -> Array:
+    """Return ``V diag(w) V'`` for a stack of V and every column w of ``weights``.
+
+    The shapes are (n_stack, n, rank), (rank, n_weights) and (n_stack, n_weights, n, n).
+    """
+    xp, (n_stack, n_rows, _) = namespace_of(V), V.shape
+    shape = (n_stack, weights.shape[1], n_rows, n_rows)
+    blocks = xp.empty(shape, dtype=V.dtype, device=V.device)
     for i in range(n_rows):  # products with the rows before, times all weights at once
-        products = (V[i] * V[: i + 1]) @ weights
-        blocks[:, i, : i + 1] = blocks[:, : i + 1, i] = products.T
+        products = ((V[:, i : i + 1, :] * V[:, : i + 1, :]) @ weights).mT
+        blocks[:, :, i, : i + 1] = products
+        blocks[:, :, : i + 1, i] = products
     return blocks
 
 
-def solve_in_blocks(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Solve a stack of symmetric definite systems; A and B are overwritten.
+def solve_in_blocks(A: Array, B: Array) -> tuple[Array, Array]:
+    """Solve stacks of symmetric definite systems, (..., n, n) and (..., n, k).
+
+    A and B are contiguous, and may be overwritten.
 
     Returns
     -------
-    X : (n_matrices, n, k)
-    pivot : (n_matrices,)
+    X : (..., n, k)
+    pivot : (...)
         Smallest pivot as a share of the largest diagonal entry; 0 if a matrix is not definite.
     """
+    if not is_on_host(A):
+        return solve_definite(A, B)
+    n_systems = math.prod(A.shape[:-2])
+    X, pivot = _solve_stack(
+        A.reshape(n_systems, *A.shape[-2:]), B.reshape(n_systems, *B.shape[-2:])
+    )
+    return X.reshape(B.shape), pivot.reshape(A.shape[:-2])
+
+
+def _solve_stack(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
     pivot = np.ones(len(A))
     if A.shape[1] <= SMALL_BLOCK:
         if A.shape[1]:

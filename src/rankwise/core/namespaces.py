@@ -1,0 +1,240 @@
+"""What the array API standard lacks: the few operations that must know their namespace.
+
+Formulas are written once, for arrays of NumPy, of PyTorch and of any namespace of the standard.
+Each function here is right in every namespace, and has a line for those in which it pays.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg as on_host
+from scipy import sparse
+from scipy.linalg.lapack import dpotrf
+from scipy.spatial.distance import cdist
+
+from rankwise.core.arrays import FloatArray, IntArray, dense_rows
+
+Array: TypeAlias = Any
+"""A dense array of NumPy, of PyTorch or of a namespace of the array API standard."""
+
+BLOCK_ENTRIES = 1 << 25
+"""Entries of a large matrix that are looked at together."""
+
+EPS = float(np.finfo(float).eps)
+
+LEAF = 512
+"""Triangles of up to this order are inverted as a whole, larger ones by halves."""
+
+
+def is_on_host(array: Array) -> bool:
+    """Return whether NumPy and SciPy compute with an array."""
+    return isinstance(array, np.ndarray) or sparse.issparse(array)
+
+
+def namespace_of(array: Array) -> Any:
+    """Return the module whose functions take an array, under the names of the standard.
+
+    PyTorch has these names but for a few, which no formula uses.
+    """
+    if isinstance(array, np.ndarray):
+        return np
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch
+    return array.__array_namespace__()
+
+
+def _is_torch(xp: Any) -> bool:
+    return xp.__name__ == "torch"
+
+
+def to_host(array: Array) -> NDArray[Any]:
+    """Return an array as one of NumPy."""
+    if isinstance(array, np.ndarray):
+        return array
+    return np.asarray(array.cpu() if _is_torch(namespace_of(array)) else array)
+
+
+def like(values: Array, other: Array) -> Array:
+    """Bring an array of NumPy to the namespace and device of another; leave others alone."""
+    if is_on_host(other) or not is_on_host(values):
+        return values
+    given = np.ascontiguousarray(dense_rows(values) if values.dtype.kind == "f" else values)
+    if not given.flags.writeable:  # PyTorch shares the memory and would let it be written to
+        given = given.copy()
+    return namespace_of(other).asarray(given, device=other.device)
+
+
+def copy_of(array: Array) -> Array:
+    """Return a copy in double precision, row by row."""
+    if isinstance(array, np.ndarray):
+        return np.array(array, dtype=float, order="C")
+    xp = namespace_of(array)
+    made = xp.asarray(array, dtype=xp.float64, copy=True)
+    return made.contiguous() if _is_torch(xp) else made
+
+
+def take_rows(values: Array, rows: IntArray) -> Array:
+    """Return the rows of these numbers."""
+    xp = namespace_of(values)
+    if xp is np:
+        return values[rows]
+    if _is_torch(xp):
+        return values.index_select(0, like(rows, values))
+    return xp.take(values, like(rows, values), axis=0)
+
+
+def blocks_of(length: int, size: int) -> Iterator[slice]:
+    """Cut a range into blocks of this size; the standard has no slices beyond the end."""
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
+
+
+def row_blocks(values: Array, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about this many entries."""
+    return blocks_of(values.shape[0], max(1, entries // max(1, values.shape[1])))
+
+
+def is_finite(values: Array, entries: int = BLOCK_ENTRIES) -> bool:
+    """Return whether all values of a matrix are finite, looking at this many at a time."""
+    xp = namespace_of(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if bool(xp.isfinite(xp.sum(values))):  # a sum of finite values may overflow
+            return True
+    blocks = row_blocks(values, entries)
+    return all(bool(xp.all(xp.isfinite(values[some, :]))) for some in blocks)
+
+
+def set_diagonal(A: Array, value: float) -> None:
+    """Set the diagonal of a square matrix in place; it must be contiguous."""
+    namespace_of(A).reshape(A, (-1,))[:: A.shape[0] + 1] = value
+
+
+def exp_in_place(exponents: Array) -> Array:
+    """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
+    if isinstance(exponents, np.ndarray):
+        if exponents.max(initial=0.0) > 0.0:
+            np.minimum(exponents, 0.0, out=exponents)
+        return np.exp(exponents, out=exponents)
+    xp = namespace_of(exponents)
+    if _is_torch(xp):
+        return exponents.clamp_(max=0.0).exp_()
+    exponents[...] = xp.exp(xp.clip(exponents, max=0.0))
+    return exponents
+
+
+def squared_norms(A: Array) -> Array:
+    """Return the sum of squares of every row, dense or sparse."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->i", A, A)
+    return namespace_of(A).sum(A * A, axis=1)
+
+
+def city_block(A: Array, B: Array) -> Array:
+    """Return the sum of absolute differences of every two rows."""
+    xp = namespace_of(A)
+    if xp is np:
+        return cdist(A, B, "cityblock")
+    if _is_torch(xp):
+        return xp.cdist(A, B, p=1.0)
+    return xp.sum(xp.abs(A[:, None, :] - B[None, :, :]), axis=2)
+
+
+# Factorisations
+
+
+def cholesky(A: Array) -> Array | None:
+    """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
+    xp = namespace_of(A)
+    if xp is np:
+        factor, info = dpotrf(A.T, lower=True, clean=True)
+        return None if info else factor
+    if _is_torch(xp):
+        factor, info = xp.linalg.cholesky_ex(A)
+        return None if int(info) else factor
+    try:
+        return xp.linalg.cholesky(A)
+    except Exception:  # the standard does not say which
+        return None
+
+
+def solve_triangular(C: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Solve with a lower triangular matrix, or with its transpose."""
+    xp = namespace_of(C)
+    if xp is np and C.ndim == 2:
+        return on_host.solve_triangular(C, B, lower=True, trans="T" if transposed else "N")
+    if _is_torch(xp):
+        return xp.linalg.solve_triangular(C.mT if transposed else C, B, upper=transposed)
+    return xp.linalg.solve(C.mT if transposed else C, B)
+
+
+def solve_definite(A: Array, B: Array) -> tuple[Array, Array]:
+    """Solve stacks of symmetric definite systems, (..., n, n) and (..., n, k), by factors.
+
+    The second result is the smallest pivot of each, as a share of the largest entry of its
+    diagonal; 0 where a matrix is not definite.
+    """
+    xp = namespace_of(A)
+    if _is_torch(xp):
+        factor, info = xp.linalg.cholesky_ex(A)
+        is_definite = info == 0
+    else:
+        largest = xp.max(xp.linalg.eigvalsh(A), axis=-1)
+        is_definite = xp.min(xp.linalg.eigvalsh(A), axis=-1) > EPS * largest
+        identity = xp.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        factor = xp.linalg.cholesky(xp.where(is_definite[..., None, None], A, identity))
+    pivots, entries = xp.linalg.diagonal(factor) ** 2, xp.linalg.diagonal(A)
+    share = _least(pivots) / -_least(-entries)
+    X = solve_triangular(factor, solve_triangular(factor, B), transposed=True)
+    return X, xp.where(is_definite, share, xp.zeros_like(share))
+
+
+def _least(values: Array) -> Array:
+    """Return the smallest of the last axis, by the name that PyTorch has for it."""
+    xp = namespace_of(values)
+    return values.amin(-1) if _is_torch(xp) else xp.min(values, axis=-1)
+
+
+def solve_rows(C: Array, Z: Array) -> Array:
+    """Replace rows z by ``C^-1 z``, C lower triangular; Z may be overwritten."""
+    xp = namespace_of(Z)
+    if xp is np:
+        return on_host.solve_triangular(C, Z.T, lower=True, overwrite_b=True).T
+    # substitute forward by blocks of columns: products, and inverses of small triangles
+    for start in range(0, C.shape[0], LEAF):
+        own = slice(start, min(start + LEAF, C.shape[0]))
+        block = Z[:, own] - Z[:, :start] @ C[own, :start].T
+        identity = xp.eye(own.stop - start, dtype=Z.dtype, device=Z.device)
+        Z[:, own] = block @ solve_triangular(C[own, own], identity).T
+    return Z
+
+
+def eigh_in_place(A: Array) -> tuple[Array, Array]:
+    """Return rising eigenvalues and eigenvectors of a contiguous matrix, in whose memory they are.
+
+    Its upper triangle is read.
+    """
+    xp = namespace_of(A)
+    if xp is np:  # LAPACK works on columns: the transpose is decomposed without a copy
+        return on_host.eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
+    if _is_torch(xp):
+        values = xp.empty(A.shape[0], dtype=A.dtype, device=A.device)
+        xp.linalg.eigh(A.mT, out=(values, A.mT))
+        return values, A.mT
+    return xp.linalg.eigh(A)
+
+
+def largest_eigenpairs(A: Array, n_pairs: int) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues, rising, and their eigenvectors; A may be overwritten."""
+    order = A.shape[0]
+    if is_on_host(A):
+        largest = [order - n_pairs, order - 1]
+        return on_host.eigh(
+            A, subset_by_index=largest, driver="evr", overwrite_a=True, check_finite=False
+        )
+    values, vectors = eigh_in_place(A)
+    return to_host(values)[order - n_pairs :], to_host(vectors[:, order - n_pairs :])
