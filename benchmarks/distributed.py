@@ -19,8 +19,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RANKWISE_NUM_THREADS")
 import numpy as np
 
 from rankwise import LinearRankRLS
-from rankwise.distributed import DaskLinearRankRLS, DaskRankRLS
-from rankwise.distributed.engine import client_of
+from rankwise.apps.distributed import DaskLinearRankRLS, DaskRankRLS
+from rankwise.apps.distributed.engine import client_of
 from rankwise.io import write_table
 
 PEERS = ["dask", "distributed", "pyarrow"]

@@ -13,10 +13,10 @@ from scipy.special import log_ndtr, ndtr
 
 from benchmarks.harness import Row, joined, markdown, spread, within
 from rankwise import PreferenceGP, SquaredExponential
-from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihood import Probit
-from rankwise.rankers.gp.inference.prior import factorize_kernel
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import sweep_sites
+from rankwise.comparisons.gp.inference.likelihood import Probit
+from rankwise.comparisons.gp.inference.prior import factorize_kernel
 
 PEERS = ["botorch", "torch"]
 N_ITEMS, N_PAIRS, N_TEST, N_FITS, N_ROUNDS = 350, 3500, 5000, 2, 20

@@ -32,13 +32,13 @@ from rankwise import (
     RankRLSCV,
     leave_pair_out_auc,
 )
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import sweep_sites
+from rankwise.comparisons.gp.inference.likelihood import Probit
+from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel
 from rankwise.core.devices import as_device
 from rankwise.features.kernels import own_product, rough_product
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihood import Probit
-from rankwise.rankers.gp.inference.prior import DeviceMoments, factorize_kernel
 from rankwise.solve.device_rows import rows_on
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows

@@ -19,15 +19,15 @@ from rankwise import (
     SquaredExponential,
     evaluate,
 )
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import sweep_sites
+from rankwise.comparisons.gp.inference.likelihood import Probit
+from rankwise.comparisons.gp.inference.prior import factorize_kernel
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
-from rankwise.rankers.gp.inference.comparisons import Comparisons
-from rankwise.rankers.gp.inference.ep import sweep_sites
-from rankwise.rankers.gp.inference.likelihood import Probit
-from rankwise.rankers.gp.inference.prior import factorize_kernel
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
-from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.leave_pair_out import leave_each_pair_out
+from rankwise.selection.leave_query_out import leave_query_out
 
 Job = Callable[[], object]
 

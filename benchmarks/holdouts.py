@@ -12,9 +12,9 @@ from benchmarks.harness import Row, markdown, one_core, peak_megabytes, row_of, 
 from rankwise import Gaussian, Linear, PreferenceGraph, RankRLS
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import KernelSpace, smallest_space
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
-from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.leave_pair_out import leave_each_pair_out
+from rankwise.selection.leave_query_out import leave_query_out
 
 ALPHAS = 2.0 ** np.arange(-15, 16)
 AUTHORS_MULTIPLE = 8.3 / 0.328  # RLScore 0.8.2a: its leave-query-out over its own fit with the path

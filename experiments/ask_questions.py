@@ -15,9 +15,9 @@ from experiments.gp_comparisons import read_set
 from experiments.harness import markdown_table, progress
 from experiments.jester_costs import read_ratings
 from rankwise import Concordance, Queries
-from rankwise.ask.beliefs import Beliefs
-from rankwise.ask.questions import AskGoal, choose_question
-from rankwise.ask.store import Question, Record
+from rankwise.apps.ask.beliefs import Beliefs
+from rankwise.apps.ask.questions import AskGoal, choose_question
+from rankwise.apps.ask.store import Question, Record
 
 N_ITEMS, MAX_ANSWERS, EVERY, N_SEEDS = 30, 400, 5, 16
 BARS, JOKE_BAR = (0.10, 0.05), 0.30

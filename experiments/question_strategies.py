@@ -25,8 +25,8 @@ from experiments.gp_comparisons import read_set
 from experiments.harness import markdown_table, progress, with_error
 from experiments.jester_costs import read_ratings
 from rankwise import PreferenceGP
+from rankwise.comparisons.gp.questions import least_asked
 from rankwise.rankers.base import generator
-from rankwise.rankers.gp.questions import least_asked
 
 FIRST_SEED = 20_000
 N_ITEMS, N_TEST, N_SEEDS = 30, 1500, 40

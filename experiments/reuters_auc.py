@@ -26,7 +26,7 @@ from experiments.reuters_data import Corpus, read_corpus
 from rankwise import AUC, Precomputed, Queries, RankRLS, RankSVM, paired_test
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import Identity, KernelSpace
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
+from rankwise.selection.leave_pair_out import leave_each_pair_out
 
 N_DRAWS, N_TRAIN, N_FOLDS = 5, 500, 10
 LEAST_POSITIVE = 2

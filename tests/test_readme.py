@@ -11,7 +11,7 @@ import sklearn
 from typer.testing import CliRunner
 
 import rankwise
-from rankwise.cli.app import app
+from rankwise.apps.cli.app import app
 from rankwise.datasets import load_digits_queries
 from rankwise.io import write_svmlight
 from rankwise.rankers.base import Ranker

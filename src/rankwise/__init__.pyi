@@ -1,8 +1,25 @@
+from rankwise.apps.export.export_ranker import ExportCheck as ExportCheck
+from rankwise.apps.export.export_ranker import export_ranker as export_ranker
+from rankwise.apps.export.skl2onnx_converter import register_skl2onnx as register_skl2onnx
+from rankwise.apps.report.report import Report as Report
+from rankwise.apps.report.report import leaderboard_report as leaderboard_report
+from rankwise.apps.report.report import make_report as make_report
+from rankwise.apps.serve.server import make_app as make_app
+from rankwise.apps.serve.server import serve_ranker as serve_ranker
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
 from rankwise.automatic.auto_ranker import HonestValue as HonestValue
 from rankwise.automatic.auto_ranker import RankerEntry as RankerEntry
 from rankwise.automatic.auto_ranker import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
+from rankwise.comparisons.arena.rating import leaderboard as leaderboard
+from rankwise.comparisons.arena.rating import suspect_answers as suspect_answers
+from rankwise.comparisons.gp.average import LengthScaleAverage as LengthScaleAverage
+from rankwise.comparisons.gp.average import average_over_length_scales as average_over_length_scales
+from rankwise.comparisons.gp.preference_gp import PreferenceGP as PreferenceGP
+from rankwise.comparisons.gp.questions import RankDistribution as RankDistribution
+from rankwise.comparisons.judges import JudgeReport as JudgeReport
+from rankwise.comparisons.leaderboard import Effect as Effect
+from rankwise.comparisons.leaderboard import Leaderboard as Leaderboard
 from rankwise.core.clicks import click_propensities as click_propensities
 from rankwise.core.comparisons.choice_table import ChoiceTable as ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable as ComparisonTable
@@ -18,9 +35,6 @@ from rankwise.core.errors import NumericalError as NumericalError
 from rankwise.core.errors import RankwiseError as RankwiseError
 from rankwise.core.errors import SeenQueriesWarning as SeenQueriesWarning
 from rankwise.core.queries import Queries as Queries
-from rankwise.export.export_ranker import ExportCheck as ExportCheck
-from rankwise.export.export_ranker import export_ranker as export_ranker
-from rankwise.export.skl2onnx_converter import register_skl2onnx as register_skl2onnx
 from rankwise.features.covariances import SquaredExponential as SquaredExponential
 from rankwise.features.kernels import Gaussian as Gaussian
 from rankwise.features.kernels import Kernel as Kernel
@@ -56,8 +70,6 @@ from rankwise.measures.pairwise import KendallTau as KendallTau
 from rankwise.measures.pairwise import Spearman as Spearman
 from rankwise.measures.registry import parse_measure as parse_measure
 from rankwise.measures.value import Measure as Measure
-from rankwise.rankers.arena.rating import leaderboard as leaderboard
-from rankwise.rankers.arena.rating import suspect_answers as suspect_answers
 from rankwise.rankers.base import RankerPath as RankerPath
 from rankwise.rankers.conditional.conditional_rank_rls import (
     ConditionalRankRLS as ConditionalRankRLS,
@@ -74,15 +86,8 @@ from rankwise.rankers.explain import Explanation as Explanation
 from rankwise.rankers.explain import FeatureImportance as FeatureImportance
 from rankwise.rankers.explain import explain as explain
 from rankwise.rankers.explain import feature_importance as feature_importance
-from rankwise.rankers.gp.average import LengthScaleAverage as LengthScaleAverage
-from rankwise.rankers.gp.average import average_over_length_scales as average_over_length_scales
-from rankwise.rankers.gp.preference_gp import PreferenceGP as PreferenceGP
-from rankwise.rankers.gp.questions import RankDistribution as RankDistribution
-from rankwise.rankers.judges import JudgeReport as JudgeReport
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank as KPCRank
 from rankwise.rankers.kpcrank.kpc_rank import KPCRankCV as KPCRankCV
-from rankwise.rankers.leaderboard import Effect as Effect
-from rankwise.rankers.leaderboard import Leaderboard as Leaderboard
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS as LinearRankRLS
 from rankwise.rankers.pair_calibration import PairCalibration as PairCalibration
 from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
@@ -103,14 +108,9 @@ from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
-from rankwise.report.report import Report as Report
-from rankwise.report.report import leaderboard_report as leaderboard_report
-from rankwise.report.report import make_report as make_report
 from rankwise.selection.holdouts import PairKFold as PairKFold
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
-from rankwise.serve.server import make_app as make_app
-from rankwise.serve.server import serve_ranker as serve_ranker
 from rankwise.solve.iteration import Certificate as Certificate
 from rankwise.solve.iteration import CertifiedSolution as CertifiedSolution
 from rankwise.solve.iteration import Ending as Ending

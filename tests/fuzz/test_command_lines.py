@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fuzz.mutations import N_CASES, seeded_rng
 from problems import problem
-from rankwise.cli.app import app
+from rankwise.apps.cli.app import app
 from rankwise.io import write_svmlight, write_table
 
 OPTIONS = {

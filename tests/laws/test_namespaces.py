@@ -33,7 +33,7 @@ from rankwise.features.kernels import (
     kernel_with_rows,
     own_product,
 )
-from rankwise.rankers.rls.leave_query_out_dual import Inverse
+from rankwise.selection.leave_query_out_dual import Inverse
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(13, 4)) + 2.0

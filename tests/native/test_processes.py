@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rankwise.comparisons.gp.questions import information_gain, winner_score
 from rankwise.native.processes import most_informative_pair, most_promising_pair
-from rankwise.rankers.gp.questions import information_gain, winner_score
 
 
 def beliefs(n_items, spread, seed):

@@ -17,11 +17,11 @@ from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.pipeline import RankerPipeline, join_fitted
-from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.svm.rank_svm import RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.ties import equal_ties
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns, dense_rows
-from rankwise.core.devices import Device
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
-from rankwise.features.function_space import ExplicitSpace, FunctionSpace, Identity
+from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.measures.value import Measure
@@ -33,7 +32,6 @@ from rankwise.selection.path import (
     judge_comparisons,
     judge_scores,
 )
-from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
 ALPHA_REMEDY = "Choose a positive value; small values regularise little."
 
@@ -188,38 +186,6 @@ class Validation:
         return judge_scores(
             held_out, Y, self.data.queries, rows, measure, grid, parameter, simplest
         )
-
-
-def normal_equations(
-    space: FunctionSpace, graph: PreferenceGraph, rows: IntArray | None = None
-) -> System:
-    """Return the normal equations of a graph: primal for explicit features, else dual.
-
-    Parameters
-    ----------
-    space : FunctionSpace
-        The space of the ranking function.
-    graph : PreferenceGraph
-        The preferences.
-    rows : (n_rows,), optional
-        The rows of the graph's items in the space; by default all of them.
-    """
-    if space.is_explicit:
-        return Primal.of(graph, space.features(rows))
-    return Dual.of(graph, space.kernel_matrix(rows), trusted=space.kernel_is_trusted)
-
-
-def normal_equations_on(
-    device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
-) -> System:
-    """Return the normal equations of all rows X, on a device if one is given."""
-    if device is None:
-        return normal_equations(space, graph)
-    if isinstance(space, ExplicitSpace):
-        F, C = space.map.raw(device.array(dense_rows(X)))
-        return DeviceSystem.primal(graph, F, C, device)
-    K = space.kernel_matrix(device=device)
-    return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
 
 
 def gather_held_out(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, final
 
@@ -15,7 +15,6 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.features.kernels import Kernel
 from rankwise.features.known_rows import KnownRows
 from rankwise.rankers.base import PointRanker, Ranker
-from rankwise.rankers.gp.process import ProcessRanker
 
 
 @final
@@ -115,15 +114,7 @@ def _of_points(ranker: PointRanker) -> ScoringFunction:
     check_is_fitted(ranker)
     predictor, weights = ranker.predictor_, ranker._weights
     kernel, rows = predictor.expansion_kernel, predictor.expansion_rows
-    return _unscaled(ranker, kernel, rows, weights)
-
-
-@scoring_function.register
-def _of_process(ranker: ProcessRanker) -> ScoringFunction:
-    check_is_fitted(ranker)
-    weights = ranker.weights_of_basis_rows
-    function = _unscaled(ranker, ranker.kernel_, ranker.basis_rows_, weights)
-    return replace(function, known=ranker.known_rows)
+    return unscaled_function(ranker, kernel, rows, weights)
 
 
 @scoring_function.register
@@ -147,9 +138,10 @@ def _of_pipeline(pipeline: Pipeline) -> ScoringFunction:
     )
 
 
-def _unscaled(
+def unscaled_function(
     ranker: Any, kernel: Kernel | None, rows: Any, weights: FloatArray
 ) -> ScoringFunction:
+    """Return the formula of a ranker without scalers: weights of kernel functions of rows."""
     if kernel is not None and kernel.is_linear:
         kernel, rows, weights = None, None, np.asarray(rows.T @ weights)
     names = getattr(ranker, "feature_names_in_", None)

@@ -31,7 +31,6 @@ from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import (
     TournamentROC,
@@ -39,6 +38,7 @@ from rankwise.rankers.rls.small_samples import (
     positives,
     tournament,
 )
+from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.selection.ties import zero_ties
 from rankwise.solve.iteration import followed
 

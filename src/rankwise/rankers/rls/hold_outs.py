@@ -21,13 +21,8 @@ from rankwise.rankers.closed_form import (
     judge_folds,
     leave_comparisons_out,
     leave_items_out,
-    normal_equations,
-    normal_equations_on,
     tied_by_folds,
 )
-from rankwise.rankers.rls.leave_edge_out import leave_edge_out
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out
-from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import (
     EdgesHeldOut,
     Folds,
@@ -35,7 +30,11 @@ from rankwise.selection.holdouts import (
     resolve_folds,
     resolve_pair_folds,
 )
+from rankwise.selection.leave_edge_out import leave_edge_out
+from rankwise.selection.leave_pair_out import leave_each_pair_out
+from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import SelectionPath, judge_comparisons, judge_pairs, refuse_listwise
+from rankwise.selection.systems import normal_equations, normal_equations_on
 
 MOST_UNKNOWNS = 8192
 """Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""

@@ -23,8 +23,9 @@ from rankwise.features.function_space import (
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
-from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker, normal_equations_on
+from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.selection.path import check_alphas
+from rankwise.selection.systems import normal_equations_on
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (

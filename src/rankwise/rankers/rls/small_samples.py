@@ -42,9 +42,9 @@ from rankwise.graph.preference_graph import PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.rls.leave_pair_out import leave_each_pair_out, pair_leads
-from rankwise.rankers.rls.leave_query_out import leave_query_out
 from rankwise.selection.holdouts import Folds
+from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
+from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import (
     TRUSTED,
     as_measure,

@@ -22,7 +22,7 @@ from rankwise import (
     Queries,
     RankingFactorization,
 )
-from rankwise.cli.app import app
+from rankwise.apps.cli.app import app
 
 
 def planted(seed=0, n_users=60, n_items=40, n_rated=20, noise=0.3):

@@ -1,0 +1,275 @@
+"""Data files as the commands need them."""
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.apps.cli.options import DataLayout
+from rankwise.core.arrays import FloatArray
+from rankwise.core.display import listed
+from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons, read_pairs
+from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
+from rankwise.io.files import format_suffix, refuse_unwritable
+from rankwise.io.reading import read
+from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.storage import load
+
+_DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
+
+
+def read_data(
+    path: Path,
+    layout: DataLayout,
+    *,
+    n_features: int | None = None,
+    names: tuple[str, ...] | None = None,
+    find_items: bool = False,
+    categories: Sequence[str] | Literal["auto"] | None = None,
+) -> RankingData:
+    """Read a data file, with the features of a model if one is given.
+
+    Parameters
+    ----------
+    path
+        The file.
+    layout
+        The columns of a table, the numbering of svmlight features.
+    n_features
+        Required number of features; an svmlight file may lack the last ones.
+    names
+        The columns of a table that are the features, unless the layout says otherwise.
+    find_items
+        Whether to read the names of items, if there are any.
+    categories
+        The columns of a table that hold text, for rankers that take it; see `read_table`.
+    """
+    options = reading_options(path, layout)
+    if not is_table(path):
+        comments = "keep" if find_items else "skip"
+        data = read(path, **options, n_features=n_features, comments=comments)
+        if find_items:
+            data = replace(data, items=_document_ids(data.comments))
+    else:
+        if layout.features is None:
+            options["features"] = names
+        options |= {"item": layout.item, "find_item": find_items, "categories": categories}
+        data = read(path, **options)
+    if n_features is not None and data.n_features != n_features:
+        raise InvalidInputError(
+            f"{path} must have the {n_features} features of the model: it has {data.n_features}. "
+            "Choose the columns with --features."
+        )
+    return data
+
+
+def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
+    """Return the ids in comments such as ``docid = GX000-00-0000000``, if all rows have one."""
+    found = [_DOCUMENT_ID.search(comment) for comment in comments or []]
+    return np.array([match[1] for match in found if match]) if found and all(found) else None
+
+
+def print_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
+    """Say how columns are used, unless they were named."""
+    columns = data.columns
+    if columns is None:
+        return
+    # roles that were found by common names
+    guessed = [
+        f"{what} from {name!r}"
+        for what, name, asked in (
+            ("scores", columns.y, layout.y),
+            ("queries", columns.qid, layout.qid),
+            ("items", columns.item, layout.item),
+        )
+        if name is not None and asked is None
+    ]
+    if layout.features is None and columns.features:
+        guessed.append(f"features from {listed(columns.features)}")
+    if columns.left_out:
+        shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
+        guessed.append(f"left out {shown}")
+    if guessed:
+        print(f"Read {path}: {'; '.join(guessed)}.")
+
+
+def read_data_of(
+    ranker: Any, path: Path, layout: DataLayout, *, find_items: bool = False
+) -> RankingData:
+    """Read a data file with the features, names and numbering that a ranker was fitted with."""
+    known = vars(ranker)
+    names = known.get("feature_names_in_")
+    if layout.zero_based is None and "zero_based_" in known:
+        layout = replace(layout, zero_based=known["zero_based_"])
+    columns = known.get("table_columns_", {})
+    if is_table(path):
+        layout = _with_known_columns(path, layout, columns)
+    takes_raw = ranker.__sklearn_tags__().input_tags.string
+    return read_data(
+        path,
+        layout,
+        n_features=ranker.n_features_in_,
+        names=None if names is None else tuple(map(str, names)),
+        find_items=find_items,
+        categories=columns.get("categories", ()) if takes_raw else None,
+    )
+
+
+def remember_columns(ranker: Any, data: RankingData) -> None:
+    """Store the columns of its file in a fitted ranker, to find them in other files."""
+    if data.feature_names is not None:
+        ranker.feature_names_in_ = np.array(data.feature_names, dtype=object)
+    if data.zero_based is not None:
+        ranker.zero_based_ = data.zero_based
+    if data.columns is not None:
+        columns = data.columns
+        roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
+        ranker.table_columns_ = {
+            **{role: [name] for role, name in roles.items() if name is not None},
+            "categories": list(columns.categories),
+        }
+
+
+def _with_known_columns(
+    path: Path, layout: DataLayout, columns: dict[str, list[str]]
+) -> DataLayout:
+    """Return a layout with the columns that were learned from, if the file has them."""
+    present = set(open_table(path).names) if columns else set()
+    found = {
+        role: columns[role][0]
+        for role in ("y", "qid", "item")
+        if role in columns and columns[role][0] in present and getattr(layout, role) is None
+    }
+    return replace(layout, **found)  # type: ignore[arg-type]
+
+
+def load_ranker(path: Path, *others: type) -> Any:
+    """Load a model that scores items by their features; refuse other models."""
+    ranker = load(path)
+    if not isinstance(ranker, (Ranker, *others)):
+        raise ModelFileError(
+            f"{path} must hold a ranker of items with features: it holds a "
+            f"{type(ranker).__name__}. Use its methods in Python."
+        )
+    return ranker
+
+
+def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
+    """Return the options of the layout for a reader of the file, whole or in parts."""
+    if is_table(path):
+        return layout.columns
+    _refuse_columns(path, layout)
+    return {"zero_based": "auto" if layout.zero_based is None else layout.zero_based}
+
+
+@contextmanager
+def columns_chosen() -> Iterator[None]:
+    """Silence the warning about missing names: the columns were matched when they were read."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
+
+
+def read_preferences(
+    path: Path,
+    items: NDArray[Any] | None = None,
+    *,
+    keep_ties: bool = False,
+    codes: str | None = None,
+) -> dict[str, Any]:
+    """Read comparisons as ``fit`` takes them, by row numbers or by the names of the items.
+
+    Columns of margins, weights and counts are read if present. Ties are left out, or become pairs
+    with a margin of 0. ``codes`` say what a column of who won means.
+    """
+    # codes are about a column of who won, beside two columns of named items
+    if codes is not None and items is None:
+        raise InvalidInputError(
+            f"--codes must come with names of items: {path} can name rows of the training data by "
+            "their numbers only, in columns winner and loser. Name the items in the training data, "
+            "in a column such as item or name."
+        )
+    # plain columns of winners and losers may hold row numbers
+    found = open_table(path).names
+    columns = {name: name for name in ("margin", "weight") if name in found}
+    is_plain = {"winner", "loser"} <= set(found) and "count" not in found and codes is None
+    data = read_pairs(path, **columns) if is_plain or items is None else None
+    if data is not None and data.items is None:
+        return {"pairs": data.pairs, "pair_margin": data.margin, "pair_weight": data.weight}
+    if items is None:
+        assert data is not None
+        assert data.items is not None
+        raise DataFileError(
+            f"{path}: expected winners and losers to be row numbers of the training data, from 0, "
+            f"got names such as {str(data.items[0])!r}. Names need a table of items with a column "
+            "of names, such as item or name."
+        )
+    # comparisons by name, ties left out or kept as pairs of margin 0
+    table = read_comparisons(path, ComparisonColumns(codes=codes), names=items)
+    edges, margin, weight = table.edges(keep_ties=keep_ties)
+    return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
+
+
+def given_scores(path: Path, data: RankingData) -> FloatArray:
+    """Return the scores of a data file, which must hold some."""
+    if data.y is None:
+        raise DataFileError(
+            f"{path}: expected a column of scores named {', '.join(USUAL_NAMES['y'])}, got none. "
+            "Name it with --y."
+        )
+    return data.y
+
+
+def read_validation(
+    path: Path | None, layout: DataLayout, n_features: int, names: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """Return validation data as ``fit`` takes them; nothing without a file."""
+    if path is None:
+        return {}
+    data = read_data(path, layout, n_features=n_features, names=names)
+    return {"X_val": data.X, "y_val": given_scores(path, data), "qid_val": data.qid}
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table, by its name."""
+    return format_suffix(path) in TABLE_SUFFIXES
+
+
+def usual_item(path: Path) -> str | None:
+    """Return the column of a table with a common name for items."""
+    return ColumnNames.of_file(path, open_table(path).names).usual_item([])
+
+
+def check_target(path: Path | None, *inputs: Path | None) -> None:
+    """Refuse a file that cannot be written, or that is an input, before the work is done."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InvalidInputError(f"{path} must be a file to write: it is a folder. Name a file.")
+    if not path.absolute().parent.is_dir():
+        raise InvalidInputError(
+            f"The folder of {path} must exist: there is no {path.parent}. Create it first."
+        )
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise InvalidInputError(
+                f"{path} must not overwrite {given}, which is an input. Name another file."
+            )
+    refuse_unwritable(path)
+
+
+def _refuse_columns(path: Path, layout: DataLayout) -> None:
+    if layout.names_columns:
+        raise InvalidInputError(
+            "--y, --qid, --features, --drop and --item must name columns of a table (.csv, .tsv, "
+            f".parquet, .xlsx): {path} is not a table. Leave them out; svmlight files need "
+            "none of them."
+        )

@@ -1,0 +1,70 @@
+"""Fits that choose the ranker: by the contents of the file, or AutoRanker.
+
+Public names are written ``rankwise.name``: they are loaded when first used, so that no command
+waits for what another one needs.
+"""
+
+import time
+from functools import partial
+
+import rankwise
+from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand
+from rankwise.apps.cli.jobs.files import remember_columns
+from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
+from rankwise.apps.cli.jobs.fits.training import FitInput, describe_kernel, fit_and_save, refuse_if
+from rankwise.apps.cli.output import print_json
+from rankwise.core.queries import Queries
+from rankwise.measures.graded import NDCG
+from rankwise.measures.pairwise import Concordance
+from rankwise.measures.registry import parse_measure
+from rankwise.rankers.rls.rank_rls_cv import ALPHAS
+
+
+def fit(command: Fit) -> None:
+    """Fit, save and report."""
+    asked = None if command.measure is None else parse_measure(command.measure)
+    problem = FitInput.read(command, takes_raw=command.validate is None)
+    queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
+    if problem.is_raw or (queries.n_queries > 1 and command.validate is None):
+        _search(command, problem, rankwise.AutoRanker())
+        return
+    measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
+    fit_best = partial(fit_best_rls, command, rankwise.RankRLS(), ALPHAS, problem, measure)
+    fit_and_save(command, problem, fit_best, describe_kernel)
+
+
+def fit_auto(command: FitAuto) -> None:
+    """Search, save the ranker, and print the leaderboard and the honest value."""
+    refuse_if(
+        command.validate is not None,
+        "--validate must not come with fit auto, which sets queries aside itself. Leave it out.",
+    )
+    problem = FitInput.read(command, takes_raw=True)
+    refuse_if(
+        not problem.has_qid,
+        f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
+        "or use fit rls for one global ranking.",
+    )
+    _search(command, problem, rankwise.AutoRanker(time_budget=command.time_budget))
+
+
+def _search(command: FitCommand, problem: FitInput, ranker: "rankwise.AutoRanker") -> None:
+    """Fit to data that were read, save, and print what was found."""
+    start = time.perf_counter()
+    usual = "NDCG @ 10" if problem.has_qid else "Concordance"
+    ranker.set_params(measure=command.measure or usual)
+    ranker.fit(problem.data.X, **problem.preferences)
+    remember_columns(ranker, problem.data)
+    ranker.save(command.output)
+    honest = ranker.honest_value_
+    if command.json:
+        values: dict[str, float | None] = {"value": None, "low": None, "high": None}
+        if honest.n_queries > 0:
+            values = {"value": honest.value, "low": honest.low, "high": honest.high}
+        found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
+        seconds = time.perf_counter() - start
+        names = {"ranker": "AutoRanker", "model": str(command.output)}
+        print_json({**names, "honest_value": found, "seconds": seconds})
+    else:
+        print(ranker.report())
+        print(f"Saved as {command.output}.")

@@ -1,0 +1,111 @@
+"""Fits on a Dask cluster, to files that its workers read themselves: RankRLS and LinearRankRLS."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rankwise.apps.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
+from rankwise.apps.cli.jobs.files import check_target, reading_options
+from rankwise.apps.cli.jobs.fits.pairwise import LEFT_OUT, fitted_linear, linear_ranker
+from rankwise.apps.cli.jobs.fits.training import (
+    Fitted,
+    fit_and_save,
+    measure_of,
+    parse_grid,
+    refuse_both,
+    refuse_if,
+)
+from rankwise.apps.distributed.base import DaskRanker
+from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
+from rankwise.apps.distributed.engine import client_of
+from rankwise.apps.distributed.linear import DaskLinearRankRLS
+from rankwise.measures.graded import NDCG
+from rankwise.measures.registry import parse_measure
+from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
+
+
+def fit(command: Fit) -> None:
+    """Fit RankRLS with the best alpha by NDCG @ 10, or by the given measure."""
+    measure = NDCG @ 10 if command.measure is None else parse_measure(command.measure)
+    _fit_on_cluster(command, DaskRankRLSCV(measure=measure), _chosen_by_queries, {})
+
+
+def fit_rls(command: FitRLS) -> None:
+    """Fit RankRLS with a linear kernel."""
+    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
+    measure = measure_of(command, chooses=alphas is not None)
+    idle = {
+        f"--kernel {command.kernel}": command.kernel != "linear",
+        "--basis": command.basis is not None,
+        "--pairs": command.pairs is not None,
+        "--pairs-val": command.pairs_val is not None,
+    }
+    # one alpha, or the best of a grid by leaving out queries
+    options: dict[str, Any] = {
+        "cost": command.cost,
+        "ties": command.ties,
+        "query_weight": command.query_weight,
+    }
+    if alphas is None:
+        alpha = 1.0 if command.alpha is None else command.alpha
+        _fit_on_cluster(
+            command, DaskRankRLS(alpha, **options), lambda r: Fitted(r, "alpha", r.alpha), idle
+        )
+        return
+    search = DaskRankRLSCV(alphas, measure=measure, **options)
+    _fit_on_cluster(command, search, _chosen_by_queries, idle)
+
+
+def fit_linear(command: FitLinear) -> None:
+    """Fit LinearRankRLS by conjugate gradients."""
+    ranker = linear_ranker(command)
+    given, known = ranker.get_params(), DaskLinearRankRLS().get_params()
+    distributed_ranker = DaskLinearRankRLS(**{name: given[name] for name in known if name in given})
+    idle = {"--pairs": command.pairs is not None, "--stream": command.stream}
+    _fit_on_cluster(command, distributed_ranker, lambda found: fitted_linear(command, found), idle)
+
+
+def _fit_on_cluster(
+    command: ClusterCommand,
+    ranker: DaskRanker,
+    fitted: Callable[[Any], Fitted],
+    idle: dict[str, bool],
+) -> None:
+    """Fit, save and report.
+
+    Parameters
+    ----------
+    command
+        The files and the cluster.
+    ranker
+        The ranker to fit.
+    fitted
+        Describes what an ordinary ranker learned.
+    idle
+        Options that have no effect on a cluster, and whether they were given.
+    """
+    refuse_both(command.workers, command.cluster, "--workers and --cluster")
+    for option, is_given in {"--validate": command.validate is not None, **idle}.items():
+        refuse_if(
+            is_given,
+            f"{option} must not come with --workers or --cluster, which fit linear rankers to the "
+            "scores of the files and hold out some of their queries. Leave one of them out.",
+        )
+    check_target(command.output)
+    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _describe_size)
+
+
+def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
+    options = reading_options(command.train, command.layout)
+    with client_of(command.cluster, command.workers) as client:
+        return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
+
+
+def _describe_size(ranker: Any) -> dict[str, Any]:
+    """Return the number of features."""
+    return {"n_features": ranker.n_features_in_}
+
+
+def _chosen_by_queries(ranker: RankRLSCV) -> Fitted:
+    """Say that queries left out decided."""
+    return Fitted(ranker, "alpha", ranker.alpha_, ranker.path_, LEFT_OUT.format("query"))

@@ -1,0 +1,213 @@
+"""Fit ConditionalRankRLS to scores of pairs of objects, and rank items for each condition."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.apps.cli.fit_commands import FitConditional
+from rankwise.apps.cli.jobs.files import check_target
+from rankwise.apps.cli.jobs.fits.training import parse_grid, refuse_both, refuse_if
+from rankwise.apps.cli.output import counted, duration, print_json
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import DataFileError
+from rankwise.io.tables.reading import open_table, require_column, write_table
+from rankwise.measures.registry import parse_measure
+from rankwise.rankers.conditional.closed_form import SIGNS
+from rankwise.rankers.conditional.conditional_rank_rls import (
+    ConditionalRankRLS,
+    ConditionalRankRLSCV,
+)
+
+DEFAULT_NUMBER = 10
+COMPARED = ("winner", "loser")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NamedObjects:
+    """The objects of a table: a name and features each."""
+
+    path: Path
+    names: NDArray[Any]
+    features: FloatArray
+
+    @classmethod
+    def read(cls, path: Path, column: str, option: str) -> Self:
+        """Read a table: names from one column, features from all others."""
+        table = open_table(path)
+        column = require_column(path, table, column, option)
+        others = [name for name in table.names if name != column]
+        if not others:
+            raise DataFileError(
+                f"{path}: expected columns of features in addition to {column!r}, got none. Add "
+                "columns of numbers."
+            )
+        (features,), (names,) = table.read([others], [column])
+        if len(np.unique(names)) < len(names):
+            values, counts = np.unique(names, return_counts=True)
+            raise DataFileError(
+                f"{path}: expected each name in the column {column!r} once, got "
+                f"{values[np.argmax(counts)]!s} several times."
+            )
+        return cls(path, names, features)
+
+    def positions(self, names: NDArray[Any], path: Path) -> IntArray:
+        """Return the positions in this table of names from another one."""
+        position_of = {name: row for row, name in enumerate(self.names.tolist())}
+        missing = [name for name in names.tolist() if name not in position_of]
+        if missing:
+            raise DataFileError(
+                f"{path}: expected names that {self.path} has features for, got {missing[0]!s}."
+            )
+        return np.array([position_of[name] for name in names.tolist()], dtype=np.intp)
+
+
+def fit_conditional(command: FitConditional) -> None:
+    """Fit, save, report, and write rankings if requested."""
+    _refuse_idle_options(command)
+    given = (command.scores, command.conditions, command.items)
+    check_target(command.output, *given)
+    check_target(command.rankings, *given)
+    # objects of both sides, then the preferences between them
+    conditions = NamedObjects.read(command.conditions, command.condition, "condition")
+    items = conditions
+    if command.items is not None:
+        items = NamedObjects.read(command.items, command.item, "item")
+    preferences = _preferences(command, conditions, items)
+    ranker = _ranker(command)
+    start = time.perf_counter()
+    second = None if command.items is None else items.features
+    ranker.fit(conditions.features, second, **preferences)
+    seconds = time.perf_counter() - start
+    ranker.save(command.output)
+    if command.rankings is not None:
+        write_table(command.rankings, _rankings(command, ranker, conditions, items))
+    _report(command, ranker, conditions, items, seconds)
+
+
+def _refuse_idle_options(command: FitConditional) -> None:
+    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+    is_same = command.relation in SIGNS
+    refuse_if(
+        is_same == (command.items is not None),
+        f"--items must {'not ' if is_same else ''}come with --relation {command.relation}: "
+        f"{'both objects are of one kind, given by --conditions' if is_same else 'got none'}.",
+    )
+    for option, value in (("--measure", command.measure), ("--new", command.new)):
+        refuse_if(
+            value is not None and command.alphas is None,
+            f"{option} must come with --alphas, from which it chooses: got it alone. Add --alphas, "
+            "or leave it out.",
+        )
+    ranks = (command.n, command.new_conditions, command.new_items)
+    refuse_if(
+        any(value is not None for value in ranks) and command.rankings is None,
+        "--n, --new-conditions and --new-items must come with --rankings: got no table to write. "
+        "Add --rankings, or leave them out.",
+    )
+
+
+def _preferences(
+    command: FitConditional, conditions: NamedObjects, items: NamedObjects
+) -> dict[str, Any]:
+    """Return a matrix of scores, NaN where none is given, or comparisons."""
+    path = command.scores
+    table = open_table(path)
+    # comparisons: a condition with a winner and a loser
+    if all(name in table.names for name in COMPARED):
+        condition = require_column(path, table, command.condition, "condition")
+        _, (first, *ends) = table.read([], [condition, *COMPARED])
+        compared = [items.positions(end, path) for end in ends]
+        return {"comparisons": np.column_stack([conditions.positions(first, path), *compared])}
+    # scores: a matrix with NaN where none is given
+    condition, item, score = (
+        require_column(path, table, getattr(command, option), option)
+        for option in ("condition", "item", "score")
+    )
+    (values,), (first, second) = table.read([[score]], [condition, item])
+    rows, columns = conditions.positions(first, path), items.positions(second, path)
+    y = np.full((len(conditions.names), len(items.names)), np.nan)
+    y[rows, columns] = values[:, 0]
+    # fewer cells than rows: a pair was scored twice
+    if np.count_nonzero(~np.isnan(y)) < len(rows):
+        code = rows * y.shape[1] + columns
+        twice = int(np.argmax(np.bincount(code)[code] > 1))
+        raise DataFileError(
+            f"{path}: expected one score for a condition and an item, got several for "
+            f"{first[twice]!s} and {second[twice]!s}. Keep one of them."
+        )
+    return {"y": y}
+
+
+def _ranker(command: FitConditional) -> Any:
+    options: dict[str, Any] = {
+        "condition_kernel": command.condition_kernel,
+        "item_kernel": command.item_kernel,
+        "relation": command.relation,
+        "cost": command.cost,
+        "ties": command.ties,
+        "query_weight": command.query_weight,
+        "device": command.device,
+    }
+    if command.alphas is None:
+        return ConditionalRankRLS(1.0 if command.alpha is None else command.alpha, **options)
+    measure = None if command.measure is None else parse_measure(command.measure)
+    return ConditionalRankRLSCV(
+        parse_grid(command.alphas, "--alphas"), new=command.new or "conditions", measure=measure,
+        random_state=command.random_state, **options,
+    )  # fmt: skip
+
+
+def _rankings(
+    command: FitConditional, ranker: Any, conditions: NamedObjects, items: NamedObjects
+) -> dict[str, NDArray[Any]]:
+    """Return the best items for each condition with their scores, for new ones if given."""
+    if command.new_conditions is not None:
+        conditions = NamedObjects.read(command.new_conditions, command.condition, "condition")
+    if command.new_items is not None:
+        column = command.condition if command.items is None else command.item
+        items = NamedObjects.read(command.new_items, column, "item")
+    scores = ranker.predict(conditions.features, items.features)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : command.n or DEFAULT_NUMBER]
+    rows = np.repeat(np.arange(len(order)), order.shape[1])
+    return {
+        "condition": conditions.names[rows],
+        "item": items.names[order.ravel()],
+        "rank": np.tile(np.arange(1, order.shape[1] + 1), len(order)),
+        "score": scores[rows, order.ravel()],
+    }
+
+
+def _report(
+    command: FitConditional,
+    ranker: Any,
+    conditions: NamedObjects,
+    items: NamedObjects,
+    seconds: float,
+) -> None:
+    chosen = command.alphas is not None
+    alpha = ranker.alpha_ if chosen else ranker.alpha
+    if command.json:
+        sizes = {"n_conditions": len(conditions.names), "n_items": len(items.names)}
+        held_out = {"held_out_value": ranker.held_out_value_} if chosen else {}
+        head = {"model": str(command.output), "ranker": type(ranker).__name__, "alpha": alpha}
+        print_json({**head, **held_out, **sizes, "seconds": seconds})
+        return
+    objects = ", ".join(
+        [
+            counted(len(conditions.names), "condition", "conditions"),
+            counted(len(items.names), "item", "items"),
+        ]
+    )
+    print(f"Trained {type(ranker).__name__}(alpha={alpha:g}) on {objects} in {duration(seconds)}.")
+    if chosen:
+        new = command.new or "conditions"
+        measure = repr(ranker.path_.measure)
+        print(f"{measure} is {ranker.held_out_value_:.4f} with new {new} held out.")
+    print(f"Saved as {command.output}; rows of --conditions and --items are its own.")
+    if command.rankings is not None:
+        print(f"Wrote {command.rankings}.")

@@ -1,0 +1,453 @@
+"""What all fits share: reading, judging on a validation file, saving, reporting."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise.apps.cli.commands import SmallSampleCommand
+from rankwise.apps.cli.fit_commands import FitCommand, KernelCommand
+from rankwise.apps.cli.jobs.files import (
+    check_target,
+    given_scores,
+    is_table,
+    print_columns,
+    read_data,
+    read_preferences,
+    read_validation,
+    remember_columns,
+    usual_item,
+)
+from rankwise.apps.cli.output import counted, duration, print_json, print_table
+from rankwise.core.arrays import FloatArray
+from rankwise.core.display import decimals
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.io.data import RankingData
+from rankwise.io.tables.table import CellError
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+from rankwise.rankers.base import PointRanker, RankerPath
+from rankwise.selection.holdouts import HeldOut
+from rankwise.selection.path import SelectionPath, as_measure, judge_scores
+
+MOST_ROWS = 32
+"""Rows of a printed table of values; of a longer grid it shows evenly spaced ones."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FitInput:
+    """Training and validation data, as keyword arguments of ``fit``.
+
+    Parameters
+    ----------
+    data
+        The rows of the training file.
+    preferences
+        Scores and queries of these rows, or comparisons of them.
+    validation
+        Rows, scores and queries of the validation file; empty without one.
+    """
+
+    data: RankingData
+    preferences: dict[str, Any]
+    validation: dict[str, Any]
+
+    @classmethod
+    def read(
+        cls, command: FitCommand, pairs: Path | None = None, *, takes_raw: bool = False
+    ) -> Self:
+        """Read the training file, and the comparisons and the validation file if given.
+
+        Parameters
+        ----------
+        command
+            The files and their columns.
+        pairs
+            A file of comparisons.
+        takes_raw
+            Whether text and blanks are taken as they are.
+        """
+        check_target(command.output, command.train, pairs, command.validate)
+        # rows, then what is learned from: scores, or comparisons of a second file
+        data = _read_training_items(command, takes_raw=takes_raw, find_items=pairs is not None)
+        if data.n_items < 2 or data.n_features < 1:
+            raise InvalidInputError(
+                f"{command.train} must hold at least 2 items and 1 feature: it has "
+                f"{counted(data.n_items, 'item', 'items')} and "
+                f"{counted(data.n_features, 'feature', 'features')}."
+            )
+        if pairs is None:
+            preferences = {"y": given_scores(command.train, data), "qid": data.qid}
+        else:
+            keep_ties = getattr(command, "ties", "drop") == "keep"
+            codes = getattr(command, "codes", None)
+            preferences = read_preferences(pairs, data.items, keep_ties=keep_ties, codes=codes)
+            if command.layout.qid is not None:
+                preferences["qid"] = data.qid
+        # validation rows with the same columns
+        names = None if data.feature_names is None else tuple(data.feature_names)
+        layout = replace(command.layout, zero_based=data.zero_based)
+        validation = read_validation(command.validate, layout, data.n_features, names)
+        if not command.json:
+            print_columns(command.train, command.layout, data)
+        return cls(data, preferences, validation)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the training data hold text or blanks."""
+        X = self.data.X
+        dense = isinstance(X, np.ndarray)
+        return dense and (X.dtype == object or bool(np.isnan(X).any()))
+
+    @property
+    def has_qid(self) -> bool:
+        """Whether the training data name queries."""
+        return self.preferences.get("qid") is not None
+
+    @property
+    def leaves_queries_out(self) -> bool:
+        """Whether the training data name queries that are ignored in favour of comparisons."""
+        return self.has_pairs and self.data.qid is not None and not self.has_qid
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether comparisons are learned from, not scores."""
+        return "pairs" in self.preferences
+
+
+def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bool) -> RankingData:
+    """Read the training file; if it holds text or blanks, name the command that accepts them."""
+    if takes_raw:
+        return read_data(command.train, command.layout, categories="auto")
+    try:
+        layout = command.layout
+        if find_items and is_table(command.train):
+            layout = replace(layout, item=usual_item(command.train))
+        return read_data(command.train, layout, find_items=find_items)
+    except DataFileError as error:
+        if not isinstance(error.__cause__ or error, CellError):
+            raise
+        raise DataFileError(
+            f"{error} rankwise fit {command.train} (without the name of a ranker) accepts text and "
+            "blanks."
+        ) from error
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted ranker, and how its parameter was chosen.
+
+    Parameters
+    ----------
+    ranker
+        The ranker to save.
+    parameter, value
+        Name and value of the parameter that regularises it.
+    selection
+        The held-out values of the measure, if anything was held out.
+    judged
+        How they were found, as text that follows the word "judged".
+    """
+
+    ranker: PointRanker
+    parameter: str
+    value: float
+    selection: SelectionPath | None = None
+    judged: str = ""
+
+
+def fit_and_save(
+    command: FitCommand,
+    problem: FitInput | None,
+    fit: Callable[[], Fitted],
+    describe: Callable[[Any], dict[str, Any]],
+) -> None:
+    """Fit, save the ranker and print what was done.
+
+    Parameters
+    ----------
+    command
+        The files.
+    problem
+        The training data; None if ``fit`` reads the training file itself, in parts.
+    fit
+        Fits and chooses.
+    describe
+        Returns what the family of a fitted ranker reports: kernel, iterations, gap.
+    """
+    start = time.perf_counter()
+    fitted = fit()
+    seconds = time.perf_counter() - start
+    if problem is not None:
+        remember_columns(fitted.ranker, problem.data)
+    fitted.ranker.save(command.output)
+    report = FitReport(fitted, describe(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
+    if command.json:
+        print_json({"model": str(command.output), **report.summary})
+    else:
+        report.print()
+        if problem is not None and problem.leaves_queries_out:
+            print("The query ids were not used: comparisons (--pairs) say what is compared.")
+        print(f"Saved as {command.output}.")
+
+
+def refuse_if(wrong: bool, sentence: str) -> None:
+    """Refuse options that contradict each other, or that would have no effect."""
+    if wrong:
+        raise InvalidInputError(sentence)
+
+
+def refuse_both(first: object, second: object, names: str) -> None:
+    """Refuse two options that exclude each other."""
+    refuse_if(
+        first is not None and second is not None,
+        f"Only one of {names} may be given: got both. Leave one of them out.",
+    )
+
+
+def refuse_beside_pairs(command: Any) -> None:
+    """Refuse options about scores together with comparisons, and codes without them."""
+    refuse_if(
+        command.codes is not None and command.pairs is None,
+        "--codes must come with --pairs: they say what its column of who won means.",
+    )
+    for option in ("query_weight",) if command.layout.qid is None else ():
+        known = option in {entry.name for entry in fields(command)}
+        wrong = known and getattr(command, option) != getattr(type(command), option)
+        refuse_if(
+            command.pairs is not None and wrong,
+            f"--{option.replace('_', '-')} must not come with --pairs: it is about items with "
+            "scores. Leave one of them out.",
+        )
+
+
+def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
+    """Return the requested measure; refuse it if there is nothing to measure."""
+    if command.measure is None:
+        return None
+    refuse_if(
+        not chooses and command.validate is None,
+        "--measure must come with --validate, or with several values to choose from: there is "
+        "nothing to measure. Add one of them, or leave it out.",
+    )
+    return parse_measure(command.measure)
+
+
+LARGEST_GRID = 10_000
+"""The largest number of values of a grid; more is taken for a typing error."""
+
+
+def parse_grid(text: str, option: str) -> FloatArray:
+    """Return the values of a grid such as ``0.1,1,10`` or ``1e-3:1e3:7``."""
+    try:
+        if ":" not in text:
+            return np.array([float(part) for part in text.split(",")])
+        first, last, number = text.split(":")
+        grid = _geometric(float(first), float(last), min(int(number), LARGEST_GRID + 1))
+    except ValueError:
+        raise InvalidInputError(
+            f"{option} must be a list such as 0.1,1,10 or a range such as 1e-3:1e3:7 "
+            f"(first:last:number), all above 0: got {text!r}."
+        ) from None
+    refuse_if(
+        len(grid) > LARGEST_GRID,
+        f"{option} must ask for at most {LARGEST_GRID:,} values: got {text!r}.",
+    )
+    return grid
+
+
+def _geometric(first: float, last: float, number: int) -> FloatArray:
+    if not (0 < first < np.inf and 0 < last < np.inf and number > 0):
+        raise ValueError("no logarithm, or no value")
+    return np.geomspace(first, last, number)
+
+
+def kernel_of(command: KernelCommand | SmallSampleCommand) -> Kernel:
+    """Return the kernel with the parameters that were given."""
+    kernel = as_kernel(command.kernel)
+    options = {"gamma": command.gamma, "degree": command.degree, "coef0": command.coef0}
+    given = {name: value for name, value in options.items() if value is not None}
+    known = {entry.name for entry in fields(kernel)}  # type: ignore[arg-type]
+    for name in given:
+        refuse_if(
+            name not in known,
+            f"--{name} must belong to the kernel: {command.kernel} has no {name}. Leave it out, or "
+            "choose another --kernel.",
+        )
+    return replace(kernel, **given)  # type: ignore[type-var]
+
+
+# Judging
+
+
+def judge(
+    parameter: str,
+    grid: NDArray[Any],
+    scores: FloatArray,
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    measure: Measure | None,
+) -> SelectionPath:
+    """Measure the scores of every value of a parameter, (n_values, n_items), on other data."""
+    truth = np.asarray(y, dtype=float)
+    queries = Queries.of(qid, len(truth))
+    # ties equal up to rounding are one tie
+    held_out = HeldOut(scores[:, :, None], np.zeros(len(grid))).tied(queries.index)
+    path = judge_scores(
+        held_out,
+        truth[:, None],
+        queries,
+        np.arange(len(truth)),
+        as_measure(measure),
+        grid,
+        parameter,
+        "largest" if parameter == "alpha" else "smallest",
+    )
+    path.best()  # refuses data that define the measure nowhere
+    return path
+
+
+def best_of(
+    command: FitCommand, path: RankerPath, problem: FitInput, measure: Measure | None
+) -> Fitted:
+    """Return the ranker of a path that does best on the validation file."""
+    given = problem.validation
+    scores = path.predict(given["X_val"])
+    selection = judge(path.parameter, path.grid, scores, given["y_val"], given["qid_val"], measure)
+    best = selection.best()
+    value = float(selection.grid[best])
+    return Fitted(path[best], path.parameter, value, selection, on_file(command))
+
+
+def measured(
+    command: FitCommand,
+    ranker: PointRanker,
+    parameter: str,
+    value: float,
+    problem: FitInput,
+    measure: Measure | None,
+) -> Fitted:
+    """Return a single ranker, measured on the validation file if there is one."""
+    given = problem.validation
+    if not given:
+        return Fitted(ranker, parameter, value)
+    scores = ranker.predict(given["X_val"])[None]
+    grid = np.array([value])
+    selection = judge(parameter, grid, scores, given["y_val"], given["qid_val"], measure)
+    return Fitted(ranker, parameter, value, selection, on_file(command))
+
+
+def on_file(command: FitCommand) -> str:
+    """Say that a file has decided."""
+    return f"on {command.validate}"
+
+
+# Reporting
+
+
+def describe_kernel(ranker: Any) -> dict[str, Any]:
+    """Return the kernel."""
+    return {"kernel": repr(ranker.kernel_)}
+
+
+def describe_kernel_and_gap(ranker: Any) -> dict[str, Any]:
+    """Return kernel, number of iterations and gap."""
+    return {**describe_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+
+
+def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
+    """Return the sizes of the training data; None if one does not apply or was not counted."""
+    has_pairs = problem is not None and problem.has_pairs
+    return {
+        "n_items": None if problem is None else problem.data.n_items,
+        "n_features": ranker.n_features_in_,
+        "n_queries": None if has_pairs else ranker.n_queries_,
+        "n_pairs": len(problem.preferences["pairs"]) if has_pairs and problem else None,
+    }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """What was done, as a value for JSON or as text."""
+
+    fitted: Fitted
+    details: dict[str, Any]
+    sizes: dict[str, int | None]
+    seconds: float
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What was done as a value for JSON."""
+        fitted, selection = self.fitted, self.fitted.selection
+        return {
+            "ranker": type(fitted.ranker).__name__,
+            fitted.parameter: fitted.value,
+            **self.details,
+            **self.sizes,
+            "n_ignored_queries": fitted.ranker.n_ignored_queries_,
+            "seconds": self.seconds,
+            "selection": None
+            if selection is None
+            else {
+                "parameter": selection.parameter,
+                "grid": selection.grid.tolist(),
+                "measure": repr(selection.measure),
+                "values": [None if np.isnan(v) else v for v in selection.values.tolist()],
+                "judged": fitted.judged,
+            },
+        }
+
+    def print(self) -> None:
+        """Print what was done."""
+        fitted, details = self.fitted, self.details
+        if fitted.selection is not None:
+            _print_selection(fitted.selection, fitted)
+        kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
+        print(
+            f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
+            f"on {_sizes_text(self.sizes)} in {duration(self.seconds)}."
+        )
+        if "gap" in details:
+            passes = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The duality gap is {details['gap']:.1e} after {passes}.")
+        if "best_iter" in details:
+            passes = counted(details["n_iter"], "iteration", "iterations")
+            print(f"The model is that of iteration {details['best_iter']}, after {passes} in all.")
+        n_ignored = fitted.ranker.n_ignored_queries_
+        if n_ignored > 0:
+            print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
+
+
+def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
+    """Print the values of a measure along the grid, and how they were found."""
+    grid, name = selection.grid, selection.parameter
+    chosen = int(np.argmax(grid == fitted.value))
+    step = -(-len(grid) // MOST_ROWS)
+    rows = [
+        [f"{grid[at]:g}", decimals(selection.values[at]), "chosen" if at == chosen else ""]
+        for at in sorted({chosen, *range(0, len(grid), step)})
+    ]
+    print_table([name, repr(selection.measure), ""], rows)
+    print(f"Judged {fitted.judged}.")
+    if len(grid) > 1 and grid[chosen] in (grid.min(), grid.max()):
+        print(f"The chosen {name} is at an end of the grid: a wider grid may have a better one.")
+
+
+def _sizes_text(sizes: dict[str, int | None]) -> str:
+    words = {
+        "n_items": ("item", "items"),
+        "n_features": ("feature", "features"),
+        "n_queries": ("query", "queries"),
+        "n_pairs": ("comparison", "comparisons"),
+    }
+    counts = [(sizes[name], noun) for name, noun in words.items()]
+    return ", ".join(counted(n, *noun) for n, noun in counts if n is not None)

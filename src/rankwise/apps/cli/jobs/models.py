@@ -1,0 +1,293 @@
+"""Jobs about a saved model and its scores: predict, rank, evaluate, explain, report, export, serve.
+
+Public names are written ``rankwise.name``: they are loaded when first used, so that no command
+waits for what another one needs.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rankwise
+from rankwise.apps.cli.commands import (
+    Evaluate,
+    ExplainCommand,
+    ExportCommand,
+    Predict,
+    RankCommand,
+    ReportCommand,
+    ServeCommand,
+)
+from rankwise.apps.cli.jobs.files import (
+    check_target,
+    columns_chosen,
+    given_scores,
+    is_table,
+    load_ranker,
+    read_data,
+    read_data_of,
+)
+from rankwise.apps.cli.options import column_names
+from rankwise.apps.cli.output import counted, print_json, print_table
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.display import decimals
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import Queries
+from rankwise.io.data import RankingData
+from rankwise.io.files import format_suffix
+from rankwise.io.model_file import looks_like_model
+from rankwise.io.rankings import (
+    RANKING_SUFFIXES,
+    RankedItems,
+    read_ranked,
+    read_scores,
+    write_scores,
+)
+from rankwise.io.tables.reading import open_table, require_column, write_table
+from rankwise.measures.evaluation import Evaluation
+from rankwise.measures.registry import parse_measure
+from rankwise.measures.value import Measure
+
+DEFAULT_DIVERSE = 10
+
+
+# Predict and rank
+
+
+def predict(command: Predict) -> None:
+    """Write the scores to a file, or to standard output."""
+    check_target(command.output, command.model, command.data)
+    ranked = _scored(command)
+    if command.output is None:
+        write_scores(sys.stdout, ranked.scores)
+        return
+    if format_suffix(command.output) in RANKING_SUFFIXES:
+        ranked.write(command.output)
+    else:
+        write_scores(command.output, ranked.scores)
+    print(f"{counted(len(ranked), 'score', 'scores')} written to {command.output}.")
+
+
+def _scored(command: Predict | RankCommand) -> RankedItems:
+    """Score the items; match the columns of a table by name, if the model has feature names."""
+    ranker = load_ranker(command.model)
+    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
+    with columns_chosen():
+        scores = ranker.predict(data.X, qid=data.qid)
+    return RankedItems.of(scores, data.qid, data.items)
+
+
+def rank(command: RankCommand) -> None:
+    """Write the ranking to a file, or print it."""
+    check_target(command.output, command.model, command.data)
+    if command.n_diverse is not None and command.sources is None:
+        raise InvalidInputError(
+            "--n-diverse must come with --sources: got it alone. Add --sources, or leave it out."
+        )
+    ranked = _scored(command) if command.sources is None else _diverse(command)
+    ordered = ranked.in_order(command.top)
+    if command.output is not None:
+        ordered.write(command.output)
+        print(f"{counted(len(ordered), 'item', 'items')} written to {command.output}.")
+        return
+    columns = ordered.to_dict()
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    print_table(list(columns), [[*map(str, row[:-1]), f"{row[-1]:.4g}"] for row in rows])
+
+
+def _diverse(command: RankCommand) -> RankedItems:
+    """Rank with items of different sources first, by a model that can."""
+    if not is_table(command.data):
+        raise InvalidInputError(
+            f"--sources must name a column of a table: {command.data} is not a table. Give one."
+        )
+    ranker = load_ranker(command.model)
+    if not isinstance(ranker, rankwise.DORM | rankwise.DORMCV):
+        raise InvalidInputError(
+            f"--sources must come with a model of fit dorm: {command.model} holds a "
+            f"{type(ranker).__name__}. Fit one, or leave --sources out."
+        )
+    assert command.sources is not None
+    # the sources, then the diverse order of the items
+    table = open_table(command.data)
+    column = require_column(command.data, table, command.sources, "sources")
+    sources = np.array(table.words(column))
+    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
+    number = command.n_diverse or DEFAULT_DIVERSE
+    with columns_chosen():
+        scores = ranker.predict(data.X)
+        order = ranker.predict_diverse(data.X, sources, number, qid=data.qid)
+    plain = RankedItems.of(scores, data.qid, data.items)
+    return RankedItems(**{**vars(plain), "ranks": _ranks(order, data.qid)})
+
+
+def _ranks(order: IntArray, qid: Any) -> IntArray:
+    """Return the rank of each row inside its query, from 1, from rows in ranked order."""
+    queries = Queries.of(qid, len(order))
+    ranks = np.empty(len(order), dtype=np.intp)
+    ranks[order] = 1 + np.arange(len(order)) - queries.starts[queries.index[order]]
+    return ranks
+
+
+# Evaluate
+
+
+def evaluate(command: Evaluate) -> None:
+    """Print the mean of each measure; write the values per query if requested."""
+    measures = _measures(command)
+    check_target(command.per_query, command.data, command.scores)
+    evaluation = _evaluation(command, measures)
+    if command.per_query is not None:
+        write_table(command.per_query, evaluation.per_query)
+    if command.json:
+        print_json(evaluation.to_dict())
+    else:
+        _print_evaluation(evaluation)
+
+
+def _measures(command: Evaluate) -> list[Measure] | None:
+    if not command.measure:
+        if command.preset is not None:
+            raise InvalidInputError("--preset must come with --measure: got none to apply it to.")
+        return None
+    return [parse_measure(text, command.preset) for text in command.measure]
+
+
+def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation:
+    layout = command.layout
+    if is_table(command.data):
+        layout = replace(layout, features=())
+    data = read_data(command.data, layout, find_items=True)
+    scores = _scores_of(command, data)
+    return rankwise.evaluate(given_scores(command.data, data), scores, data.qid, measures)
+
+
+def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
+    """Return a score for each item, matched by name if the file has names, else by position."""
+    # a table of ranked items is matched by name, a list of scores by position
+    if format_suffix(command.scores) in RANKING_SUFFIXES:
+        return read_ranked(command.scores).matched(command.data, data.qid, data.items)
+    if looks_like_model(command.scores):
+        raise InvalidInputError(
+            f"{command.scores} must hold scores: it is a model. Score the items first: rankwise "
+            f"predict {command.scores} {command.data} -o scores.csv"
+        )
+    scores = read_scores(command.scores)
+    if len(scores) != data.n_items:
+        raise InvalidInputError(
+            f"{command.scores} must hold one score for each item of {command.data}: there are "
+            f"{data.n_items} items and {len(scores)} scores."
+        )
+    return scores
+
+
+def _print_evaluation(evaluation: Evaluation) -> None:
+    columns = (
+        evaluation.measures,
+        evaluation.mean,
+        evaluation.standard_error,
+        evaluation.n_undefined,
+    )
+    rows = [
+        [repr(measure), decimals(mean), decimals(error), str(n_undefined)]
+        for measure, mean, error, n_undefined in zip(*columns, strict=True)
+    ]
+    print_table(["measure", "mean", "std. error", "undefined"], rows)
+    print(counted(evaluation.n_queries, "query", "queries"))
+
+
+# Explain and report
+
+
+def explain(command: ExplainCommand) -> None:
+    """Print what each feature contributes to the lead."""
+    ranker = load_ranker(command.model)
+    data = read_data_of(ranker, command.data, command.layout)
+    n_items = data.X.shape[0]
+    for option, row in (("--item", command.item), ("--above", command.above)):
+        if row is not None and row >= n_items:
+            raise InvalidInputError(
+                f"{option} must be a row of {command.data}, 0 to {n_items - 1}: got {row}."
+            )
+    with columns_chosen():
+        found = rankwise.explain(
+            ranker,
+            data.X,
+            data.qid,
+            command.item,
+            command.above,
+            feature_names=data.feature_names,
+            random_state=0,
+        )
+    print(found)
+
+
+def report(command: ReportCommand) -> None:
+    """Judge the models on the items of the file and write the page."""
+    models = [command.model, *(command.beside or [])]
+    check_target(command.output, command.data, *models)
+    if command.output.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(
+            f"-o must name a file that ends in .html: got {command.output}. For a PDF, print the "
+            "page."
+        )
+    # load all models, and read the file as the first one was fitted
+    rankers = dict(zip(_model_names(models), map(load_ranker, models), strict=True))
+    data = read_data_of(next(iter(rankers.values())), command.data, command.layout, find_items=True)
+    with columns_chosen():
+        page = rankwise.make_report(
+            rankers,
+            data.X,
+            given_scores(command.data, data),
+            data.qid,
+            measures=command.measure,
+            feature_names=data.feature_names,
+            item_names=None if data.items is None else [str(name) for name in data.items],
+        )
+    page.save(command.output)
+    print(f"Wrote {command.output}.")
+
+
+def _model_names(models: list[Path]) -> list[str]:
+    """Return a name for each model: that of its file, or its path if file names repeat."""
+    if len(set(models)) < len(models):
+        raise InvalidInputError(
+            f"--beside must name other models: got {', '.join(map(str, models))}. Name each once."
+        )
+    stems = [path.stem for path in models]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in models]
+
+
+# Export and serve
+
+
+def export(command: ExportCommand) -> None:
+    """Export, and print the error of the file's scores relative to the model's own."""
+    check_target(command.output, command.model)
+    check = rankwise.export_ranker(
+        load_ranker(command.model, rankwise.ConditionalRankRLS, rankwise.ConditionalRankRLSCV),
+        command.output,
+        command.format,
+        feature_names=column_names(command.feature_names),
+        precision=command.precision,
+    )
+    print(check)
+
+
+def serve(command: ServeCommand) -> None:
+    """Serve until Ctrl-C."""
+    ranker = load_ranker(command.model)
+    print(
+        f"Serving {command.model} on http://{command.host}:{command.port}; Ctrl-C ends.", flush=True
+    )
+    rankwise.serve_ranker(
+        ranker,
+        host=command.host,
+        port=command.port,
+        max_items=command.max_items,
+        max_bytes=command.max_bytes,
+        timeout=command.timeout,
+    )

@@ -1,0 +1,7 @@
+"""Learn on a Dask cluster, with the same results as on one machine, however queries are split."""
+
+from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
+from rankwise.apps.distributed.evaluation import evaluate
+from rankwise.apps.distributed.linear import DaskLinearRankRLS
+
+__all__ = ["DaskLinearRankRLS", "DaskRankRLS", "DaskRankRLSCV", "evaluate"]

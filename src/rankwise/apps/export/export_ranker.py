@@ -1,0 +1,700 @@
+"""Write a fitted ranker for another engine, and check what was written against `predict`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, singledispatch
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.apps.export.onnx_graph import (
+    OnnxPrecision,
+    import_onnxruntime,
+    input_columns,
+    run_onnx,
+    run_pairs_onnx,
+    write_onnx,
+    write_pairs_onnx,
+)
+from rankwise.apps.export.onnx_steps import (
+    example_queries,
+    first_steps,
+    text_columns,
+    write_steps_onnx,
+)
+from rankwise.apps.export.pmml import score_pmml, write_pmml
+from rankwise.comparisons.gp.inference.posterior import Posterior
+from rankwise.comparisons.gp.process import ProcessRanker
+from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
+from rankwise.core.checks import check_choice, check_finite
+from rankwise.core.display import listed
+from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.queries import Queries
+from rankwise.io.files import open_write
+from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
+from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
+from rankwise.rankers.trees.boosted_ranker import BoostedRanker
+
+SOLR_MODEL = "org.apache.solr.ltr.model.LinearModel"
+SOLR_NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
+RANKLIB_HEAD = "## Coordinate Ascent"
+_VESPA_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^(){}\s]*\))?(\.[A-Za-z_]\w*)*")
+_VESPA_TERM = re.compile(r"(\S+) \* (?:\((\S+) - (\S+)\) / (\S+)|(\S+))")
+
+
+def write_solr(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
+    """Return the body for Solr's model store: a LinearModel with normalisers."""
+    features: list[dict[str, Any]] = [{"name": feature} for feature in names]
+    if function.is_scaled:
+        for entry, avg, std in zip(features, function.shift, function.scale, strict=True):
+            params = {"avg": _text(avg), "std": _text(std)}
+            entry["norm"] = {"class": SOLR_NORMALIZER, "params": params}
+    weights = dict(zip(names, function.weights.tolist(), strict=True))
+    body = {
+        "class": SOLR_MODEL,
+        "name": name,
+        "features": features,
+        "params": {"weights": weights},
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def score_solr(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
+    """Load and score as Solr does: every feature has a weight, all arithmetic is float32."""
+    body = json.loads(text)
+    weights = body["params"]["weights"]
+    order = [entry["name"] for entry in body["features"]]
+    missing = [name for name in order if name not in weights]
+    _check_rule(body["class"] == SOLR_MODEL and not missing, f"no weight for {missing}")
+    shift, scale = np.zeros(len(order)), np.ones(len(order))
+    for at, entry in enumerate(body["features"]):
+        if "norm" in entry:
+            shift[at], scale[at] = (float(entry["norm"]["params"][key]) for key in ("avg", "std"))
+    return _float32_scores(order, weights, shift, scale, names, X)
+
+
+def write_elasticsearch(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
+    """Return the body for `_createmodel` of the LTR plugins of Elasticsearch and OpenSearch."""
+    weights = dict(zip(names, function.weights.tolist(), strict=True))
+    model: dict[str, Any] = {"type": "model/linear"}
+    if function.is_scaled:
+        scaling = zip(names, function.shift.tolist(), function.scale.tolist(), strict=True)
+        model["feature_normalizers"] = {
+            feature: {"standard": {"mean": mean, "standard_deviation": deviation}}
+            for feature, mean, deviation in scaling
+        }
+    model["definition"] = json.dumps(weights, ensure_ascii=False)
+    body = {"model": {"name": name, "model": model}}
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def score_elasticsearch(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
+    """Load and score as the plugin does: weights are numbers, all arithmetic is float32."""
+    model = json.loads(text)["model"]["model"]
+    weights = json.loads(model["definition"])
+    _check_rule(model["type"] == "model/linear", f"type {model['type']}")
+    unknown = sorted(set(weights) - set(names))
+    _check_rule(not unknown, f"unknown features {unknown}")
+    shift, scale = np.zeros(len(names)), np.ones(len(names))
+    for feature, entry in model.get("feature_normalizers", {}).items():
+        at = list(names).index(feature)
+        shift[at] = entry["standard"]["mean"]
+        scale[at] = entry["standard"]["standard_deviation"]
+    return _float32_scores(names, weights, shift, scale, names, X)
+
+
+def write_ranklib(function: ScoringFunction, name: str, names: Sequence[str]) -> str:  # noqa: ARG001
+    """Return a RankLib model of Coordinate Ascent; features are numbered from 1.
+
+    Scales are folded into the weights; shifts add a constant to every score and are left out.
+    """
+    weights = function.weights / function.scale
+    terms = " ".join(f"{at}:{_text(weight)}" for at, weight in enumerate(weights, start=1))
+    return f"{RANKLIB_HEAD}\n{terms}\n"
+
+
+def score_ranklib(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
+    """Load and score as RankLib does: float32 features, weights in double precision."""
+    head, terms = text.splitlines()
+    pairs = [term.split(":") for term in terms.split(" ")]
+    ids = [int(feature) for feature, _ in pairs]
+    _check_rule(head == RANKLIB_HEAD and ids == list(range(1, len(names) + 1)), "feature ids")
+    weights = np.array([float(weight) for _, weight in pairs])
+    return X.astype(np.float32).astype(float) @ weights
+
+
+def write_vespa(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
+    """Return a rank profile whose second phase scores by the ranker."""
+    for feature in names:
+        if not _VESPA_FEATURE.fullmatch(feature):
+            raise InvalidInputError(
+                "For Vespa every feature must be named as a rank feature, such as bm25(title) or "
+                f"attribute(price): got {feature!r}. Give `feature_names`."
+            )
+    scaling = zip(function.shift, function.scale, function.weights, names, strict=True)
+    terms = [
+        f"{_text(weight)} * {_vespa_value(feature, shift, scale)}"
+        for shift, scale, weight, feature in scaling
+    ]
+    expression = " +\n                ".join(terms)
+    return (
+        f"rank-profile {name} inherits default {{\n"
+        "    second-phase {\n"
+        "        expression {\n"
+        f"                {expression}\n"
+        "        }\n    }\n}\n"
+    )
+
+
+def score_vespa(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
+    """Score as Vespa does: features are float32, the expression is in double precision."""
+    inside = text.partition("expression {\n")[2].partition("\n        }")[0]
+    columns = dict(zip(names, X.astype(np.float32).astype(float).T, strict=True))
+    total = np.zeros(len(X))
+    terms = [term.strip() for term in inside.split(" +\n")]
+    _check_rule(len(terms) == len(names), "the number of terms")
+    for term in terms:
+        match = _VESPA_TERM.fullmatch(term)
+        _check_rule(match is not None, f"the term {term!r}")
+        weight, feature, shift, scale, plain = match.groups()  # type: ignore[union-attr]
+        value = columns[plain] if plain else (columns[feature] - float(shift)) / float(scale)
+        total += float(weight) * value
+    return total
+
+
+def _vespa_value(feature: str, shift: float, scale: float) -> str:
+    if shift == 0.0 and scale == 1.0:
+        return feature
+    return f"({feature} - {_text(shift)}) / {_text(scale)}"
+
+
+def _float32_scores(
+    order: Sequence[str],
+    weights: dict[str, Any],
+    shift: FloatArray,
+    scale: FloatArray,
+    names: Sequence[str],
+    X: FloatArray,
+) -> FloatArray:
+    """Add up ``weight * (value - shift) / scale`` in float32, feature after feature."""
+    _check_rule(
+        bool((np.float32(scale) > 0).all()), "standard deviations must be above 0 in float32"
+    )
+    single = X.astype(np.float32)
+    total = np.zeros(len(X), dtype=np.float32)
+    for at, feature in enumerate(order):
+        column = single[:, list(names).index(feature)]
+        value = (column - np.float32(shift[at])) / np.float32(scale[at])
+        total += np.float32(weights[feature]) * value
+    return total.astype(float)
+
+
+def _text(value: float) -> str:
+    """Return the shortest text that reads back as the same number."""
+    return repr(float(value))
+
+
+def _check_rule(holds: bool, what: str) -> None:
+    """Raise if a written model breaks a rule of its loader."""
+    if not holds:
+        raise NumericalError(
+            f"The written model must pass the rules of the engine's loader: {what}. Scale the "
+            "features, or choose another format."
+        )
+
+
+ExportFormat: TypeAlias = Literal[
+    "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"
+]
+Writer: TypeAlias = Callable[[ScoringFunction, str, Sequence[str]], str]
+Reader: TypeAlias = Callable[[str, Sequence[str], FloatArray], FloatArray]
+
+TEXTS: dict[str, tuple[Writer, Reader]] = {
+    "solr": (write_solr, score_solr),
+    "elasticsearch": (write_elasticsearch, score_elasticsearch),
+    "opensearch": (write_elasticsearch, score_elasticsearch),
+    "ranklib": (write_ranklib, score_ranklib),
+    "vespa": (write_vespa, score_vespa),
+    "pmml": (write_pmml, score_pmml),
+}
+NAMED = ("solr", "elasticsearch", "opensearch", "vespa")
+"""Engines that compute the features themselves, by name."""
+
+SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
+SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa")
+"""Engines that compute in single precision, or take features in it."""
+N_CHECKED, N_OBJECTS = 200, 20
+"""Rows generated for the check when none are given; for pairs of objects, of each kind."""
+FAR = 1e25
+"""Features of the rows that are far from all others: their squares overflow in single precision."""
+LARGEST_SINGLE = 1e37
+"""Larger scores are not checked in single precision."""
+TOLERANCE = 1e-3
+"""The largest error that is not refused, in standard deviations of the scores."""
+
+
+@final
+@dataclass(frozen=True)
+class ExportCheck:
+    """Hold where a ranker was written, and how far its scores are from `predict`.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    format : str
+        Its format.
+    checked_by : str
+        What computed the scores of the file.
+    n_rows : int
+        Number of rows that were scored both ways.
+    max_error : float
+        The largest difference of two scores, up to a common constant.
+    relative_error : float
+        The same in standard deviations of the scores.
+    variance_error : float or None
+        For a `PreferenceGP`, the largest difference of two variances, as a share of the largest
+        variance.
+    constant : float
+        The constant that the file adds to every score; it changes no order.
+    inputs : dict of tuples
+        The columns of each input of an ONNX file, in order; empty for other formats.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from rankwise import RankRLS, export_ranker
+    >>> ranker = RankRLS().fit([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]], [0, 1, 2])
+    >>> check = export_ranker(ranker, pathlib.Path(tempfile.mkdtemp()) / "m.txt", format="ranklib")
+    >>> check.n_rows, check.relative_error < 1e-6
+    (200, True)
+    """
+
+    path: str
+    format: ExportFormat
+    checked_by: str
+    n_rows: int
+    max_error: float
+    relative_error: float
+    variance_error: float | None
+    constant: float
+    inputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.path}: {self.format}",
+            f"checked by {self.checked_by} on {self.n_rows} rows",
+            f"largest error of a score {self.max_error:.2g} "
+            f"({self.relative_error:.2g} standard deviations of the scores)",
+        ]
+        if self.variance_error is not None:
+            lines.append(f"largest relative error of a variance {self.variance_error:.2g}")
+        if abs(self.constant) > self.max_error:
+            lines.append(f"every score has {self.constant:+.4g} added, which changes no order")
+        for name, columns in self.inputs.items():
+            lines.append(f"input {name}: {listed(columns)}")
+        return "\n".join(lines)
+
+
+def export_ranker(
+    ranker: Any,
+    path: str | PathLike[str],
+    format: ExportFormat | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    name: str = "rankwise",
+    precision: OnnxPrecision = "double",
+    X: Any = None,
+    qid: ArrayLike | None = None,
+) -> ExportCheck:
+    """Write a fitted ranker for another engine, and check the file against `predict`.
+
+    ONNX supports linear rankers, all built-in kernels, and the mean and variance of a
+    `PreferenceGP`. PMML supports linear rankers and the Gaussian and polynomial kernels. The search
+    engines and RankLib support linear rankers. A pipeline of scalers and a ranker is written as one
+    model. Rankers that a format cannot express are refused, as is a file whose scores are off by
+    more than a thousandth of their standard deviation.
+
+    `RankerPipeline`, `SearchRanker` and `AutoRanker` become one ONNX graph: steps inside queries,
+    kernels, trees and sums. The file takes one query at a time, since the rows of its input are
+    compared with each other; it is checked query by query. Features that hold text are a separate
+    input, ``categories``. `ConditionalRankRLS` becomes ONNX with the inputs ``conditions`` and
+    ``items``, whose scores are a matrix.
+
+    Parameters
+    ----------
+    ranker : ranker or Pipeline
+        A fitted ranker.
+    path : path
+        The file; it is replaced only once the new one is complete and checked.
+    format : str, optional
+        "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa" or "pmml"; by default
+        from the suffix .onnx or .pmml.
+    feature_names : sequence of str, optional
+        The names of the features in the engine; by default the names the ranker was fitted with.
+        Solr, Elasticsearch, OpenSearch and Vespa compute the features and need their names.
+    name : str
+        The name of the model in the engine.
+    precision : {"double", "single"}
+        The precision of an ONNX file; the other formats have a fixed one.
+    X : (n_rows, n_features), optional
+        Rows to check on; by default 200 rows of what `predict` accepts: rows like the stored ones,
+        zeros, far rows; for rankers of several steps also blanks where they are
+        allowed, new categories, and queries of one item.
+    qid : (n_rows,), optional
+        The queries of these rows, for rankers that compare the items of a query.
+
+    Returns
+    -------
+    check : ExportCheck
+
+    Notes
+    -----
+    ONNX files are run by onnxruntime. The others are read back and scored by the rules of the
+    engine's loader and in its precision; no server was run.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from rankwise import Gaussian, RankRLS, export_ranker
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> ranker = RankRLS(kernel=Gaussian(0.5)).fit(X, X[:, 0])
+    >>> check = export_ranker(ranker, pathlib.Path(tempfile.mkdtemp()) / "ranker.onnx")
+    >>> check.format, check.relative_error < 1e-9
+    ('onnx', True)
+    """
+    chosen = _format_of(path, format)
+    check_choice("precision", precision, get_args(OnnxPrecision))
+    # pairs of objects, and rankers of several steps, have graphs of their own
+    if _ranker_of_pairs(ranker) is not None:
+        return _export_pairs(ranker, path, chosen, name, precision)
+    if first_steps(ranker) is not None:
+        return _export_steps(ranker, path, chosen, feature_names, name, precision, X, qid)
+    function = scoring_function(ranker)
+    _refuse_inexpressible(function, chosen)
+    names = _feature_names(function, chosen, feature_names)
+    # write the file, and what scores rows by it
+    run: Callable[[FloatArray], dict[str, FloatArray]]
+    if chosen == "onnx":
+        posterior = _posterior(ranker)
+        content = write_onnx(function, posterior, name=name, names=names, precision=precision)
+        run, checked_by = partial(run_onnx, content), _onnxruntime()
+    else:
+        write, read = TEXTS[chosen]
+        text = write(function, name, names)
+        content, run = text.encode(), lambda rows: {"scores": read(text, names, rows)}
+        checked_by = "the rules of the format (no server was run)"
+    # compare with `predict` on the given rows, or on generated ones near and far
+    target = _Target(
+        fspath(path), chosen, chosen in SINGLE_PRECISION or precision == "single", checked_by
+    )
+    if X is not None:
+        return _written(_compare(ranker, function, _given_rows(function, X), run, target), content)
+    far = _compare(ranker, function, _far_rows(function), run, target)
+    check = _compare(ranker, function, _rows_to_check(function), run, target)
+    return _written(replace(check, n_rows=check.n_rows + far.n_rows), content)
+
+
+def _onnxruntime() -> str:
+    return f"onnxruntime {import_onnxruntime().__version__}"
+
+
+def _export_steps(
+    ranker: Any,
+    path: str | PathLike[str],
+    format: ExportFormat,
+    feature_names: Sequence[str] | None,
+    name: str,
+    precision: OnnxPrecision,
+    X: Any,
+    qid: ArrayLike | None,
+) -> ExportCheck:
+    """Write a ranker of several steps as ONNX, and check it query by query."""
+    check_is_fitted(ranker)
+    if format != "onnx":
+        raise InvalidInputError(
+            f"A model for {format} must be one formula of the features: a "
+            f"{type(ranker).__name__} {_why_several(ranker)}. Export it to ONNX, or fit a linear "
+            "RankRLS on features scaled by StandardScaler, in a Pipeline of scikit-learn."
+        )
+    known = getattr(ranker, "feature_names_in_", None)
+    n_features = ranker.n_features_in_
+    names = _checked_names(known if feature_names is None else feature_names, n_features)
+    content = write_steps_onnx(ranker, name=name, names=names, precision=precision)
+    # queries to check on, rounded where the file takes single precision
+    rows, ids = example_queries(ranker, N_CHECKED)
+    text, is_single = text_columns(ranker), precision == "single"
+    if X is not None:
+        rows, ids = raw_rows(X), np.zeros(len(X), int) if qid is None else np.asarray(qid)
+    elif is_single:
+        rows = _rounded_to_single(rows, text)
+    queries = Queries.of(ids, len(rows))
+    # onnxruntime scores a query at a time, `predict` all of them
+    order = np.argsort(queries.index, kind="stable")
+    outputs = run_onnx(content, *(rows[members] for members in queries), text=text)
+    expected = predicted(ranker, rows[order], queries.index[order])
+    target = _Target(fspath(path), format, is_single, f"{_onnxruntime()}, query by query")
+    return _written(_checked(expected, outputs, None, target), content)
+
+
+@singledispatch
+def _why_several(ranker: Any) -> str:
+    """Say why a ranker of several steps is not one formula of the features."""
+    return "compares the items of a query" if ranker.needs_qid_ else "has several steps"
+
+
+@_why_several.register
+def _trees(ranker: BoostedRanker) -> str:  # noqa: ARG001
+    return "is a sum of trees"
+
+
+def _rounded_to_single(rows: NDArray[Any], text: Sequence[int]) -> NDArray[Any]:
+    """Round the features that are numbers to single precision, the largest ones to its largest."""
+    numbers = np.setdiff1d(np.arange(rows.shape[1]), text)
+    largest = float(np.finfo(np.float32).max)
+    rounded = rows.copy()
+    kept = np.clip(rows[:, numbers].astype(float), -largest, largest)
+    rounded[:, numbers] = kept.astype(np.float32).astype(float)
+    return rounded
+
+
+@singledispatch
+def _ranker_of_pairs(ranker: Any) -> ConditionalRanker | None:  # noqa: ARG001
+    """Return a ranker of pairs of objects, None for other rankers."""
+    return None
+
+
+@_ranker_of_pairs.register
+def _is_conditional(ranker: ConditionalRanker) -> ConditionalRanker:
+    return ranker
+
+
+def _export_pairs(
+    ranker: ConditionalRanker,
+    path: str | PathLike[str],
+    format: ExportFormat,
+    name: str,
+    precision: OnnxPrecision,
+) -> ExportCheck:
+    """Write a ranker of pairs of objects as ONNX with two inputs, and check it on drawn objects."""
+    check_is_fitted(ranker)
+    if format != "onnx":
+        raise InvalidInputError(
+            f"A model for {format} must be one formula of the features of an item: a "
+            f"{type(ranker).__name__} also has features of conditions. Export it to ONNX, which "
+            "takes both."
+        )
+    first, second = ranker.condition_predictor_, ranker.item_predictor_
+    content = write_pairs_onnx(first, second, ranker.dual_coef_, name=name, precision=precision)
+    # objects around stored ones, stored ones, and zeros
+    rng = np.random.default_rng(0)
+    objects = []
+    for rows in (dense_rows(first.rows), dense_rows(second.rows)):
+        stored = rows[rng.integers(len(rows), size=N_OBJECTS)]
+        drawn = stored + rng.normal(size=stored.shape) * rows.std(axis=0)
+        objects.append(np.concatenate([drawn, stored[:5], 0.0 * stored[:1]]))
+    target = _Target(fspath(path), format, precision == "single", _onnxruntime())
+    # all pairs at once, and a single pair
+    alone = [rows[:1] for rows in objects]
+    scores, expected = (
+        np.concatenate([one(*given).ravel() for given in (objects, alone)])
+        for one in (partial(run_pairs_onnx, content), ranker.predict)
+    )
+    return _written(_checked(expected, {"scores": scores}, None, target), content)
+
+
+def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
+    if format is None:
+        suffix = Path(path).suffix.lower()
+        if suffix not in SUFFIXES:
+            raise InvalidInputError(
+                f"`format` must be given, since the suffix {suffix!r} names none: choose from "
+                f"{', '.join(get_args(ExportFormat))}."
+            )
+        return SUFFIXES[suffix]
+    check_choice("format", format, get_args(ExportFormat))
+    return format  # type: ignore[return-value]
+
+
+def _refuse_inexpressible(function: ScoringFunction, format: ExportFormat) -> None:
+    """Refuse rankers that a format cannot express."""
+    if format == "onnx":
+        return
+    if function.weights.ndim > 1:
+        raise InvalidInputError(
+            f"A model for {format} must have one output: this ranker has "
+            f"{function.weights.shape[1]}. Fit one ranker per output, or export to ONNX."
+        )
+    if format != "pmml" and function.kernel is not None:
+        raise InvalidInputError(
+            f"A model for {format} must be linear in the features: this ranker has the kernel "
+            f"{function.kernel!r}. Fit with kernel='linear', or export to ONNX."
+        )
+
+
+def _feature_names(
+    function: ScoringFunction, format: ExportFormat, given: Sequence[str] | None
+) -> list[str]:
+    names = function.names if given is None else tuple(map(str, given))
+    if names is None and format in NAMED:
+        raise InvalidInputError(
+            f"`feature_names` must be given for {format}, which computes the features by name: "
+            "this ranker was fitted without names. Give a name for each column of `X`."
+        )
+    return _checked_names(names, function.n_features)
+
+
+def _checked_names(names: Any, n_features: int) -> list[str]:
+    """Return a name for each feature: x1, x2, ... by default."""
+    if names is None:
+        return [f"x{at}" for at in range(1, n_features + 1)]
+    if len(names) != n_features or len(set(names)) != len(names):
+        raise InvalidInputError(
+            f"`feature_names` must hold {n_features} different names, one for each "
+            f"column of `X`: got {len(names)}, {len(set(names))} of them different."
+        )
+    return [str(name) for name in names]
+
+
+def _rows_to_check(function: ScoringFunction) -> FloatArray:
+    """Generate rows like the stored ones of a ranker; some are stored rows, or have zeros."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N_CHECKED * 9 // 10, function.n_features))
+    if function.rows is not None:
+        chosen = function.rows[rng.integers(len(function.rows), size=len(Z))]
+        # close to stored rows, further away, and stored rows themselves
+        Z[: len(Z) // 2] *= 0.1
+        Z = chosen + Z * np.std(function.rows, axis=0)
+        Z[::10] = chosen[::10]
+    X = function.unscaled(Z)
+    X[1::10] *= rng.random(X[1::10].shape) < 0.5
+    X[1] = 0.0
+    return X
+
+
+def _far_rows(function: ScoringFunction) -> FloatArray:
+    """Generate rows far from all others; not so far that a polynomial kernel overflows."""
+    rng = np.random.default_rng(1)
+    far = FAR ** (1.0 / getattr(function.kernel, "degree", 1))
+    Z = far * rng.normal(size=(N_CHECKED // 10, function.n_features))
+    return np.clip(function.unscaled(Z), -far, far)
+
+
+def _given_rows(function: ScoringFunction, X: ArrayLike) -> FloatArray:
+    rows = np.asarray(X, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] != function.n_features or len(rows) == 0:
+        raise InvalidInputError(
+            f"`X` must hold rows of {function.n_features} features to check the file on: got shape "
+            f"{rows.shape}."
+        )
+    check_finite("X", rows)
+    return rows
+
+
+@final
+@dataclass(frozen=True)
+class _Target:
+    """Hold where a file goes, and what computes its scores."""
+
+    path: str
+    format: ExportFormat
+    is_single: bool
+    checked_by: str
+
+
+def _compare(
+    ranker: Any,
+    function: ScoringFunction,
+    rows: FloatArray,
+    run: Callable[[FloatArray], dict[str, FloatArray]],
+    target: _Target,
+) -> ExportCheck:
+    """Return how far the outputs are from what the ranker predicts; refuse large errors."""
+    outputs, variance_error = run(rows), None
+    # given all items that share their features at once, `predict` distinguishes them: one at a time
+    has_shared = function.known is not None and bool(function.known.is_shared.any())
+    batches = rows[:, None] if has_shared else [rows]
+    if "variance" not in outputs:
+        expected = np.concatenate([predicted(ranker, batch) for batch in batches])
+    else:
+        parts = [predicted(ranker, batch, return_std=True) for batch in batches]
+        expected, deviation = (np.concatenate(part) for part in zip(*parts, strict=True))
+        wrong = np.max(np.abs(outputs["variance"] - deviation**2))
+        variance_error = float(wrong / np.max(deviation**2))
+    return _checked(expected, outputs, variance_error, target)
+
+
+def _written(check: ExportCheck, content: bytes) -> ExportCheck:
+    """Write a file that was checked; say which columns it takes where it names them."""
+    with open_write(check.path) as stream:
+        stream.write(content)
+    return replace(check, inputs=input_columns(content)) if check.format == "onnx" else check
+
+
+def _checked(
+    expected: FloatArray,
+    outputs: dict[str, FloatArray],
+    variance_error: float | None,
+    target: _Target,
+) -> ExportCheck:
+    """Return how far the scores are from the expected ones; refuse large errors."""
+    n_rows, scores = len(expected), outputs["scores"]
+    if target.is_single:  # larger scores are infinite in single precision
+        fits = (np.abs(expected) < LARGEST_SINGLE).reshape(n_rows, -1).all(axis=1)
+        expected, scores = expected[fits], scores[fits]
+    # errors up to a common constant, in standard deviations of the scores
+    difference = scores - expected
+    constant = float(np.median(difference)) if len(expected) else 0.0
+    errors = np.abs(difference - constant)
+    max_error = float(np.max(errors, initial=0.0))
+    spread = float(np.std(expected, axis=0).max()) if len(expected) else 0.0
+    relative = max_error / spread if spread > 0.0 else max_error
+    worst = max(relative, variance_error or 0.0)
+    if not worst <= TOLERANCE:
+        n_wrong = int(np.sum(~(errors <= TOLERANCE * (spread or 1.0))))
+        raise NumericalError(
+            f"The file must give the scores of `predict`: as {target.format} they are off by up to "
+            f"{worst:.2g} of their spread, in {n_wrong} of {n_rows} rows. {_remedy(target)}"
+        )
+    details = (n_rows, max_error, relative, variance_error, constant)
+    return ExportCheck(target.path, target.format, target.checked_by, *details)
+
+
+def _remedy(target: _Target) -> str:
+    """Say what can make a file differ from `predict`, and what to do."""
+    if not target.is_single:
+        return (
+            "Only a nearly singular kernel has such errors in double precision: regularise more. "
+            "If that does not help, please report it as a defect."
+        )
+    other = ", or use precision='double'" if target.format == "onnx" else ", or export to ONNX"
+    return (
+        "It takes features in single precision, which cannot distinguish values that "
+        f"`predict` can. Scale the features in a pipeline{other}."
+    )
+
+
+@singledispatch
+def _posterior(ranker: Any) -> Posterior | None:  # noqa: ARG001
+    """Return the posterior of a process, None for other rankers."""
+    return None
+
+
+@_posterior.register
+def _posterior_of_process(ranker: ProcessRanker) -> Posterior | None:
+    return None if ranker.drift_ is not None else ranker.posterior_  # a row has no date
+
+
+@_posterior.register
+def _posterior_of_pipeline(ranker: Pipeline) -> Posterior | None:
+    return _posterior(ranker.steps[-1][1])

@@ -1,0 +1,1 @@
+"""Rank from comparisons: leaderboards, judges, preference Gaussian processes."""

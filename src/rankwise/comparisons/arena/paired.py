@@ -1,0 +1,348 @@
+"""Scores from aggregated comparisons of two items: ties, covariates, judges with given habits."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self, final
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array
+
+from rankwise.comparisons.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.core.comparisons.comparison_table import ComparisonTable
+
+KEYS_PER_ROW = 4
+"""Number of possible keys for each row up to which they are counted without sorting."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Hold each set of items, judge and covariates once, with the number of each answer.
+
+    Parameters
+    ----------
+    n_items : int
+    first, second : (n_cells,)
+        The items, the smaller number first.
+    won, lost, tied : (n_cells,)
+        How often the first item won, the second item won, and neither did.
+    covariates : (n_cells, n_covariates)
+        Covariates, positive in favour of the first item.
+    judge : (n_cells,) or None
+    n_judges : int
+    """
+
+    n_items: int
+    first: IntArray
+    second: IntArray
+    won: FloatArray
+    lost: FloatArray
+    tied: FloatArray
+    covariates: FloatArray
+    judge: IntArray | None = None
+    n_judges: int = 0
+
+    @classmethod
+    def of(cls, table: ComparisonTable, covariates: FloatArray, *, by_judge: bool = False) -> Self:
+        """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
+        n_items, swap = table.n_items, table.first > table.second
+        low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
+        # code of the pair and the judge, the smaller item first
+        code, n_codes = low * n_items + high, n_items**2
+        labels = table.judge if by_judge else None
+        n_judges = 0 if labels is None else labels.n_names
+        if labels is not None:
+            code, n_codes = code * n_judges + labels.index, n_codes * n_judges
+        answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
+        # without covariates the code is the cell
+        if covariates.shape[1] == 0:
+            code, lost, tied, won = _counted(code, n_codes, answer, table.weight)
+            pair, judge = (code, None) if labels is None else np.divmod(code, n_judges)
+            first, second = np.divmod(pair, n_items)
+            none = np.zeros((len(code), 0))
+            return cls(n_items, first, second, won, lost, tied, none, judge, n_judges)
+        # otherwise a cell is a code with its covariates, in favour of the first item
+        signed = np.where(swap[:, None], -covariates, covariates)
+        row, cell = _distinct_rows(code, signed)
+        _, lost, tied, won = _counted(cell, len(row), answer, table.weight)
+        judge = None if labels is None else labels.index[row]
+        return cls(n_items, low[row], high[row], won, lost, tied, signed[row], judge, n_judges)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return len(self.first)
+
+    @cached_property
+    def has_ties(self) -> bool:
+        """Whether there are ties."""
+        return bool(self.tied.any())
+
+    @cached_property
+    def total(self) -> FloatArray:
+        """Number of answers of each cell."""
+        return self.won + self.lost + self.tied
+
+    @cached_property
+    def _pattern(self) -> csr_array:
+        """The sparsity pattern of the pairs of items; cells are ordered by their first items."""
+        index = np.int32 if max(self.n_items, self.n_cells) < 2**31 else np.int64
+        starts = np.append(0, np.cumsum(np.bincount(self.first, minlength=self.n_items)))
+        parts = np.ones(self.n_cells), self.second.astype(index), starts.astype(index)
+        return csr_array(parts, shape=(self.n_items, self.n_items))
+
+    def weighted(self, weight: FloatArray) -> csr_array:
+        """Return the upper half of the symmetric matrix with weights of cells as its entries."""
+        pattern = self._pattern
+        return csr_array((weight, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    def scatter(self, values: FloatArray) -> FloatArray:
+        """Add values to first items and subtract them from second ones."""
+        plus = sum_by(self.first, values, self.n_items)
+        return plus - sum_by(self.second, values, self.n_items)
+
+    def degrees(self, weight: FloatArray) -> FloatArray:
+        """Return the sum of the weights at each item."""
+        return sum_by(self.first, weight, self.n_items) + sum_by(self.second, weight, self.n_items)
+
+
+def _distinct_rows(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return a row for each distinct (code, columns), sorted, and the number of each row's."""
+    row = np.zeros(0, dtype=np.intp)
+    for column in columns.T:
+        _, level = np.unique(column, return_inverse=True)
+        _, code = np.unique(code, return_inverse=True)
+        _, row, code = np.unique(
+            code * (int(level.max()) + 1) + level, return_index=True, return_inverse=True
+        )
+    return row, code
+
+
+def _counted(
+    code: IntArray, n_codes: int, answer: IntArray, weight: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return the distinct codes, sorted, and the weight of the answers 0, 1 and 2 of each."""
+    key, n_keys = 3 * code + answer, 3 * n_codes
+    # few possible keys: count them without sorting
+    if n_keys <= KEYS_PER_ROW * len(key):
+        total = sum_by(key, weight, n_keys).reshape(-1, 3)
+        codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
+        return codes, *np.ascontiguousarray(total[codes].T)
+    # equal weights: run lengths of the sorted keys; otherwise sums over the runs
+    if (weight == weight[0]).all():
+        key = np.sort(key)
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        sums = weight[0] * np.diff(np.append(starts, len(key)))
+    else:
+        order = np.argsort(key)
+        key = key[order]
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        sums = np.add.reduceat(weight[order], starts)
+    # weights of the answers of each code
+    of_keys, which = np.divmod(key[starts], 3)
+    is_new = np.append(True, of_keys[1:] != of_keys[:-1])
+    total = np.zeros((3, int(is_new.sum())))
+    total[which, np.cumsum(is_new) - 1] = sums
+    return of_keys[is_new], *total
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Hold the log-likelihood of all cells, and its derivatives in the lead s and the width.
+
+    The first item wins with probability p = sigma(s - width), the second with
+    q = sigma(-s - width), and the rest are ties (Rao and Kupper, 1967); a width of 0 is the model
+    of Bradley and Terry. The log-likelihood is concave in s and width together.
+
+    Parameters
+    ----------
+    value, slope, curvature : (n_cells,)
+        The log-likelihood, its derivative in s, and minus the second derivative.
+    by_width, width_curvature, mixed : (n_cells,)
+        Derivative in the width, minus the second derivative, and minus the mixed one.
+    """
+
+    value: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+    by_width: FloatArray
+    width_curvature: FloatArray
+    mixed: FloatArray
+
+    @classmethod
+    def at(cls, cells: Cells, s: FloatArray, width: FloatArray | float) -> Self:
+        """Evaluate all cells. Where a lead is beyond 700, the value is not finite."""
+        won, lost, tied = cells.won, cells.lost, cells.tied
+        with np.errstate(all="ignore"):
+            if not cells.has_ties:  # Bradley and Terry: no width, and q = 1 - p
+                total, p, none = cells.total, 1.0 / (1.0 + np.exp(-s)), np.zeros(1)
+                value = total * np.log(p) - lost * s
+                return cls(value, won - total * p, total * p * (1.0 - p), none, none, none)
+            # Rao and Kupper: p and q of a win and a loss, ties between them
+            p, q = 1.0 / (1.0 + np.exp(width - s)), 1.0 / (1.0 + np.exp(width + s))
+            up, down = (won + tied) * p * (1.0 - p), (lost + tied) * q * (1.0 - q)
+            double = 2.0 * np.asarray(width)
+            # derivatives in the width
+            by_width = tied * (p + q + 2.0 / np.expm1(double))
+            by_width -= won * (1.0 - p) + lost * (1.0 - q)
+            width_curvature = up + down + tied / np.sinh(0.5 * double) ** 2
+            # value and derivatives in the lead
+            slope = won * (1.0 - p) - lost * (1.0 - q) + tied * (q - p)
+            value = (won + tied) * np.log(p) + (lost + tied) * np.log(q)
+            value += tied * (double + np.log(-np.expm1(-double)))
+            return cls(value, slope, up + down, by_width, width_curvature, down - up)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairedModel(ScoreModel):
+    """Let the lead of the first item be reliability * (f_first - f_second + covariates @ effects).
+
+    Parameters
+    ----------
+    cells : Cells
+    reliability : (n_cells,) or None
+        The judge's factor of a lead; 1 by default.
+    width : (n_cells,) or None
+        Lead within which a judge ties. If None, and there are ties, one width is the first
+        parameter; the effects of covariates follow.
+    variance : (n_cells,) or None
+        Variance of every lead, over which the log-likelihood is averaged; it needs a width.
+    """
+
+    cells: Cells
+    reliability: FloatArray | None = None
+    width: FloatArray | None = None
+    variance: FloatArray | None = None
+
+    def lead_variance(
+        self,
+        f: FloatArray,  # noqa: ARG002
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the lead of the first item in every cell."""
+        return spread.lead_variance(self.cells.first, self.cells.second)
+
+    def judge_information(
+        self, f: FloatArray, parameters: FloatArray, spread: ScoreSpread
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the curvatures of a judge's cells times the variances of their leads."""
+        cells, variance = self.cells, self.lead_variance(f, parameters, spread)
+        assert cells.judge is not None
+        weight = self._flatness * self._factor**2 * self.answers(f, parameters).curvature
+        information = sum_by(cells.judge, weight * variance, cells.n_judges)
+        return information, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
+
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
+        """Average over leads f_first - f_second of this variance, with the width as learned."""
+        width = self.width
+        if self.learns_width:
+            width = np.full(self.cells.n_cells, parameters[0])
+        return replace(self, width=width, variance=self._factor**2 * variance)
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the effects: the width stays."""
+        return self.effects(parameters)
+
+    def effects(self, parameters: FloatArray) -> FloatArray:
+        """Return the effects of covariates, which follow the width."""
+        return parameters[1:] if self.learns_width else parameters
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.cells.n_items
+
+    @property
+    def learns_width(self) -> bool:
+        """Whether the width is the first parameter."""
+        return self.width is None and self.cells.has_ties
+
+    @property
+    def start(self) -> FloatArray:
+        """A width that gives the share of ties to equal items, and no effects."""
+        effects = np.zeros(self.cells.covariates.shape[1])
+        if not self.learns_width:
+            return effects
+        share = self.cells.tied.sum() / self.cells.total.sum()
+        share = min(max(float(share), 1e-3), 0.9)
+        return np.append(np.log((1.0 + share) / (1.0 - share)), effects)
+
+    @cached_property
+    def _flatness(self) -> FloatArray | float:
+        return 1.0 if self.variance is None else flatness(self.variance)
+
+    @cached_property
+    def _factor(self) -> FloatArray | float:
+        return 1.0 if self.reliability is None else self.reliability
+
+    def leads(self, f: FloatArray, parameters: FloatArray) -> FloatArray:
+        """Return the lead of the first item in every cell, before reliability."""
+        s = f[self.cells.first] - f[self.cells.second]
+        effects = self.effects(parameters)
+        return s + self.cells.covariates @ effects if len(effects) else s
+
+    def _leads_and_width(
+        self, f: FloatArray, parameters: FloatArray
+    ) -> tuple[FloatArray, FloatArray | float]:
+        width: FloatArray | float = 0.0 if self.width is None else self.width
+        if self.learns_width:
+            width = float(parameters[0])
+        k, leads = self._flatness, self.leads(f, parameters)
+        leads = leads if self.reliability is None else self.reliability * leads
+        return (leads, width) if self.variance is None else (k * leads, k * width)
+
+    def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
+        """Return the derivatives of the log-likelihood of all cells."""
+        return Answers.at(self.cells, *self._leads_and_width(f, parameters))
+
+    def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
+        """Return the log-likelihood and its derivatives."""
+        cells, a = self.cells, self._factor
+        # derivatives in the leads, then in the scores by the factors of the leads
+        found = self.answers(f, parameters)
+        slope, weight, value = found.slope, found.curvature, found.value
+        if self.reliability is not None:
+            slope, weight = a * slope, a * a * weight
+        if self.variance is not None:
+            weight, value = self._flatness * weight, value / self._flatness
+        total = float(value.sum()) if self._is_in_domain(parameters) else -np.inf
+        # in the scores: gradient, and the Laplacian of the curvatures
+        of_scores = cells.scatter(slope), cells.degrees(weight), cells.weighted(weight)
+        if len(parameters) == 0:
+            none = np.zeros((cells.n_items, 0))
+            return LocalExpansion(total, *of_scores, parameters, none, np.zeros((0, 0)))
+        # in the effects of covariates, and mixed with the scores
+        x = cells.covariates
+        gradient, curvature = x.T @ slope, x.T @ (weight[:, None] * x)
+        mixed = [cells.scatter(weight * column) for column in x.T]
+        if self.learns_width:
+            # in the width, which comes first
+            mixed_width = x.T @ (a * found.mixed)
+            gradient = np.append(found.by_width.sum(), gradient)
+            top = np.append(found.width_curvature.sum(), mixed_width)
+            curvature = np.block(
+                [[top[:1, None], top[None, 1:]], [mixed_width[:, None], curvature]]
+            )
+            mixed.insert(0, cells.scatter(a * found.mixed))
+        return LocalExpansion(total, *of_scores, gradient, np.stack(mixed, 1), curvature)
+
+    def _is_in_domain(self, parameters: FloatArray) -> bool:
+        """Whether the width is above 0."""
+        return not self.learns_width or bool(parameters[0] > 0.0)
+
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
+        """Return a column for every cell, or for every judge."""
+        cells, found = self.cells, self.answers(f, parameters)
+        rows = np.stack([cells.first, cells.second], 1).ravel()
+        if clustered:
+            assert cells.judge is not None
+            value, shape = self._factor * found.slope, (cells.n_items, cells.n_judges)
+            values, columns = np.stack([value, -value], 1).ravel(), np.repeat(cells.judge, 2)
+            return csc_array((values, (rows, columns)), shape=shape)
+        value = self._factor * np.sqrt(self._flatness * found.curvature)
+        values, starts = np.stack([value, -value], 1).ravel(), np.arange(0, len(rows) + 1, 2)
+        return csc_array((values, rows, starts), shape=(cells.n_items, cells.n_cells))

@@ -1,0 +1,437 @@
+"""Leaderboards of named items from comparisons or rankings, without features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array, triu
+from scipy.special import expit, ndtri
+
+from rankwise.comparisons.arena.judges import fitted_judges, judge_report
+from rankwise.comparisons.arena.newton import (
+    LOOSE_DEVIATION_TOL,
+    LocalExpansion,
+    Mode,
+    ScoreModel,
+    ScoreSpread,
+    approximate_mode,
+    flatness,
+    refined_mode,
+)
+from rankwise.comparisons.arena.paired import Cells, PairedModel
+from rankwise.comparisons.judges import JudgeReport
+from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
+from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.core.checks import check_flag, check_share, real_number
+from rankwise.core.comparisons.choice_table import ChoiceTable
+from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import few_threads
+from rankwise.io.choices import read_answers
+from rankwise.io.comparisons import ComparisonColumns, read_comparisons
+from rankwise.rankers.base import generator
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ChosenModel(ScoreModel):
+    """Let an item be chosen as the best with probability proportional to exp(f), worst to exp(-f).
+
+    Parameters
+    ----------
+    table : ChoiceTable
+    flatness : (n_choices,) or None
+        Factor of the scores, and divisor of the log-likelihood, when it is averaged over uncertain
+        scores.
+    """
+
+    table: ChoiceTable
+    flatness: FloatArray | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.table.n_items
+
+    @property
+    def start(self) -> FloatArray:
+        """No further parameters."""
+        return np.zeros(0)
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.searchsorted(self.table.choice, np.arange(self.table.n_choices))
+
+    @cached_property
+    def _scale(self) -> FloatArray:
+        """The factor of the scores in every choice."""
+        return self.table.sign if self.flatness is None else self.table.sign * self.flatness
+
+    @cached_property
+    def _weight(self) -> FloatArray:
+        """The factor of the curvature of every choice."""
+        return self.table.weight if self.flatness is None else self.table.weight * self.flatness
+
+    def _log_shares(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the log of each entry's probability, and of the choice made."""
+        table = self.table
+        # log-sum-exp over the items of each choice
+        logit = self._scale[table.choice] * f[table.item]
+        top = np.maximum.reduceat(logit, self._starts)
+        total = np.add.reduceat(np.exp(logit - top[table.choice]), self._starts)
+        norm = top + np.log(total)
+        return logit - norm[table.choice], self._scale * f[table.chosen] - norm
+
+    def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
+        """Return its derivatives: the curvature of a choice is diag(p) - p p'."""
+        table, n_items = self.table, self.n_items
+        log_shares, log_chosen = self._log_shares(f)
+        p, weight = np.exp(log_shares), self._weight[table.choice]
+        signed_weight = table.weight * table.sign
+        # gradient: what was chosen, less what was expected
+        slope = sum_by(table.chosen, signed_weight, n_items)
+        slope -= sum_by(table.item, signed_weight[table.choice] * p, n_items)
+        # curvature: diag(p) - p p', summed over choices
+        P = self._shares(np.sqrt(weight) * p)
+        PtP = csr_array(P.T @ P)
+        diagonal = sum_by(table.item, weight * p, n_items) - PtP.diagonal()
+        upper, none = csr_array(triu(PtP, 1)), np.zeros((n_items, 0))
+        log_chosen = log_chosen if self.flatness is None else log_chosen / self.flatness
+        value = float(table.weight @ log_chosen)
+        return LocalExpansion(value, slope, diagonal, upper, parameters, none, np.zeros((0, 0)))
+
+    def _shares(self, values: FloatArray) -> csr_array:
+        """Return values of entries as a matrix of choices and items."""
+        table = self.table
+        ends = np.append(self._starts, len(table.item))
+        return csr_array((values, table.item, ends), shape=(table.n_choices, self.n_items))
+
+    def lead_variance(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> FloatArray:
+        """Return the variance of the leads of every choice, weighted as in the choice.
+
+        It is 2 trace((diag(p) - p p') covariance) / sum p (1 - p): for two items, of their lead.
+        """
+        p = np.exp(self._log_shares(f)[0])
+        weight = np.add.reduceat(p * (1.0 - p), self._starts)
+        return 2.0 * self._traces(p, spread) / np.maximum(weight, 1e-300)
+
+    def _traces(self, p: FloatArray, spread: ScoreSpread) -> FloatArray:
+        """Return trace((diag(p) - p p') covariance) of every choice."""
+        own = np.add.reduceat(p * np.square(spread.std)[self.table.item], self._starts)
+        return np.maximum(own - spread.quadratic_forms(self._shares(p)), 0.0)
+
+    def judge_information(
+        self,
+        f: FloatArray,
+        parameters: FloatArray,  # noqa: ARG002
+        spread: ScoreSpread,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sum the traces of a judge's choices; one among m items has m - 1 contrasts."""
+        table, p = self.table, np.exp(self._log_shares(f)[0])
+        information = sum_by(table.judge, self._weight * self._traces(p, spread), table.n_judges)
+        sizes = np.diff(np.append(self._starts, len(table.item)))
+        return information, sum_by(table.judge, sizes - 1.0, table.n_judges)
+
+    def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:  # noqa: ARG002
+        """Flatten every choice by the variance of its leads."""
+        return replace(self, flatness=flatness(variance))
+
+    def kept(self, parameters: FloatArray) -> FloatArray:
+        """Return the parameters: there are none."""
+        return parameters
+
+    def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:  # noqa: ARG002
+        """Return a column for every entry, or for every judge."""
+        table, n_items = self.table, self.n_items
+        p = np.exp(self._log_shares(f)[0])
+        if clustered:
+            signed_weight = table.weight * table.sign
+            rows = np.concatenate([table.chosen, table.item])
+            values = np.concatenate([signed_weight, -signed_weight[table.choice] * p])
+            columns = np.concatenate([table.judge, table.judge[table.choice]])
+            return csc_array((values, (rows, columns)), shape=(n_items, table.n_judges))
+        # root of diag(p) - p p': a column for each entry, less its mean in the choice
+        n_entries = len(p)
+        root = np.sqrt(self._weight[table.choice] * p)
+        entry = np.arange(n_entries)
+        own = csr_array((root, (table.item, entry)), shape=(n_items, n_entries))
+        of_choice = csr_array((root, (table.choice, entry)), shape=(table.n_choices, n_entries))
+        return csc_array(own - self._shares(p).T @ of_choice)
+
+
+N_DRAWS, N_DRAWS_MANY = 2000, 200
+"""Draws from which ranks are counted: for few items, and for several hundred."""
+
+AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
+"""Rounds of averaging over leads, and the mean variance of a lead below which there are none."""
+
+AnyModel = TypeVar("AnyModel", bound=ScoreModel)
+
+FLIP_RATE = 0.02
+"""How often win and loss are exchanged, before anything is known about an answer."""
+
+
+def leaderboard(
+    comparisons: Any,
+    columns: ComparisonColumns | None = None,
+    *,
+    judges: bool = False,
+    clustered: bool = False,
+    first: bool = False,
+    half_life: float | None = None,
+    deviation: float | None = None,
+    level: float = 0.9,
+    random_state: Any = None,
+) -> Leaderboard:
+    r"""Rank named items from who beat whom, with intervals of scores and ranks.
+
+    Item i beats j with probability :math:`\sigma(f_i - f_j - w)` and loses with probability
+    :math:`\sigma(f_j - f_i - w)`; the rest are ties (Bradley and Terry; Rao and Kupper). The
+    scores have the prior N(0, deviation^2), whose deviation is learned, so that items with few
+    answers stay near the mean. Newton's method on aggregated comparisons costs O(n_rows) once and
+    O(n_pairs) per step; memory is linear in the number of distinct pairs.
+
+    Parameters
+    ----------
+    comparisons
+        A CSV, TSV, Parquet or Excel file, a pandas, polars or pyarrow frame, a dictionary of
+        columns, rows (winner, loser) or (a, b, who won), or a `ComparisonTable`. For the model of
+        Plackett and Luce, rankings or best-worst choices: a `ChoiceTable`, or a source of
+        `read_choices`.
+    columns : ComparisonColumns, optional
+        The columns by name, among them covariates and ``home``, whose effects are estimated; the
+        others are found by common names.
+    judges : bool
+        Whether to learn how often each judge ties and how reliable each one is.
+    clustered : bool
+        Whether answers of one judge depend on each other, so that intervals are based on the number
+        of judges, not of answers.
+    first : bool
+        Whether to estimate the effect of being the first of the two shown.
+    half_life : float, optional
+        Days after which the weight of a comparison is halved; needs dates.
+    deviation : float, optional
+        Standard deviation of the scores; by default learned.
+    level : float
+        Probability of the intervals.
+    random_state : int, RandomState or None
+        Source of the draws from which ranks are counted.
+
+    Notes
+    -----
+    Up to 600 items, intervals come from the exact Gaussian at the mean. For more items they come
+    from conjugate gradients with random right-hand sides, and ranks treat scores as independent.
+    The total cost is one to four times that of a plain Newton fit with a known deviation.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard
+    >>> battles = [("x", "y", "a"), ("y", "z", "a"), ("z", "x", "b"), ("x", "y", "tie")] * 10
+    >>> board = leaderboard(battles, random_state=0)
+    >>> [row["item"] for row in board.rows()]
+    ['x', 'y', 'z']
+    """
+    check_share("level", level)
+    for name, flag in (("judges", judges), ("clustered", clustered), ("first", first)):
+        check_flag(name, flag)
+    if deviation is not None and not 1e-100 < real_number(deviation) < 1e100:
+        raise InvalidInputError(
+            f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
+            "learn it."
+        )
+    # choices among several: Plackett and Luce
+    rng, table = generator(random_state), read_answers(comparisons, columns)
+    if isinstance(table, ChoiceTable):
+        if judges or first or half_life is not None:
+            raise InvalidInputError(
+                "`judges`, `first` and `half_life` need comparisons of two items: got rankings "
+                "or choices among several. Leave them out."
+            )
+        with few_threads(table.n_items):
+            return _chosen_board(table, deviation, level, rng, clustered=clustered)
+    # comparisons of two: Bradley and Terry, with ties by Rao and Kupper
+    if half_life is not None:
+        table = table.decayed(half_life)
+    if (judges or clustered) and table.judge is None:
+        raise InvalidInputError(
+            "`judges` and `clustered` need a column of judges: the comparisons have none. "
+            "Name the column of the judges."
+        )
+    with few_threads(table.n_items):
+        fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
+        return _board(table.names, fit, level, rng, clustered=clustered)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _ArenaFit:
+    """A model at its mode, and what else the leaderboard needs."""
+
+    model: ScoreModel
+    mode: Mode
+    answers: FloatArray
+    width: float = 0.0
+    effect_names: tuple[str, ...] = ()
+    judges: JudgeReport | None = None
+
+
+def _fitted(
+    table: ComparisonTable,
+    deviation: float | None,
+    rng: np.random.Generator,
+    *,
+    judges: bool,
+    clustered: bool,
+    first: bool,
+) -> _ArenaFit:
+    table = table.with_order() if first else table
+    names = table.covariate_names
+    cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
+    answers = cells.degrees(cells.total)
+    # scores and habits of judges in turn
+    if judges:
+        assert table.judge is not None
+        model, mode, habits = fitted_judges(cells, deviation, rng)
+        report = judge_report(table.judge.names, cells, model, mode, habits)
+        width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
+        return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
+    # one width for all: the mode, which the averages start from
+    model = PairedModel(cells)
+    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
+    mode = refined_mode(model, mode) if model.learns_width else mode
+    width = float(mode.parameters[0]) if model.learns_width else 0.0
+    return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
+
+
+def _averaged(
+    model: AnyModel, mode: Mode, deviation: float | None, rng: np.random.Generator
+) -> tuple[AnyModel, Mode]:
+    """Move from the mode to the mean if leads are uncertain; the width stays.
+
+    With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
+    """
+    found, is_dense = model, mode.precision.is_dense
+    for _ in range(AVERAGE_ROUNDS if is_dense else 1):
+        if is_dense:
+            spread = ScoreSpread.of(found, mode, rng, clustered=False)
+        else:
+            spread = ScoreSpread.approximate(mode, rng)
+        # average the log-likelihood over the leads, and maximise again
+        variance = found.lead_variance(*mode.start, spread)
+        if variance.mean() < SMALL_VARIANCE:
+            break
+        start = replace(mode, parameters=found.kept(mode.parameters))
+        found = found.averaged(mode.parameters, variance)
+        mode = approximate_mode(found, deviation, rng, start)
+    return found, refined_mode(found, mode)
+
+
+def _chosen_board(
+    table: ChoiceTable,
+    deviation: float | None,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    clustered: bool,
+) -> Leaderboard:
+    model = ChosenModel(table)
+    answers = sum_by(table.item, table.weight[table.choice], table.n_items)
+    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
+    fit = _ArenaFit(*_averaged(model, mode, deviation, rng), answers)
+    return _board(table.names, fit, level, rng, clustered=clustered)
+
+
+def _board(
+    names: NDArray[Any],
+    fit: _ArenaFit,
+    level: float,
+    rng: np.random.Generator,
+    *,
+    clustered: bool,
+) -> Leaderboard:
+    fit.mode.ending.warn()
+    f = fit.mode.f - fit.mode.f.mean()
+    spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
+    # ranks counted over draws of the scores, wider for few degrees of freedom
+    widening = spread.widening(level)
+    if spread.covariance is None:
+        ranks = RankSpread.of_independent(f, widening * spread.std, level, rng)
+    else:
+        n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
+        ranks = RankSpread.of_draws(f + widening * spread.draws(n_draws, rng), level)
+    return Leaderboard.of(
+        names,
+        f,
+        spread.std,
+        ranks,
+        fit.answers,
+        level,
+        widening=widening,
+        width=fit.width,
+        covariance=spread.covariance,
+        effects=_effects(fit, level),
+        judges=fit.judges,
+    )
+
+
+def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
+    from_end = len(fit.effect_names)
+    if from_end == 0:
+        return ()
+    half_width = float(ndtri(0.5 + 0.5 * level)) * fit.mode.parameter_deviations[-from_end:]
+    values = fit.mode.parameters[-from_end:]
+    return tuple(
+        Effect(name, float(value), float(value - half), float(value + half))
+        for name, value, half in zip(fit.effect_names, values, half_width, strict=True)
+    )
+
+
+def suspect_answers(
+    comparisons: Any, board: Leaderboard, columns: ComparisonColumns | None = None
+) -> tuple[IntArray, FloatArray]:
+    """Return the rows that may have been recorded the wrong way round, most likely first.
+
+    Parameters
+    ----------
+    comparisons
+        The comparisons that the leaderboard was made from.
+    board : Leaderboard
+    columns : ComparisonColumns, optional
+
+    Returns
+    -------
+    rows : (n_decided,)
+        Row numbers of decided comparisons, in the source.
+    probability : (n_decided,)
+        The probability that win and loss were exchanged; the prior is one answer in fifty.
+
+    Examples
+    --------
+    >>> from rankwise import leaderboard, suspect_answers
+    >>> games = [("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 20 + [("cid", "ann")]
+    >>> rows, probability = suspect_answers(games, leaderboard(games))
+    >>> int(rows[0]), bool(probability[0] > 10 * probability[1])
+    (60, True)
+    """
+    if not isinstance(board, Leaderboard):
+        raise InvalidInputError(f"`board` must be a Leaderboard: got {type(board).__name__}.")
+    table = read_comparisons(comparisons, columns)
+    row_of = {name: row for row, name in enumerate(board.names.tolist())}
+    score = board.score[[row_of[name] for name in table.names.tolist()]]
+    rows, pairs = table.decided, table.pairs
+    lead = score[pairs[:, 0]] - score[pairs[:, 1]]
+    # posterior odds that win and loss were exchanged
+    recorded, opposite = (np.logaddexp(0.0, board.width - sign * lead) for sign in (1.0, -1.0))
+    log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + recorded - opposite
+    probability = expit(log_odds)
+    order = np.argsort(-probability, kind="stable")
+    return table.row[rows[order]], probability[order]

@@ -1,0 +1,464 @@
+"""The posterior and the evidence of comparisons, and the parameters that maximise it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias, final
+
+import numpy as np
+import scipy
+
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import SWEEP_RULE, expectation_propagation
+from rankwise.comparisons.gp.inference.likelihood_base import FreeParameter, Likelihood
+from rankwise.comparisons.gp.inference.posterior import (
+    NEWTON_RULE,
+    Posterior,
+    basis_evidence_gradient,
+    evidence_gradient,
+    laplace,
+)
+from rankwise.comparisons.gp.inference.prior import (
+    Prior,
+    factorize_kernel,
+    factorize_rows,
+    factorize_through_basis,
+)
+from rankwise.comparisons.gp.inference.tastes import Persons, TasteMoments
+from rankwise.core.arrays import FloatArray
+from rankwise.core.devices import Device
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.threads import few_threads
+from rankwise.features.covariances import Hyperprior, ParametricKernel
+from rankwise.solve.iteration import StoppingRule
+
+Approximation: TypeAlias = Literal["ep", "laplace"]
+SiteParameters: TypeAlias = tuple[FloatArray, FloatArray]
+"""tau and nu of the Gaussian sites exp(nu s - tau s^2 / 2) of all comparisons."""
+
+SEARCH_RULE = StoppingRule(tol=1e-4, max_iter=100)
+START_RULE = StoppingRule(tol=1e-2, max_iter=20)
+"""When sweeps stop inside a search, and to compare its starting points."""
+
+MANY_ITEMS = 1000
+LARGE_RULE = StoppingRule(tol=1e-4, max_iter=300)
+"""When the sweeps of a fit stop for more items than this, where each takes a good part of a second:
+scores are then accurate to about a ten-thousandth of their standard deviation."""
+
+FINAL_RANK_TOL, SEARCH_RANK_TOL = 1e-10, 1e-7
+"""Relative variance that the factor of the kernel may leave out, for a fit and inside a search."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """Turn a kernel and a likelihood into a posterior over the compared items.
+
+    Parameters
+    ----------
+    rows : (n_items, n_features)
+        The compared items, in the order of ``comparisons.items``.
+    comparisons : Comparisons
+    basis : (n_basis, n_features) or None
+        Rows through which the kernel is approximated; with ``persons``, the basis of `MarkedRows`.
+    method : {"ep", "laplace"}
+        How the posterior is approximated; Gaussian margins need no approximation.
+    device : Device, optional
+        Where sweeps of expectation propagation are computed.
+    persons : Persons, optional
+        Who answered, if persons have their own scores. The last column of the rows is then the
+        number of a person, 0 for the common scores.
+    """
+
+    rows: FloatArray
+    comparisons: Comparisons
+    basis: FloatArray | None
+    method: Approximation
+    device: Device | None = None
+    persons: Persons | None = None
+
+    def posterior(
+        self,
+        kernel: ParametricKernel,
+        likelihood: Likelihood,
+        *,
+        start: SiteParameters | None = None,
+        rule: StoppingRule | None = None,
+        rank_tol: float = FINAL_RANK_TOL,
+    ) -> Posterior:
+        """Return the posterior, starting from nearby sites if these are known."""
+        if self.persons is not None:
+            moments = self.moments(kernel, rank_tol)
+            return expectation_propagation(
+                moments.prior, likelihood, start=start, rule=rule or SWEEP_RULE, moments=moments
+            )
+        prior = self._prior(kernel, rank_tol)
+        rule = rule or (SWEEP_RULE if prior.rank <= MANY_ITEMS else LARGE_RULE)
+        if likelihood.is_gaussian or self.method == "laplace":
+            decrement = max(rule.tol**2, 1e-20)  # a squared distance
+            newton = replace(NEWTON_RULE, tol=decrement)
+            return laplace(prior, likelihood, start=start, rule=newton)
+        return expectation_propagation(
+            prior, likelihood, start=start, rule=rule, device=self.device
+        )
+
+    def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
+        """Return the derivative of the evidence in the kernel's ``theta``."""
+        if self.persons is not None:
+            by_common, by_tastes = self.moments(kernel).evidence_gradients(posterior)
+            basis, items = self._basis_of_persons()
+            by_common[: len(items), : len(items)] -= by_tastes
+            alone = kernel.weighted_gradient(basis, basis, by_common)
+            return alone + kernel.weighted_gradient(items, items, by_tastes)
+        if self.basis is None:
+            return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior))
+        G_cross, G_basis, g_variance = basis_evidence_gradient(posterior)
+        Z = self.basis[posterior.items]
+        return (
+            kernel.weighted_gradient(Z, self.rows, G_cross)
+            + kernel.weighted_gradient(Z, Z, G_basis)
+            + kernel.weighted_variance_gradient(*self._ends(), g_variance)
+        )
+
+    def moments(self, kernel: ParametricKernel, rank_tol: float = SEARCH_RANK_TOL) -> TasteMoments:
+        """Return what sweeps over persons need; the factor leaves out a small share of variance."""
+        assert self.persons is not None
+        basis, items = self._basis_of_persons()
+        K, n_items = kernel(basis, basis), len(items)
+        prior = factorize_rows(K, self.comparisons, self.persons.rows.item, tol=rank_tol)
+        K_tastes = kernel(items, items) - K[:n_items, :n_items]
+        return TasteMoments.of(prior, self.persons.groups, K_tastes)
+
+    def _basis_of_persons(self) -> tuple[FloatArray, FloatArray]:
+        """Return the basis, and its items without marks as one person has them."""
+        assert self.persons is not None
+        assert self.basis is not None
+        items = self.basis[: self.persons.rows.n_items]
+        return self.basis, np.column_stack([items[:, :-1], np.ones(len(items))])
+
+    def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
+        if self.basis is None:
+            return factorize_kernel(kernel(self.rows, self.rows), self.comparisons, tol=rank_tol)
+        return factorize_through_basis(
+            kernel(self.basis, self.basis),
+            kernel(self.basis, self.rows),
+            kernel.difference_variance(*self._ends()),
+            np.arange(len(self.basis)),
+            self.comparisons,
+        )
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        return self.rows[self.comparisons.pairs.first], self.rows[self.comparisons.pairs.second]
+
+
+@final
+class NegativeLogEvidence:
+    """Minus the log of evidence times hyperprior, as a function of the parameters' logarithms.
+
+    Every evaluation starts from the sites of the previous one, which saves most of the sweeps.
+
+    Parameters
+    ----------
+    inference : Inference
+    kernel : ParametricKernel
+        Its ``theta`` are the first parameters.
+    likelihood : Likelihood
+    free : tuple of str
+        Names of the likelihood's parameters, which come next. Names that the likelihood does not
+        have do not affect the evidence.
+    hyperprior : Hyperprior
+        The hyperprior of all parameters.
+    rule : StoppingRule
+        When sweeps stop.
+    rank_tol : float
+        Relative variance that the factor of the kernel may leave out.
+    """
+
+    def __init__(
+        self,
+        inference: Inference,
+        kernel: ParametricKernel,
+        likelihood: Likelihood,
+        free: tuple[str, ...],
+        hyperprior: Hyperprior,
+        *,
+        rule: StoppingRule = SEARCH_RULE,
+        rank_tol: float = SEARCH_RANK_TOL,
+    ) -> None:
+        self.inference = inference
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.free = free
+        self.hyperprior = hyperprior
+        self.rule = rule
+        self.rank_tol = rank_tol
+        self.sites: SiteParameters | None = None
+        self._last: tuple[FloatArray, float, FloatArray] | None = None
+
+    @property
+    def start(self) -> FloatArray:
+        """The parameters of kernel and likelihood as given."""
+        values = [self.likelihood.parameters[name] for name in self.free]
+        return np.append(self.kernel.theta, np.log(values))
+
+    def parts(self, x: FloatArray) -> tuple[ParametricKernel, Likelihood]:
+        """Return kernel and likelihood with the parameters x."""
+        n_kernel = len(self.kernel.theta)
+        values = dict(zip(self.free, np.exp(x[n_kernel:]).tolist(), strict=True))
+        known = {name: values[name] for name in self.free if name in self.likelihood.parameters}
+        return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**known)
+
+    def without_flips(self) -> Self:
+        """Return the same without flipped answers, which is log-concave and needs fewer sweeps."""
+        base = self.likelihood.without_flips()
+        if base is self.likelihood:
+            return self
+        return type(self)(
+            self.inference,
+            self.kernel,
+            base,
+            self.free,
+            self.hyperprior,
+            rule=self.rule,
+            rank_tol=self.rank_tol,
+        )
+
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Return the value and the gradient; those of the last point are remembered."""
+        if self._last is None or not np.array_equal(self._last[0], x):
+            self._last = x.copy(), *self._evaluate(x)
+        return self._last[1:]
+
+    def _evaluate(self, x: FloatArray) -> tuple[float, FloatArray]:
+        kernel, likelihood = self.parts(x)
+        posterior = self._posterior(kernel, likelihood, self.rule)
+        values = likelihood.parameters
+        by_likelihood = [
+            posterior.parameter_gradient[name] * values[name] if name in values else 0.0
+            for name in self.free
+        ]
+        gradient = np.append(self.inference.gradient(kernel, posterior), by_likelihood)
+        gradient += self.hyperprior.gradient(x)
+        return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
+
+    def roughly(self, x: FloatArray) -> float:
+        """Return the value to two or three decimals, enough to compare starting points."""
+        posterior = self._posterior(*self.parts(x), START_RULE)
+        return -posterior.log_evidence - self.hyperprior.log_density(x)
+
+    def _posterior(
+        self, kernel: ParametricKernel, likelihood: Likelihood, rule: StoppingRule
+    ) -> Posterior:
+        """Return the posterior; its sites start the next one if they converged."""
+        posterior = self.inference.posterior(
+            kernel, likelihood, start=self.sites, rule=rule, rank_tol=self.rank_tol
+        )
+        self.sites = (posterior.tau, posterior.nu) if posterior.converged else None
+        return posterior
+
+
+Bounds: TypeAlias = Mapping[str, tuple[float, float]]
+HyperpriorName: TypeAlias = Literal["weak"]
+
+COMMON_LENGTH = {"length_scale": (0.3, 1.0, 3.0)}
+LENGTHS = {"length_scale": (1.0, 3.0)}
+AMPLITUDES = {"amplitude": (1.0, 5.0), "constant_value": (1.0, 25.0)}
+"""Starting points of the search: multiples of the parameters whose names end like this."""
+
+FIRST_STEPS = 5
+"""Steps after which the searches from different length-scales are compared."""
+
+MAX_STEPS = 100
+"""Steps of a search."""
+
+
+def most_probable(
+    inference: Inference,
+    kernel: ParametricKernel,
+    likelihood: Likelihood,
+    rows: FloatArray,
+    rng: np.random.Generator,
+    *,
+    bounds: Bounds | None = None,
+    n_starts: int = 1,
+    hyperprior: HyperpriorName | None = "weak",
+    max_steps: int = MAX_STEPS,
+    sites: SiteParameters | None = None,
+) -> tuple[ParametricKernel, Likelihood, SiteParameters | None]:
+    """Return the most probable parameters, and sites close to those of their posterior.
+
+    The objective is first compared on a small grid of starting points. A search from an arbitrary
+    point can end where all scores are independent, since the objective is flat there; from a long
+    length-scale it can miss that two or three features are enough. So L-BFGS-B starts from the best
+    point of each length-scale and continues from the lowest value reached. Flips are left out until
+    then, since far from the optimum they cost many sweeps.
+
+    Parameters
+    ----------
+    inference, kernel, likelihood
+        What determines the evidence.
+    rows : (n_rows, n_features)
+        Different items, whose scale sets bounds and hyperprior.
+    rng
+        Draws additional starting points.
+    bounds : mapping or None
+        Smallest and largest values by name, in place of the default ones.
+    n_starts : int
+        Number of points from which the search runs to its end.
+    hyperprior : {"weak"} or None
+        Whether to add a weak hyperprior on the parameters to the evidence.
+    max_steps : int
+        Largest number of steps of each search.
+    sites : (tau, nu), optional
+        Sites for the given parameters; the search then continues from these, without a grid.
+    """
+    free = likelihood.free_parameters
+    limits = _log_bounds(kernel.bounds_on(rows), kernel.names, free, bounds)
+    if len(limits) == 0:
+        return kernel, likelihood, None
+    prior = Hyperprior.flat(len(limits))
+    if hyperprior == "weak":
+        deviation = likelihood.score_deviation(inference.comparisons.margin_scale)
+        prior = kernel.hyperprior_on(rows, deviation).joined_with(likelihood_hyperprior(free))
+    objective = NegativeLogEvidence(inference, kernel, likelihood, tuple(free), prior)
+    starts = _starting_points(objective.start, kernel.names, n_starts, rng)
+    with few_threads(min(len(inference.rows), inference.comparisons.n_pairs)):
+        if sites is None:
+            lowest = _lowest_point(objective, starts, limits, n_starts, max_steps)
+        else:
+            here = _SearchPoint(np.inf, np.clip(objective.start, *limits.T), sites)
+            lowest = _minimize(objective, here, limits, max_steps)
+    return *objective.parts(lowest.x), lowest.sites
+
+
+def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
+    """Return the hyperprior of the parameters of a likelihood."""
+    prior = Hyperprior.flat(0)
+    for parameter in free.values():
+        part = Hyperprior.flat(1)
+        if parameter.usual is not None:
+            median, deviation = parameter.usual
+            part = Hyperprior.from_medians(np.array([median]), np.array([[deviation**2]]))
+        prior = prior.joined_with(part)
+    return prior
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _SearchPoint:
+    """A point of the search, the objective there, and sites close to those of its posterior."""
+
+    value: float
+    x: FloatArray
+    sites: SiteParameters | None
+
+
+def _lowest_point(
+    objective: NegativeLogEvidence,
+    starts: list[list[FloatArray]],
+    limits: FloatArray,
+    n_starts: int,
+    max_steps: int,
+) -> _SearchPoint:
+    """Minimise from the best points of the best groups.
+
+    With several length-scales a search starts from every group, and after a few steps the best
+    ``n_starts`` of them continue.
+    """
+    simple = objective.without_flips()
+    groups = [[_rough_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
+    leaders = sorted((min(group, key=_value) for group in groups), key=_value)
+    if _has_many_lengths(objective.kernel.names):
+        first = min(FIRST_STEPS, max_steps)
+        leaders = sorted((_minimize(simple, one, limits, first) for one in leaders), key=_value)
+    finished = [_minimize(objective, one, limits, max_steps) for one in leaders[:n_starts]]
+    return min(finished, key=_value)
+
+
+def _value(point: _SearchPoint) -> float:
+    return point.value
+
+
+def _rough_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
+    return _SearchPoint(objective.roughly(x), x, objective.sites)
+
+
+def _minimize(
+    objective: NegativeLogEvidence, start: _SearchPoint, limits: FloatArray, max_steps: int
+) -> _SearchPoint:
+    """Return the lowest point found.
+
+    The objective is divided by the length of its first gradient: a first step of that length would
+    lead to the corners of the bounds, where many sweeps are needed.
+    """
+    objective.sites = start.sites
+    unit = max(1.0, float(np.linalg.norm(objective(start.x)[1])))
+    result = scipy.optimize.minimize(
+        lambda theta: tuple(part / unit for part in objective(theta)),
+        start.x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": max_steps, "ftol": 1e-6, "gtol": 1e-3 / unit},
+    )
+    return _SearchPoint(unit * float(result.fun), result.x, objective.sites)
+
+
+def _starting_points(
+    start: FloatArray, names: tuple[str, ...], n_starts: int, rng: np.random.Generator
+) -> list[list[FloatArray]]:
+    """Return points around the start in groups of equal length-scale; random ones if needed."""
+    factors = LENGTHS if _has_many_lengths(names) else COMMON_LENGTH
+    lengths, amplitudes = (_shifts(f, names, len(start)) for f in (factors, AMPLITUDES))
+    groups = [[start + length + amplitude for amplitude in amplitudes] for length in lengths]
+    n_random = max(0, n_starts - len(groups))
+    steps = rng.uniform(-1.0, 1.0, size=(n_random, len(start))) * np.log(10.0)
+    return groups + [[start + step] for step in steps]
+
+
+def _has_many_lengths(names: tuple[str, ...]) -> bool:
+    return sum(name.endswith("length_scale") for name in names) > 1
+
+
+def _shifts(
+    factors: Mapping[str, tuple[float, ...]], names: tuple[str, ...], length: int
+) -> list[FloatArray]:
+    """Return what the factors add to the logarithms of the parameters whose names end like them."""
+    shifts = [np.zeros(length)]
+    for ending, values in factors.items():
+        matches = np.zeros(length)
+        matches[: len(names)] = [name.endswith(ending) for name in names]
+        if matches.any():
+            shifts = [shift + np.log(value) * matches for shift in shifts for value in values]
+    return shifts
+
+
+def _log_bounds(
+    kernel_limits: FloatArray,
+    kernel_names: tuple[str, ...],
+    free: Mapping[str, FreeParameter],
+    bounds: Bounds | None,
+) -> FloatArray:
+    """Return the bounds of all logarithms, (n_parameters, 2)."""
+    if not isinstance(bounds, Mapping | None):
+        raise InvalidInputError(
+            "`bounds` must map names of hyperparameters to (lowest, highest): got "
+            f"{type(bounds).__name__}."
+        )
+    given = dict(bounds or {})
+    names = (*kernel_names, *free)
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise InvalidInputError(
+            f"`bounds` must name parameters that are learned, {sorted(set(names))}: got {unknown}."
+        )
+    default = [parameter.bounds for parameter in free.values()]
+    limits = np.concatenate([kernel_limits, np.log(np.array(default, dtype=float).reshape(-1, 2))])
+    for place, name in enumerate(names):
+        if name in given:
+            low, high = given[name]
+            if not 0.0 < low <= high < np.inf:
+                raise InvalidInputError(
+                    f"`bounds` must be pairs 0 < low <= high: got {given[name]} for {name!r}."
+                )
+            limits[place] = np.log([low, high])
+    return limits

@@ -1,0 +1,692 @@
+"""Expectation propagation over comparisons: all sites in parallel, or one by one."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from typing import Any, Self, final
+
+import numpy as np
+from scipy.linalg.blas import dgemm
+
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.likelihood_base import (
+    AverageLikelihood,
+    Likelihood,
+    Outcomes,
+    PoweredLikelihood,
+)
+from rankwise.comparisons.gp.inference.posterior import Posterior
+from rankwise.comparisons.gp.inference.prior import (
+    DeviceMoments,
+    MomentFunction,
+    Prior,
+    WeightPosterior,
+    moments_under,
+)
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.devices import Device
+from rankwise.core.errors import NumericalError
+from rankwise.core.threads import few_threads
+from rankwise.solve.iteration import Ending, Reason, StoppingRule
+
+MAX_ROUNDS = 4
+MAX_NEWTON = 25
+ROUGH_TOL = 1e-3
+"""How well copies of an answer agree on their site between two sweeps."""
+
+
+def repeated_sites(
+    likelihood: Likelihood,
+    outcomes: Outcomes,
+    count: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    start: tuple[FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Return the site that ``count`` copies of an answer share; s ~ N(mean, variance) without them.
+
+    If all copies took a plain step at once, they would overshoot ``count`` times. With the
+    precision of the sites fixed, the mean of the cavity (the distribution without one copy) solves
+    an increasing equation, by Newton's method; between such solutions the precision converges by
+    itself, by about a factor of ten in each round. Rough agreement is enough, since the next sweep
+    continues from there. The likelihood must be log-concave.
+    """
+    tau, nu = start
+    others, precision = count - 1.0, 1.0 / np.maximum(variance, 1e-30)
+    m = (precision * mean + others * nu) / (precision + others * tau)
+    for _ in range(MAX_ROUNDS):
+        v = 1.0 / (precision + others * tau)
+        m = _cavity_mean(likelihood, outcomes, precision, mean, others * (1.0 + tau * v), m, v)
+        new_tau, _ = likelihood.average(m, v, outcomes).sites(m, v)
+        change = np.abs(new_tau - tau) * count * v
+        tau = new_tau
+        if change.max() < ROUGH_TOL:
+            break
+    v = 1.0 / (precision + others * tau)
+    return tau, likelihood.average(m, v, outcomes).slope * (1.0 + tau * v) + tau * m
+
+
+def _cavity_mean(
+    likelihood: Likelihood,
+    outcomes: Outcomes,
+    precision: FloatArray,
+    mean: FloatArray,
+    factor: FloatArray,
+    m: FloatArray,
+    v: FloatArray,
+) -> FloatArray:
+    """Solve precision (m - mean) = factor * slope(m), by Newton steps inside a bracket."""
+    low, high = np.full_like(m, -np.inf), np.full_like(m, np.inf)
+    for _ in range(MAX_NEWTON):
+        average = likelihood.average(m, v, outcomes)
+        error = precision * (m - mean) - factor * average.slope
+        low, high = np.where(error < 0.0, m, low), np.where(error > 0.0, m, high)
+        step = m - error / (precision + factor * average.curvature)
+        outside = (step < low) | (step > high)
+        step = 0.5 * np.add(low, high, out=2.0 * step, where=outside)
+        moved = np.abs(step - m) / np.sqrt(v)
+        m = step
+        if moved.max() < ROUGH_TOL:
+            break
+    return m
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Hold what a sweep computes at the sites (tau, nu).
+
+    Parameters
+    ----------
+    tau, nu : (n_pairs,)
+        The site of one recorded answer to each comparison.
+    weights : WeightPosterior
+        The posterior with these sites.
+    mean, variance : (n_pairs,)
+        Mean and variance of the comparisons under it.
+    cavity : (mean, variance)
+        The same without the site of one recorded answer, or of the whole answer if its weight is
+        below 1.
+    average : AverageLikelihood
+        The exact likelihood of what was removed, averaged over the cavity.
+    target : (tau, nu)
+        The sites with the same moments as the exact likelihood.
+    count : (n_pairs,)
+        How often each answer was recorded.
+    """
+
+    tau: FloatArray
+    nu: FloatArray
+    weights: WeightPosterior
+    mean: FloatArray
+    variance: FloatArray
+    cavity: tuple[FloatArray, FloatArray]
+    average: AverageLikelihood
+    target: tuple[FloatArray, FloatArray]
+    count: FloatArray
+
+    @property
+    def x(self) -> FloatArray:
+        """The sites as one vector."""
+        return np.concatenate([self.tau, self.nu])
+
+    @cached_property
+    def step(self) -> FloatArray:
+        """What a plain step adds to ``x``."""
+        return np.concatenate(self.target) - self.x
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """Factors that bring the step to units of the posterior."""
+        return np.concatenate([self.count * self.variance, self.count * np.sqrt(self.variance)])
+
+    @cached_property
+    def residual(self) -> float:
+        """The largest change that a plain step makes to a comparison."""
+        return float(np.abs(self.scale * self.step).max())
+
+    @property
+    def removed(self) -> FloatArray:
+        """How much of an answer the cavity leaves out: 1, or the weight if it is below 1."""
+        return np.minimum(self.count, 1.0)
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether every comparison keeps a positive precision without one of its answers."""
+        return bool((self.removed * self.tau * self.variance).max() < 1.0 - 1e-6)
+
+    @property
+    def log_evidence(self) -> float:
+        """The log of p(D | theta) in [TH10] (10), without dividing by tau."""
+        m, v = self.cavity
+        tau, nu = self.removed * self.tau, self.removed * self.nu
+        ratio = 1.0 + tau * v
+        exponent = (2.0 * m * nu + v * nu**2 - tau * m**2) / ratio
+        constants = self.average.log_z + 0.5 * (np.log(ratio) - exponent)
+        return self.weights.log_normalizer + float((self.count / self.removed) @ constants)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SitesOfAnswers:
+    """Hold the sites of all comparisons, and match them to the moments of the likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    outcomes : Outcomes
+    count : (n_pairs,)
+        How often each answer was recorded.
+    tau, nu : (n_pairs,)
+        The site of one recorded answer to each comparison.
+    """
+
+    likelihood: Likelihood
+    outcomes: Outcomes
+    count: FloatArray
+    tau: FloatArray
+    nu: FloatArray
+
+    def matched(
+        self, mean: FloatArray, variance: FloatArray, *, clip: bool
+    ) -> tuple[tuple[FloatArray, FloatArray], AverageLikelihood, tuple[FloatArray, FloatArray]]:
+        """Return the cavities, the averages over them, and the sites with the same moments.
+
+        Parameters
+        ----------
+        mean, variance : (n_pairs,)
+            The comparisons under the posterior with these sites.
+        clip : bool
+            Whether negative tau are set to zero.
+        """
+        tau, nu, count = self.tau, self.nu, self.count
+        removed = np.minimum(count, 1.0)
+        cavity = without_site(mean, variance, removed * tau, removed * nu)
+        average = _weighed_average(self.likelihood, removed, cavity, self.outcomes)
+        whole = average.sites(*cavity, clip=clip)
+        target = whole[0] / removed, whole[1] / removed
+        repeated = np.flatnonzero(count > 1.0)
+        if len(repeated) and self.likelihood.is_log_concave:
+            old, c = (tau[repeated], nu[repeated]), count[repeated]
+            others = without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
+            outcomes = self.outcomes.take(repeated)
+            found = repeated_sites(self.likelihood, outcomes, c, *others, old)
+            target[0][repeated], target[1][repeated] = found
+        return cavity, average, target
+
+
+def sweep_sites(
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    *,
+    clip: bool,
+    moments: MomentFunction | None = None,
+) -> Sweep:
+    """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
+
+    O(n_rows rank^2 + n_pairs rank), here unless ``moments`` computes elsewhere.
+    """
+    tau, nu = np.split(x, 2)
+    count = prior.comparisons.count
+    weights, mean, variance = moments(tau, nu) if moments else moments_under(prior, tau, nu)
+    sites = SitesOfAnswers(likelihood, prior.outcomes, count, tau, nu)
+    cavity, average, target = sites.matched(mean, variance, clip=clip)
+    return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
+
+
+def _weighed_average(
+    likelihood: Likelihood,
+    weight: FloatArray,
+    cavity: tuple[FloatArray, FloatArray],
+    outcomes: Outcomes,
+) -> AverageLikelihood:
+    """Average each likelihood to the power of its weight, in closed form if that is 1."""
+    average = likelihood.average(*cavity, outcomes)
+    light = np.flatnonzero(weight < 1.0)
+    if len(light) == 0:
+        return average
+    powered = PoweredLikelihood(likelihood, weight[light], outcomes.take(light))
+    found = powered.average(cavity[0][light], cavity[1][light])
+    for name in ("log_z", "slope", "curvature", "variance_ratio"):
+        getattr(average, name)[light] = getattr(found, name)
+    return average
+
+
+def _weighed_gradient(
+    likelihood: Likelihood, sweep: Sweep, outcomes: Outcomes
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return the derivatives of every log evidence in every parameter, and in the extra noise."""
+    mean, variance = sweep.cavity
+    gradient = {
+        name: sweep.count * values
+        for name, values in likelihood.gradient(mean, variance, outcomes).items()
+    }
+    by_noise = sweep.count * likelihood.extra_noise_gradient(mean, variance, outcomes)
+    light = np.flatnonzero(sweep.count < 1.0)
+    if len(light):
+        powered = PoweredLikelihood(likelihood, sweep.count[light], outcomes.take(light))
+        for name, values in powered.gradient(mean[light], variance[light]).items():
+            gradient[name][light] = values
+        by_noise[light] = powered.extra_noise_gradient(mean[light], variance[light])
+    return gradient, by_noise
+
+
+def without_site(
+    mean: FloatArray, variance: FloatArray, tau: FloatArray, nu: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Divide the Gaussian N(mean, variance) by the site (tau, nu)."""
+    ratio = np.maximum(1.0 - tau * variance, 1e-10)
+    return (mean - nu * variance) / ratio, variance / ratio
+
+
+WINDOW = 5
+"""Differences of sweeps that Anderson acceleration combines."""
+
+PLAIN_SWEEPS = 4
+"""Sweeps before acceleration may begin."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StepRule:
+    """Choose the next sites from the last sweeps.
+
+    Undamped parallel sweeps can cycle, and no fixed damping works everywhere. So plain steps are
+    taken as long as they halve the residual, followed by Anderson acceleration over the last
+    sweeps. When the residual grows, the history is cleared and the steps are shortened, to 0.3 at
+    first and further if it grows again.
+
+    Parameters
+    ----------
+    history : tuple of (x, F)
+        The last points, and what a plain step would have added to each.
+    n_sweeps, n_restarts, n_rejected : int
+        Number of sweeps, how often the residual grew, and how often a point was not a valid state.
+    best, last : float
+        The smallest and the last residual.
+    accelerated : bool
+        Whether plain steps are over.
+    damping : float
+        The share of F that a step takes.
+    """
+
+    history: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    n_sweeps: int = 0
+    n_restarts: int = 0
+    n_rejected: int = 0
+    best: float = inf
+    last: float = inf
+    accelerated: bool = False
+    damping: float = 1.0
+
+    def observe(self, x: FloatArray, F: FloatArray, residual: float) -> Self:
+        """Add the point x, where a plain step would add F."""
+        slow = self.n_sweeps >= PLAIN_SWEEPS and residual > 0.5 * self.last
+        accelerated = self.accelerated or slow
+        history, damping = self.history, self.damping
+        restart = accelerated and residual > 2.0 * self.best
+        if restart:
+            floor = 0.3 * 0.8 ** max(0, self.n_restarts - 6)
+            history, damping = (), max(min(floor, damping), 0.7 * damping)
+        return replace(
+            self,
+            history=(*history, (x, F))[-WINDOW - 1 :] if accelerated else ((x, F),),
+            n_sweeps=self.n_sweeps + 1,
+            n_restarts=self.n_restarts + (restart and self.last <= 2.0 * self.best),
+            best=min(self.best, residual),
+            last=residual,
+            accelerated=accelerated,
+            damping=damping,
+        )
+
+    def reject(self) -> Self:
+        """Clear the history and halve the steps: the last proposal was not a valid state."""
+        return replace(
+            self,
+            history=self.history[-1:],
+            n_sweeps=self.n_sweeps + 1,
+            n_rejected=self.n_rejected + 1,
+            accelerated=True,
+            damping=0.5 * self.damping,
+        )
+
+    def propose(self, scale: FloatArray) -> FloatArray:
+        """Return the next point; ``scale`` brings the entries of F to one unit."""
+        x, F = self.history[-1]
+        if len(self.history) == 1:
+            return x + self.damping * F
+        points, steps = (np.stack(part, axis=1) for part in zip(*self.history, strict=True))
+        dX, dF = np.diff(points, axis=1), np.diff(steps, axis=1)
+        scaled = scale[:, None] * dF
+        gamma = np.linalg.lstsq(scaled.T @ scaled, scaled.T @ (scale * F), rcond=1e-12)[0]
+        return x + self.damping * F - (dX + self.damping * dF) @ gamma
+
+
+SWEEP_RULE = StoppingRule(tol=1e-6, max_iter=300)
+
+MAX_REJECTED = 20
+"""Invalid states after which sweeps end."""
+
+
+def expectation_propagation(
+    prior: Prior,
+    likelihood: Likelihood,
+    *,
+    start: tuple[FloatArray, FloatArray] | None = None,
+    rule: StoppingRule = SWEEP_RULE,
+    device: Device | None = None,
+    moments: MomentFunction | None = None,
+) -> Posterior:
+    """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
+
+    A sweep refines all sites at once in O(n_rows rank^2 + n_pairs rank).
+
+    Parameters
+    ----------
+    prior : Prior
+    likelihood : Likelihood
+    start : (tau, nu), optional
+        Sites to begin with, such as those found with another kernel.
+    rule : StoppingRule
+        The tolerance is a bound on the change of the sites in a sweep, in units of the posterior;
+        the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. If it is not
+        reached, the best state is returned.
+    device : Device, optional
+        Where the dense algebra of the sweeps is computed.
+    moments : MomentFunction, optional
+        A function that computes mean and variance of every comparison, if scores are not those of
+        the prior alone.
+
+    Notes
+    -----
+    [TH10] Sect. 5 approximates its (10) by this method and leaves the algorithm open. The cavity
+    removes one of the copies of a repeated comparison, or all of one that weighs less than 1.
+    """
+    likelihood.check(prior.outcomes)
+    n_pairs = prior.comparisons.n_pairs
+    x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
+    there = None if device is None else DeviceMoments.of(prior, device)
+    with few_threads(prior.rank):
+        best, n_iter, reason = _iterate(prior, likelihood, x, rule, there or moments)
+    if there is not None:
+        best = replace(best, weights=there.brought_here(best.weights))
+    other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"
+    remedy = f"Lower the amplitude of the kernel, or use {other}."
+    ending = rule.end(reason, n_iter, best.residual, remedy)
+    return _ep_posterior(prior, likelihood, best, n_iter, ending)
+
+
+def _iterate(
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    rule: StoppingRule,
+    moments: MomentFunction | None,
+) -> tuple[Sweep, int, Reason]:
+    """Return the best sweep, the number of sweeps, and why they ended.
+
+    Without log-concavity, sites of negative tau are tried first: all their moments match, which
+    makes the evidence more accurate and its gradient exact. If they lead to no proper posterior,
+    they are clipped at zero.
+    """
+    n_unclipped = 0
+    if not likelihood.is_log_concave:
+        best, n_unclipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=False)
+        if reason == "converged":
+            return best, n_unclipped, reason
+    best, n_clipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=True)
+    return best, n_unclipped + n_clipped, reason
+
+
+def _fixed_point(
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    rule: StoppingRule,
+    moments: MomentFunction | None,
+    *,
+    clip: bool,
+) -> tuple[Sweep, int, Reason]:
+    how: dict[str, Any] = {"clip": clip, "moments": moments}
+    first = None if clip else _try_sweep(prior, likelihood, x, **how)
+    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), **how)
+    steps = StepRule().observe(sweep.x, sweep.step, sweep.residual)
+    while sweep.residual >= rule.tol and steps.n_sweeps < rule.max_iter:
+        if steps.n_rejected == MAX_REJECTED:
+            return best, steps.n_sweeps, "precision"
+        x = steps.propose(sweep.scale)
+        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, **how)
+        if trial is None:
+            steps = steps.reject()
+            continue
+        sweep = trial
+        steps = steps.observe(sweep.x, sweep.step, sweep.residual)
+        best = min(best, sweep, key=lambda one: one.residual)
+    return best, steps.n_sweeps, "converged" if best.residual < rule.tol else "max_iter"
+
+
+def _try_sweep(
+    prior: Prior,
+    likelihood: Likelihood,
+    x: FloatArray,
+    *,
+    clip: bool,
+    moments: MomentFunction | None,
+) -> Sweep | None:
+    """Return the sweep, or None if negative tau leave no proper posterior or cavity."""
+    try:
+        sweep = sweep_sites(prior, likelihood, x, clip=clip, moments=moments)
+    except NumericalError:
+        return None
+    return sweep if clip or sweep.is_proper else None
+
+
+def _without_negative(x: FloatArray) -> FloatArray:
+    """Set negative tau to zero, which gives a valid state under any prior."""
+    tau, nu = np.split(x, 2)
+    return np.concatenate([np.maximum(tau, 0.0), nu])
+
+
+def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
+    """Take the plain step for sites whose tau turned negative, or for all if these are many."""
+    negative = x[: len(x) // 2] < 0.0
+    plain = sweep.x + sweep.step
+    if negative.mean() > 0.05:
+        return plain
+    return np.where(np.tile(negative, 2), plain, x)
+
+
+def _ep_posterior(
+    prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
+) -> Posterior:
+    alpha = prior.pairs.adjoint(sweep.count * (sweep.nu - sweep.tau * sweep.mean))
+    gradient, by_noise = _weighed_gradient(likelihood, sweep, prior.outcomes)
+    return Posterior(
+        prior=prior,
+        likelihood=likelihood,
+        tau=sweep.tau,
+        nu=sweep.nu,
+        C=sweep.weights.C,
+        w=sweep.weights.w,
+        log_evidence=sweep.log_evidence,
+        residual=sweep.residual,
+        n_iter=n_iter,
+        ending=ending,
+        alpha=alpha,
+        beta=alpha,
+        n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (sweep.tau == 0.0))),
+        noise_gradient=by_noise,
+        parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
+    )
+
+
+def sequential_sites(
+    mean: FloatArray,
+    covariance: FloatArray,
+    count: FloatArray,
+    outcomes: Outcomes,
+    likelihood: Likelihood,
+    *,
+    n_passes: int = 1,
+) -> tuple[FloatArray, FloatArray]:
+    """Find the sites of a few comparisons one by one, from their joint Gaussian.
+
+    To add answers to a posterior, give the mean and covariance of the new comparisons under it;
+    the sites found start the next run of `expectation_propagation`. Each site costs O(n_pairs^2)
+    in each pass.
+
+    Parameters
+    ----------
+    mean, covariance : (n_pairs,), (n_pairs, n_pairs)
+        Moments of the compared differences.
+    count : (n_pairs,)
+        How often each answer was recorded.
+    outcomes : Outcomes
+    likelihood : Likelihood
+    n_passes : int
+        One pass is assumed-density filtering; many reach the fixed point of the parallel sweeps.
+
+    Returns
+    -------
+    tau, nu : (n_pairs,)
+    """
+    likelihood.check(outcomes)
+    removed = np.minimum(count, 1.0)
+    mu, S = mean.copy(), covariance.copy()
+    tau, nu = np.zeros_like(mean), np.zeros_like(mean)
+    for site in np.tile(np.arange(len(mean)), n_passes):
+        v = S[site, site]
+        at, share = np.array([site]), removed[site]
+        ratio = max(1.0 - share * tau[site] * v, 1e-10)
+        cavity = np.array([(mu[site] - share * nu[site] * v) / ratio]), np.array([v / ratio])
+        average = _weighed_average(likelihood, removed[at], cavity, outcomes.take(at))
+        new_tau, new_nu = (values[0] / share for values in average.sites(*cavity))
+        d_tau, d_nu = count[site] * (new_tau - tau[site]), count[site] * (new_nu - nu[site])
+        kappa = d_tau / (1.0 + d_tau * v)
+        column = S[:, site].copy()
+        mu += column * (d_nu - kappa * (mu[site] + d_nu * v))
+        S -= kappa * np.outer(column, column)
+        tau[site], nu[site] = new_tau, new_nu
+    return tau, nu
+
+
+LIVE_TOL = 2e-2
+"""Change of a site, in units of the posterior, below which live scores leave it alone."""
+
+LIVE_BLOCK = 128
+"""Sites that change together."""
+
+LIVE_ROUNDS = 40
+"""Rounds after which sweeps over all sites take over."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LiveScores:
+    """Hold the scores of all items as one Gaussian that is quick to update.
+
+    An answer changes its own site and, slightly, those of related comparisons. Only sites that are
+    off by more than ``LIVE_TOL`` posterior deviations are moved, in blocks, at O(n_items^2) per
+    site; a sweep costs O(n_items^3).
+
+    Parameters
+    ----------
+    mean, covariance : (n_items,), (n_items, n_items)
+        Moments of the scores under the sites.
+    comparisons : Comparisons
+        Between the same items.
+    likelihood : Likelihood
+    tau, nu : (n_pairs,)
+        The site of one recorded answer to each comparison.
+    max_rounds : int
+        Rounds after which sites count as not converged.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    comparisons: Comparisons
+    likelihood: Likelihood
+    tau: FloatArray
+    nu: FloatArray
+    max_rounds: int = LIVE_ROUNDS
+
+    def extended(self, new: Comparisons) -> Self | None:
+        """Return the scores after more answers; None if the sites do not converge."""
+        comparisons = self.comparisons.extend(new)
+        n_new = comparisons.n_pairs - self.comparisons.n_pairs
+        applied = np.append(self.comparisons.count, np.zeros(n_new))
+        tau, nu = (np.append(values, np.zeros(n_new)) for values in (self.tau, self.nu))
+        start = replace(
+            self,
+            mean=self.mean.copy(),
+            covariance=np.array(self.covariance, order="C"),
+            comparisons=comparisons,
+            tau=tau,
+            nu=nu,
+        )
+        again = np.flatnonzero((applied != comparisons.count) & (applied > 0.0))
+        if len(again):
+            more = comparisons.count[again] - applied[again]
+            start._move(again, more * tau[again], more * nu[again])
+        return start._settled()
+
+    def _settled(self) -> Self | None:
+        """Move sites, block by block, until all match the moments of their answers."""
+        count, damping, last = self.comparisons.count, 1.0, inf
+        outcomes = self.comparisons.outcomes()
+        self.likelihood.check(outcomes)
+        for _ in range(self.max_rounds):
+            mean, variance = self._differences()
+            if not (variance > 0.0).all() or not np.isfinite(mean).all():
+                return None
+            sites = SitesOfAnswers(self.likelihood, outcomes, count, self.tau, self.nu)
+            _, average, (tau, nu) = sites.matched(mean, variance, clip=False)
+            if not (average.variance_ratio > 0.0).all():
+                return None
+            by_tau, by_nu = tau - self.tau, nu - self.nu
+            off = count * np.maximum(variance * np.abs(by_tau), np.sqrt(variance) * np.abs(by_nu))
+            worst = float(off.max())
+            if worst < LIVE_TOL:
+                return self
+            damping = max(0.1, 0.5 * damping) if worst > 0.9 * last else damping
+            last = worst
+            moved = np.flatnonzero(off >= LIVE_TOL)
+            if len(moved) > LIVE_BLOCK:
+                moved = np.argpartition(-off, LIVE_BLOCK)[:LIVE_BLOCK]
+            by_tau, by_nu = damping * by_tau[moved], damping * by_nu[moved]
+            self._move(moved, count[moved] * by_tau, count[moved] * by_nu)
+            self.tau[moved] += by_tau
+            self.nu[moved] += by_nu
+        return None
+
+    def sure_answers(self, deviations: float) -> tuple[float, float]:
+        """Return how many answers were certain given the others, and how many of these surprised.
+
+        Parameters
+        ----------
+        deviations : float
+            Number of standard deviations of an answer above which it counts as certain.
+        """
+        removed = np.minimum(self.comparisons.count, 1.0)
+        mean, variance = without_site(*self._differences(), removed * self.tau, removed * self.nu)
+        z = mean / np.sqrt(self.likelihood.probit_noise + variance)
+        sure = self.comparisons.count * ((np.abs(z) > deviations) & ~self.comparisons.tied)
+        return float(sure.sum()), float(sure @ (z < 0.0))
+
+    def _differences(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of every comparison. O(n_pairs)."""
+        i, j, S = self.comparisons.winner, self.comparisons.loser, self.covariance
+        spread = S.diagonal()
+        return self.mean[i] - self.mean[j], spread[i] + spread[j] - 2.0 * S[i, j]
+
+    def _move(self, at: IntArray, tau: FloatArray, nu: FloatArray) -> None:
+        """Add to the natural parameters of some comparisons, in place (Woodbury's identity)."""
+        i, j, S = self.comparisons.winner[at], self.comparisons.loser[at], self.covariance
+        U = np.asfortranarray((S[i] - S[j]).T)
+        G = U[i] - U[j]
+        M = np.eye(len(at)) + tau[:, None] * G
+        W = np.linalg.solve(M.T, U.T)  # (U M^-1)'
+        pull = nu - tau * (self.mean[i] - self.mean[j])
+        self.mean[:] += W.T @ pull
+        dgemm(-1.0, U, W * tau[:, None], beta=1.0, c=S.T, overwrite_c=1)

@@ -1,0 +1,576 @@
+"""How a difference of scores becomes an answer: probit, with ties, logistic, flips, margins."""
+
+from abc import ABC
+from dataclasses import dataclass
+from functools import cache
+from math import log, log1p, pi, sqrt
+from typing import Self, final
+
+import numpy as np
+import scipy
+from scipy.special import erfcx, log_ndtr, logsumexp
+
+from rankwise.comparisons.gp.inference.likelihood_base import (
+    WIN,
+    AverageLikelihood,
+    FreeParameter,
+    Likelihood,
+    OrdinalLikelihood,
+    Outcomes,
+    win_tie_loss,
+)
+from rankwise.comparisons.leaderboard import Link
+from rankwise.core.arrays import FloatArray
+from rankwise.core.checks import check_positive, real_number
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.storable import storable
+
+SCORE_DEVIATION = 3.0
+"""Typical standard deviation of scores, in units of the noise of an answer."""
+
+
+def inverse_mills_ratio(z: FloatArray) -> FloatArray:
+    """Return phi(z) / Phi(z), to full accuracy for every z."""
+    return np.asarray(sqrt(2.0 / pi) / erfcx(-z / sqrt(2.0)))
+
+
+def truncated_variance(z: FloatArray, r: FloatArray) -> FloatArray:
+    """Return 1 - r (z + r) for the inverse Mills ratio r: the variance of N(0, 1) above -z.
+
+    Below -50 the difference cancels and its asymptotic series takes over (error under 1e-9).
+    """
+    x2 = 1.0 / np.square(np.minimum(z, -50.0))
+    series = x2 * (1.0 - x2 * (6.0 - x2 * (50.0 - x2 * 518.0)))
+    return np.where(z < -50.0, series, 1.0 - r * (z + r))
+
+
+def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> AverageLikelihood:
+    """Average Phi(s / sqrt(noise)), a factor of [TH10] (10), over s ~ N(mean, variance)."""
+    total = noise + variance
+    scale = np.sqrt(total)
+    z = mean / scale  # [TH10] eq. (10)
+    r = inverse_mills_ratio(z)
+    left = truncated_variance(z, r)
+    return AverageLikelihood(
+        log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
+    )
+
+
+def average_tie(
+    mean: FloatArray, noise: FloatArray, variance: FloatArray, width: FloatArray
+) -> tuple[AverageLikelihood, FloatArray]:
+    """Average P(|s + e| < width), e ~ N(0, noise); the second is d log Z / d width."""
+    total = noise + variance
+    scale = np.sqrt(total)
+    sign = np.where(mean < 0.0, -1.0, 1.0)  # reflected to a positive mean: the far end is b
+    a, b = (-width - sign * mean) / scale, (width - sign * mean) / scale
+    log_b = log_ndtr(b)
+    log_ratio = log_ndtr(a) - log_b  # of Phi(a) to Phi(b), below 0
+    kept = -np.expm1(log_ratio)
+    ra, rb = inverse_mills_ratio(a), inverse_mills_ratio(b)
+    pa, pb = ra * np.exp(log_ratio) / kept, rb / kept
+    direct = 1.0 - ((pa - pb) ** 2 + b * pb - a * pa)
+    left = np.clip(np.where(log_ratio < -37.0, truncated_variance(b, rb), direct), 0.0, 1.0)
+    average = AverageLikelihood(
+        log_b + np.log(kept),
+        sign * (pa - pb) / scale,
+        (1.0 - left) / total,
+        (noise + variance * left) / total,
+    )
+    return average, (pa + pb) / scale
+
+
+def _check_variance(noise: float) -> None:
+    check_positive("noise", noise, "It is the variance of an answer.")
+
+
+def _refuse_ties(outcomes: Outcomes) -> None:
+    if outcomes.tied.any():
+        raise InvalidInputError(
+            "This likelihood takes only wins: got "
+            f"{int(outcomes.tied.sum())} tied comparisons. Use `ProbitWithTies`, or leave the ties "
+            "out."
+        )
+
+
+class NoiseLikelihood(Likelihood, ABC):
+    """A log-concave likelihood with the noise as its only parameter."""
+
+    noise: float
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Yes: the posterior has one mode."""
+        return True
+
+    @property
+    def link(self) -> Link:
+        """The normal distribution."""
+        return "probit"
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The noise variance."""
+        return {"noise": self.noise}
+
+    def replace(self, **parameters: float) -> Self:
+        """Return the same likelihood with another noise."""
+        return type(self)(**{**self.parameters, **parameters})
+
+    def without_flips(self) -> Likelihood:
+        """Return itself."""
+        return self
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivative in the noise."""
+        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse ties; a Gaussian tie is a margin of 0."""
+        _refuse_ties(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return a number of deviations of the noise."""
+        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Probit(NoiseLikelihood, OrdinalLikelihood):
+    """Let the first item win with probability Phi(s / sqrt(noise)).
+
+    Notes
+    -----
+    [TH10] (10) has ``noise`` = 1. Only the ratio of amplitude to noise matters.
+    """
+
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_variance(self.noise)
+
+    @property
+    def n_outcomes(self) -> int:
+        """Two: either item wins."""
+        return 2
+
+    @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """None."""
+        return {}
+
+    def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
+        """Return a few times the noise."""
+        return SCORE_DEVIATION * sqrt(self.noise)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
+        return average_win(mean, self.noise + outcomes.extra_noise, variance)
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(first wins)."""
+        return np.exp(self.average(mean, variance, outcomes).log_z)
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class ProbitWithTies(OrdinalLikelihood):
+    """Let the first item win if s + noise exceeds ``tie_width``, and tie if it stays within it."""
+
+    tie_width: float = 0.5
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("tie_width", self.tie_width, "It is a difference of scores.")
+        _check_variance(self.noise)
+
+    @property
+    def n_outcomes(self) -> int:
+        """Three: either item wins, or neither."""
+        return 3
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Yes: the posterior has one mode."""
+        return True
+
+    @property
+    def link(self) -> Link:
+        """The normal distribution."""
+        return "probit"
+
+    @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The largest difference that ties, and the noise variance."""
+        return {"tie_width": self.tie_width, "noise": self.noise}
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The width."""
+        return {"tie_width": FreeParameter((1e-3, 1e2), usual=(0.5, 1.0))}
+
+    def replace(self, **parameters: float) -> Self:
+        """Return the same likelihood with another width or noise."""
+        return type(self)(**{**self.parameters, **parameters})
+
+    def without_flips(self) -> Likelihood:
+        """Return itself."""
+        return self
+
+    def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
+        """Return a few times the noise."""
+        return SCORE_DEVIATION * sqrt(self.noise)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Return log Phi((m - width) / S) for wins, log P(|m + S e| < width) for ties."""
+        noise, width = self.noise + outcomes.extra_noise, self.tie_width * outcomes.width_factor
+        win = average_win(mean - width, noise, variance)
+        tied = outcomes.tied
+        if not tied.any():
+            return win
+        tie = average_tie(mean, noise, variance, width)[0]
+        return AverageLikelihood(
+            np.where(tied, tie.log_z, win.log_z),
+            np.where(tied, tie.slope, win.slope),
+            np.where(tied, tie.curvature, win.curvature),
+            np.where(tied, tie.variance_ratio, win.variance_ratio),
+        )
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivatives in the width and in the noise."""
+        average = self.average(mean, variance, outcomes)
+        noise, width = self.noise + outcomes.extra_noise, self.tie_width * outcomes.width_factor
+        of_ties = average_tie(mean, noise, variance, width)[1]
+        by_width = np.where(outcomes.tied, of_ties, -average.slope)
+        return {
+            "tie_width": outcomes.width_factor * by_width,
+            "noise": average.noise_gradient,
+        }
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(win), P(tie) and P(loss) of the first item, as columns."""
+        return win_tie_loss(self, mean, variance, outcomes)
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Accept wins and ties."""
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return the width plus a number of deviations of the noise."""
+        noise = self.noise + outcomes.extra_noise
+        return np.asarray(self.tie_width * outcomes.width_factor + deviations * np.sqrt(noise))
+
+
+N_SCALES = 20
+"""Normal distributions whose mixture stands for the logistic one."""
+
+
+@cache
+def logistic_scales() -> tuple[FloatArray, FloatArray]:
+    """Return variances and weights of normal distributions that mix to the logistic one.
+
+    A logistic variable is a normal one of random scale 2 K, K with Kolmogorov's distribution. The
+    trapezoidal rule over log K is accurate to 1e-10, and in the logarithm to 1e-5 at odds of e^20.
+    """
+    scale = np.geomspace(0.25, 4.5, N_SCALES)
+    weight = scipy.stats.kstwobign.pdf(scale) * scale
+    return 4.0 * scale**2, weight / weight.sum()
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Logistic(Likelihood):
+    r"""Let the odds of a win be :math:`e^{s / \sqrt{\text{noise}}}`, as Bradley and Terry do.
+
+    The noise of an answer is logistic instead of normal. The logistic distribution is a mixture of
+    normal ones, so every average is that of the base with several noises.
+
+    Notes
+    -----
+    [TH10] Sect. 5: "any sigmoid" can take the place of the normal distribution. With ties it is the
+    model of Rao and Kupper.
+    """
+
+    base: Probit | ProbitWithTies = Probit()
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Yes: the posterior has one mode."""
+        return True
+
+    @property
+    def link(self) -> Link:
+        """The logistic distribution."""
+        return "logit"
+
+    @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Those of the base; the noise is the squared scale of the logistic distribution."""
+        return self.base.parameters
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """Those of the base."""
+        return self.base.free_parameters
+
+    def replace(self, **parameters: float) -> Self:
+        """Return the same likelihood with another base."""
+        return type(self)(self.base.replace(**parameters))
+
+    def without_flips(self) -> Likelihood:
+        """Return itself."""
+        return self
+
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return a few times the noise, whose variance is pi^2 / 3."""
+        return pi / sqrt(3.0) * self.base.score_deviation(margin_scale)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Mix Z of all scales; the shares of these weigh slopes and curvatures."""
+        parts, log_z, share = self._mixed(mean, variance, outcomes)
+        slopes = np.array([part.slope for part in parts])
+        slope = (share * slopes).sum(axis=0)
+        between = (share * (slopes - slope) ** 2).sum(axis=0)
+        curvature = sum(w * part.curvature for w, part in zip(share, parts, strict=True))
+        ratio = sum(w * part.variance_ratio for w, part in zip(share, parts, strict=True))
+        return AverageLikelihood(log_z, slope, curvature - between, ratio + between * variance)
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivatives in the base's parameters."""
+        _, _, share = self._mixed(mean, variance, outcomes)
+        gradient = {name: np.zeros_like(share[0]) for name in self.parameters}
+        for w, factor, one in zip(share, logistic_scales()[0], self._bases(), strict=True):
+            inner = one.gradient(mean, variance, outcomes)
+            for name, values in inner.items():
+                gradient[name] += w * values * (factor if name == "noise" else 1.0)
+        return gradient
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
+        if self.base.n_outcomes == 3:
+            return win_tie_loss(self, mean, variance, outcomes)
+        return np.exp(self.average(mean, variance, outcomes).log_z)
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Accept what the base accepts."""
+        self.base.check(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
+
+    def _bases(self) -> list[Probit | ProbitWithTies]:
+        """Return the base with the noise of every scale."""
+        noise = self.base.noise
+        return [self.base.replace(noise=noise * float(factor)) for factor in logistic_scales()[0]]
+
+    def _mixed(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
+    ) -> tuple[list[AverageLikelihood], FloatArray, FloatArray]:
+        """Return the averages of all scales, log Z, and the share of every scale in Z."""
+        parts = [one.average(mean, variance, outcomes) for one in self._bases()]
+        logs = np.array([part.log_z for part in parts]) + np.log(logistic_scales()[1])[:, None]
+        log_z = logsumexp(logs, axis=0)
+        return parts, log_z, np.exp(logs - log_z)
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class WithFlips(Likelihood):
+    """Let a win of ``base`` be recorded as the other item's with probability ``flip_rate``.
+
+    The likelihood of a recorded win is ``(1 - flip_rate) * win + flip_rate * loss``. However
+    unexpected an answer is, it costs little more than ``log(flip_rate)``, so a few wrong records
+    cannot flatten the scores. A flip exchanges win and loss; ties are never flipped. The likelihood
+    is not log-concave.
+    """
+
+    base: Probit | ProbitWithTies = Probit()
+    flip_rate: float = 0.02
+
+    def __post_init__(self) -> None:
+        if not 0.0 < real_number(self.flip_rate) < 0.5:
+            raise InvalidInputError(
+                f"`flip_rate` must lie between 0 and 1 / 2 (excluded): got {self.flip_rate}. Use "
+                "the likelihood without flips for a rate of 0."
+            )
+
+    @property
+    def is_log_concave(self) -> bool:
+        """No: the posterior can have several modes."""
+        return False
+
+    @property
+    def link(self) -> Link:
+        """That of the base."""
+        return self.base.link
+
+    @property
+    def is_gaussian(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The rate, and the parameters of the base."""
+        return {"flip_rate": self.flip_rate, **self.base.parameters}
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The rate, and those of the base."""
+        rate = FreeParameter((1e-4, 0.3), usual=(0.02, 1.0))
+        return {"flip_rate": rate, **self.base.free_parameters}
+
+    def replace(self, **parameters: float) -> Self:
+        """Return the same likelihood with another rate or another base."""
+        rate = parameters.pop("flip_rate", self.flip_rate)
+        return type(self)(self.base.replace(**parameters), rate)
+
+    def without_flips(self) -> Likelihood:
+        """Return the base."""
+        return self.base
+
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return that of the base."""
+        return self.base.score_deviation(margin_scale)
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Mix Z of a win with that of a loss; the shares of both weigh their slopes."""
+        kept, lost = self._both(mean, variance, outcomes)
+        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
+        between = share * flipped * (kept.slope + lost.slope) ** 2
+        return AverageLikelihood(
+            log_z,
+            share * kept.slope - flipped * lost.slope,
+            share * kept.curvature + flipped * lost.curvature - between,
+            share * kept.variance_ratio + flipped * lost.variance_ratio + between * variance,
+        )
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivatives in the rate and in the base's parameters."""
+        kept, lost = self._both(mean, variance, outcomes)
+        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
+        by_rate = np.exp(lost.log_z - log_z) - np.exp(kept.log_z - log_z)
+        inner = self.base.gradient(mean, variance, outcomes)
+        opposite = self.base.gradient(-mean, variance, outcomes)
+        of_base = {name: share * inner[name] + flipped * opposite[name] for name in inner}
+        return {"flip_rate": np.where(outcomes.tied, 0.0, by_rate)} | of_base
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
+        if self.base.n_outcomes == 3:
+            return win_tie_loss(self, mean, variance, outcomes)
+        return np.exp(self.average(mean, variance, outcomes).log_z)
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Accept what the base accepts."""
+        self.base.check(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
+
+    def _both(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
+    ) -> tuple[AverageLikelihood, AverageLikelihood]:
+        """Return what the base says about the answer and, at minus the mean, about the opposite."""
+        kept = self.base.average(mean, variance, outcomes)
+        return kept, self.base.average(-mean, variance, outcomes)
+
+    def _mixed(
+        self, kept: FloatArray, lost: FloatArray, outcomes: Outcomes
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return log Z, and the shares of true and of flipped records in it; ties have no flips."""
+        true, flipped = log1p(-self.flip_rate) + kept, log(self.flip_rate) + lost
+        log_z = np.where(outcomes.tied, kept, np.logaddexp(true, flipped))
+        share = np.where(outcomes.tied, 1.0, np.exp(true - log_z))
+        return log_z, share, np.where(outcomes.tied, 0.0, np.exp(flipped - log_z))
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class GaussianMargin(NoiseLikelihood):
+    """Let the recorded margin be s plus Gaussian noise: the probabilistic RankRLS, in closed form.
+
+    Notes
+    -----
+    [TH10] Sect. 5, the equations after (11): N(w | s, 1 / v) with ``noise`` = 1 / v.
+    """
+
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_variance(self.noise)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The noise."""
+        return {"noise": FreeParameter((1e-6 * self.noise, 1e2 * self.noise))}
+
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return the size of the margins."""
+        return margin_scale
+
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Return log N(margin | m, noise + v) and its derivatives."""
+        noise = self.noise + outcomes.extra_noise
+        curvature = 1.0 / (noise + variance)
+        slope = (outcomes.margin - mean) * curvature
+        log_z = 0.5 * (np.log(curvature) - log(2.0 * pi) - slope * (outcomes.margin - mean))
+        return AverageLikelihood(log_z, slope, curvature, noise * curvature)
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(the margin is positive)."""
+        return Probit(self.noise).answer_probabilities(mean, variance, outcomes)

@@ -1,7 +1,0 @@
-"""Learn on a Dask cluster, with the same results as on one machine, however queries are split."""
-
-from rankwise.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
-from rankwise.distributed.evaluation import evaluate
-from rankwise.distributed.linear import DaskLinearRankRLS
-
-__all__ = ["DaskLinearRankRLS", "DaskRankRLS", "DaskRankRLSCV", "evaluate"]

@@ -1,0 +1,488 @@
+"""Leave out two items of one global ranking, for every alpha and every pair."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpocon, dpotrf, dpotri
+
+from rankwise.core.arrays import FloatArray, IntArray, as_columns
+from rankwise.core.devices import Device
+from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.queries import TrainingData
+from rankwise.features.function_space import FunctionSpace
+from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
+from rankwise.selection.complete_pairs import (
+    EPS,
+    TINY,
+    TOO_FEW_OF_A_GRADE,
+    complete_degree,
+    credit_of,
+    decisive_items,
+    held_out_differences,
+    largest_row_sum,
+    leads_of_complete,
+    leave_out_of_complete,
+    leave_out_of_complete_on,
+    leaves_nothing,
+)
+from rankwise.selection.holdouts import PairsHeldOut
+from rankwise.selection.systems import normal_equations
+from rankwise.selection.ties import is_tie, tie_share, zero_ties
+
+MOST_OPERATIONS = 1e13
+"""Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
+
+TOO_FEW_ITEMS = (
+    "Leaving out pairs needs at least four items of different scores, so that there is something "
+    "left to learn from. Give more items."
+)
+
+
+def leave_each_pair_out(
+    space: FunctionSpace,
+    data: TrainingData,
+    alphas: FloatArray,
+    *,
+    cost: Cost,
+    ties: Ties,
+    query_weight: str,
+    unweighted: Literal["skip", "judge"] = "skip",
+    device: Device | None = None,
+) -> PairsHeldOut:
+    """Leave out all pairs of items of different score, for every alpha and output.
+
+    Parameters
+    ----------
+    space : FunctionSpace
+        Where the problem is solved.
+    data : TrainingData
+        Scored items of one query.
+    alphas : (n_alphas,)
+        The values of alpha.
+    cost, ties, query_weight
+        As in `RankRLS`.
+    unweighted : {"skip", "judge"}
+        Whether pairs with an item of weight 0, which no model learns from, are counted too; this
+        takes one fit per item of weight above 0.
+    device : Device, optional
+        Where to compute, for cost "magnitude" with ties kept or absent.
+
+    Notes
+    -----
+    The closed forms need cost "magnitude" with ties kept or absent, or few grades. Only the former
+    allows unequal weights, with query_weight "items". Anything else is refitted without each pair,
+    which is exact too but takes O(n^2) fits.
+    """
+    rows = np.flatnonzero(data.weight > 0)
+    if len(rows) < 4:
+        raise InvalidInputError(TOO_FEW_ITEMS)
+    options: dict[str, Any] = {"cost": cost, "ties": ties, "query_weight": query_weight}
+    if len(rows) == data.n_items:
+        return _weighted(space, data, rows, alphas, device, **options)
+    counted = _weighted(space, data.take(rows), rows, alphas, device, **options)
+    counted = counted.spread(rows, data.n_items)
+    if unweighted == "skip":
+        return counted
+    Y = as_columns(data.scores)
+    parts = [_unweighted(space, replace(data, y=y), rows, alphas, options) for y in Y.T]
+    return counted.plus(parts[0].join_outputs(parts[1:]))
+
+
+def _weighted(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    device: Device | None,
+    *,
+    cost: Cost,
+    ties: Ties,
+    query_weight: str,
+) -> PairsHeldOut:
+    """Leave out pairs of items of weight above 0, given as rows of the space."""
+    Y, weight = as_columns(data.scores), data.weight
+    equal = bool(np.all(weight == weight[0]))
+    untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
+    if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
+        mus = alphas / complete_degree(query_weight, weight)
+        if device is not None:
+            return leave_out_of_complete_on(
+                device, space.kernel_matrix(rows, device), Y, weight, mus
+            )
+        found = leave_out_of_complete(space, rows, Y, weight, mus)
+        depends = query_weight != "items"  # on the number of items: a fit to all has other mus
+        return replace(found, weights=None) if depends else found
+    if cost != "relative" and ties == "drop" and equal and not untied:
+        w = float(weight[0])
+        parts = [leave_out_of_grades(space, rows, y, w, alphas, cost, query_weight) for y in Y.T]
+    else:
+        options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+        parts = [_refitted(space, replace(data, y=y), rows, alphas, **options) for y in Y.T]
+    return parts[0].join_outputs(parts[1:])
+
+
+def _refitted(
+    space: FunctionSpace, data: TrainingData, rows: IntArray, alphas: FloatArray, **options: Any
+) -> PairsHeldOut:
+    """Leave out all pairs of different score by fitting what remains: exact, O(n^2) fits.
+
+    Parameters
+    ----------
+    space, data, rows, alphas
+        As in `_weighted`, with a single output.
+    **options
+        Cost, ties and query weight of the graph.
+    """
+    y, n_items = data.scores, data.n_items
+    refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
+    right, total = np.zeros((2, len(alphas), n_items, 1))
+    error = _rounding(space, data, rows, alphas, options)
+    for i, j in combinations(range(n_items), 2):
+        if y[i] == y[j]:
+            continue
+        pair = np.array([i, j])
+        rest = np.delete(np.arange(n_items), pair)
+        scores = _scores_without(space, data, rest, rows[rest], rows[pair], alphas, options)
+        if scores is None:
+            continue
+        difference, size = scores[:, 0] - scores[:, 1], np.abs(scores).max(axis=1)
+        tied = is_tie(difference, size, error)
+        credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
+        right[:, [i, j], 0] += credit[:, None]
+        total[:, [i, j], 0] += 1.0
+    if not total.any():
+        raise NothingToLearnError(TOO_FEW_ITEMS)
+    return PairsHeldOut(right, total, error)
+
+
+def _operations_of_a_fit(space: FunctionSpace, n_items: int) -> float:
+    order = min(n_items, space.features().shape[1]) if space.is_explicit else n_items
+    return n_items * float(order) ** 2
+
+
+def _rounding(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> FloatArray:
+    """Estimate the relative error of refits by the condition of the fit to all items."""
+    whole = normal_equations(space, PreferenceGraph.of(data, **options), rows).spectrum()
+    return EPS / np.maximum(whole.rcond(alphas), TINY)
+
+
+def _scores_without(
+    space: FunctionSpace,
+    data: TrainingData,
+    rest: IntArray,
+    rest_rows: IntArray,
+    of: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> FloatArray | None:
+    """Return the scores of some rows for every alpha by a fit to the items ``rest`` only.
+
+    None if nothing is left to learn.
+    """
+    try:
+        graph = PreferenceGraph.of(data.take(rest), **options)
+    except NothingToLearnError:
+        return None
+    solutions = normal_equations(space, graph, rest_rows).path(alphas, checked=False)[:, :, 0]
+    return space.scores(solutions, rest_rows, of)
+
+
+def _unweighted(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> PairsHeldOut:
+    """Count the pairs with an item of weight 0, on which no model depends.
+
+    A fit without each item of weight above 0 scores its pairs; one fit to all scores the pairs of
+    two items of weight 0.
+    """
+    y, zero = data.scores, np.setdiff1d(np.arange(data.n_items), rows)
+    refuse_endless(len(rows) * _operations_of_a_fit(space, len(rows)))
+    right, total = np.zeros((2, len(alphas), data.n_items, 1))
+    error = _rounding(space, data.take(rows), rows, alphas, options)
+
+    def count(left_out: IntArray) -> None:
+        rest = np.setdiff1d(rows, left_out)
+        of = np.r_[left_out, zero]
+        scores = _scores_without(space, data, rest, rest, of, alphas, options)
+        if scores is None:
+            return
+        among = np.ones((len(of), len(of)), dtype=bool)
+        if len(left_out):  # pairs of this item only
+            among[1:, 1:] = False
+        among &= y[of][:, None] != y[of]
+        for a, f in enumerate(scores):
+            size = np.maximum(np.abs(f)[:, None], np.abs(f))
+            credit = credit_of(f[:, None] - f, size, y[of], error[a])
+            right[a, of, 0] += np.where(among, credit, 0.0).sum(axis=1)
+            total[a, of, 0] += among.sum(axis=1)
+
+    count(zero[:0])
+    for row in rows:
+        count(np.array([row]))
+    return PairsHeldOut(right, total, error)
+
+
+def pair_leads(
+    space: FunctionSpace,
+    data: TrainingData,
+    alpha: float,
+    *,
+    cost: Cost,
+    ties: Ties,
+    query_weight: str,
+    keep_equal: bool = False,
+) -> FloatArray:
+    """Return f_i - f_j for every pair of different score, by the model without i and j.
+
+    Parameters
+    ----------
+    space, data, cost, ties, query_weight
+        As in `leave_each_pair_out`, with a single output and weights above 0.
+    alpha : float
+        The regularisation.
+    keep_equal : bool
+        Whether to leave out pairs of equal score too; this needs cost "magnitude" and kept ties.
+
+    Returns
+    -------
+    leads : (n_items, n_items)
+        NaN for pairs of equal score unless they are kept, and if nothing is left to learn from.
+    """
+    y, rows, weight = data.scores, np.arange(data.n_items), data.weight
+    is_untied, is_equal = len(np.unique(y)) == len(y), bool(np.all(weight == weight[0]))
+    complete = cost == "magnitude" and (ties == "keep" or is_untied)
+    if complete and (is_equal or query_weight == "items"):
+        leads = leads_of_complete(
+            space, rows, y, weight, alpha / complete_degree(query_weight, weight)
+        )
+        leads[leaves_nothing(len(y), decisive_items(y[:, None])[0])] = np.nan
+        if keep_equal:
+            np.fill_diagonal(leads, np.nan)
+            return leads
+    elif cost != "relative" and ties == "drop" and is_equal and not is_untied:
+        leads = leads_of_grades(space, rows, y, float(weight[0]), alpha, cost, query_weight)
+    else:
+        options = {"cost": cost, "ties": ties, "query_weight": query_weight}
+        leads = _refitted_leads(space, data, rows, alpha, **options)
+    return np.where(y[:, None] == y, np.nan, leads)
+
+
+def _refitted_leads(
+    space: FunctionSpace, data: TrainingData, rows: IntArray, alpha: float, **options: Any
+) -> FloatArray:
+    """Return the leads by a fit without each pair."""
+    y, n_items = data.scores, data.n_items
+    refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
+    leads = np.full((n_items, n_items), np.nan)
+    error = _rounding(space, data, rows, np.array([alpha]), options)[0]
+    for i, j in combinations(range(n_items), 2):
+        pair = np.array([i, j])
+        rest = np.delete(np.arange(n_items), pair)
+        given = (space, data, rest, rows[rest], rows[pair], np.array([alpha]), options)
+        scores = None if y[i] == y[j] else _scores_without(*given)
+        if scores is not None:
+            lead = zero_ties(scores[0, 0] - scores[0, 1], np.abs(scores[0]).max(), error)
+            leads[i, j], leads[j, i] = lead, -lead
+    return leads
+
+
+# Items of one grade not joined: one inverse per pair of grades
+
+
+def leave_out_of_grades(
+    space: FunctionSpace,
+    rows: IntArray,
+    y: FloatArray,
+    weight: float,
+    alphas: FloatArray,
+    cost: Cost,
+    query_weight: str,
+) -> PairsHeldOut:
+    """Leave out all pairs of different grade of a graph without pairs inside a grade.
+
+    What remains depends only on the two grades, so one inverse per pair of grades and alpha serves
+    all their pairs: O(k^2 n^3) per alpha with k grades; two grades need a single inverse.
+
+    Notes
+    -----
+    [PTA09] Sect. 4.1 uses such estimates of the AUC.
+    """
+    n_grades = len(np.unique(y))
+    refuse_endless(n_grades**2 / 2 * float(len(y)) ** 3)
+    K = space.kernel_matrix(rows)
+    largest = float(np.trace(K)) * len(y)
+    right, total = np.zeros((2, len(alphas), len(y), 1))
+    error = np.zeros(len(alphas))
+    for a, alpha in enumerate(alphas.tolist()):
+        for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
+            if system.strength > largest:
+                found = system.right_pairs_directly(K, low, high, y)
+            else:
+                found = system.right_pairs(low, high, g, h)
+            error[a] = max(error[a], system.error)
+            right[a, low, 0] += found.sum(axis=1)
+            right[a, high, 0] += found.sum(axis=0)
+            total[a, low, 0] += len(high)
+            total[a, high, 0] += len(low)
+    if not total.any():
+        raise NothingToLearnError(TOO_FEW_OF_A_GRADE)
+    return PairsHeldOut(right, total, error)
+
+
+def _grade_systems(
+    K: FloatArray, y: FloatArray, weight: float, alpha: float, cost: Cost, query_weight: str
+) -> Iterator[tuple[int, int, "_GradeSystem", IntArray, IntArray]]:
+    """Yield two grades, the system without one item of each, and the items of the two.
+
+    Grades without which nothing is left to learn from are skipped.
+    """
+    values, grade = np.unique(y, return_inverse=True)
+    gaps = values[:, None] - values
+    targets = np.sign(gaps) if cost == "unit" else gaps  # [PTA09] (20), (21)
+    counts = np.bincount(grade).astype(float)
+    for g, h in combinations(range(len(counts)), 2):
+        rest = counts.copy()
+        rest[[g, h]] -= 1
+        if np.count_nonzero(rest) < 2:
+            continue
+        strength = alpha / _pair_weight(query_weight, weight * rest, weight)
+        system = _GradeSystem.of(K, grade, rest, targets, strength)
+        yield g, h, system, np.flatnonzero(grade == g), np.flatnonzero(grade == h)
+
+
+def _pair_weight(query_weight: str, masses: FloatArray, weight: float) -> float:
+    """Return the weight of a pair of items of equal weights, given the masses of the grades."""
+    omega = standard_query_weight(query_weight, masses.sum(), np.sum(masses**2))
+    return float(omega) * weight**2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _GradeSystem:
+    """The bordered system of the items that remain, solved for all items.
+
+    ``[K + a / d, -E / d; -E' / d, Gamma / a]`` with d the degree of each item, E the membership in
+    grades and a the regularisation; leaving out a pair deletes its rows and columns
+    (docs/theory/holdouts.rst, eqs. hold-bordered and hold-graded-pair).
+    """
+
+    B: FloatArray
+    across: FloatArray
+    x: FloatArray
+    beta: FloatArray
+    offset: FloatArray
+    degree: FloatArray
+    error: float
+    strength: float
+    tie: float
+    """What counts as a tie between scores."""
+
+    @classmethod
+    def of(
+        cls,
+        K: FloatArray,
+        grade: IntArray,
+        rest: FloatArray,
+        targets: FloatArray,
+        strength: float,
+    ) -> Self:
+        """Invert the system; ``rest`` counts the items that remain of each grade."""
+        degree = rest.sum() - rest
+        offset = (targets @ rest) / degree
+        n_grades = len(rest)
+        M = K.copy()
+        M.flat[:: len(M) + 1] += strength / degree[grade]
+        norm = largest_row_sum(M)
+        factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
+        rcond = dpocon(factor, norm, uplo="U")[0] if info == 0 else 0.0
+        dpotri(factor, lower=False, overwrite_c=True)
+        E = np.zeros((len(K), n_grades))
+        E[np.arange(len(K)), grade] = 1.0 / degree[grade]
+        inner = dsymm(1.0, M.T, E, lower=False)
+        gamma = np.diag(rest / degree) + np.eye(n_grades) - 1.0 / (n_grades - 1)
+        schur = gamma / strength - E.T @ inner
+        across = solve(schur, inner.T, assume_a="sym").T
+        B = M + across @ inner.T
+        rhs = offset[grade]
+        beta_rhs = -(rest / strength) * offset
+        x = dsymm(1.0, M.T, rhs[:, None], lower=False)[:, 0] + across @ (inner.T @ rhs)
+        x += across @ beta_rhs
+        beta = across.T @ rhs + solve(schur, beta_rhs, assume_a="sym")
+        error = EPS / max(rcond, TINY)
+        tie = float(tie_share(error)) * float(np.abs(targets).max())
+        return cls(B, across, x, beta, offset, degree, error, strength, tie)
+
+    def leads(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
+        """Return f_i - f_j for i of grade g and j of grade h, by the model without both."""
+        b, (i, j) = np.diagonal(self.B), np.ix_(low, high)
+        b_i, b_j, b_ij = b[i], b[j], self.B[np.maximum(i, j), np.minimum(i, j)]
+        x_i, x_j = self.x[low][:, None], self.x[high]
+        det = b_i * b_j - b_ij**2
+        r_i, r_j = (b_j * x_i - b_ij * x_j) / det, (b_i * x_j - b_ij * x_i) / det
+
+        def score(grade: int, own: FloatArray) -> FloatArray:
+            gone = self.across[low, grade][:, None] * r_i + self.across[high, grade] * r_j
+            return self.offset[grade] - own + (self.beta[grade] - gone) / self.degree[grade]
+
+        return score(g, r_i) - score(h, r_j)
+
+    def right_pairs(self, low: IntArray, high: IntArray, g: int, h: int) -> FloatArray:
+        """Return which pairs of the grades g < h are in the right order, (n_low, n_high)."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # a singular pair counts as wrong
+            lead = self.leads(low, high, g, h)
+        return np.where(np.abs(lead) <= self.tie, 0.5, lead < 0.0)
+
+    def right_pairs_directly(
+        self, K: FloatArray, low: IntArray, high: IntArray, y: FloatArray
+    ) -> FloatArray:
+        """Return the same if alpha is above the kernel: scores are far below the targets."""
+        pairs = np.r_[low, high]
+        B = np.tril(self.B) + np.tril(self.B, -1).T
+        within = np.ix_(pairs, pairs)
+        KB, Kx = K[pairs] @ B[:, pairs], K[pairs] @ self.x
+        found = held_out_differences(B[within], self.x[pairs], KB, Kx)
+        credit = credit_of(*found, y[pairs], self.error)
+        return credit[: len(low), len(low) :]
+
+
+def leads_of_grades(
+    space: FunctionSpace,
+    rows: IntArray,
+    y: FloatArray,
+    weight: float,
+    alpha: float,
+    cost: Cost,
+    query_weight: str,
+) -> FloatArray:
+    """Return the leads of a graph without pairs inside a grade, grade by grade."""
+    K, leads = space.kernel_matrix(rows), np.full((len(y), len(y)), np.nan)
+    for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
+        found = system.leads(low, high, g, h)
+        found[np.abs(found) <= system.tie] = 0.0
+        leads[np.ix_(low, high)], leads[np.ix_(high, low)] = found, -found.T
+    return leads
+
+
+def refuse_endless(operations: float) -> None:
+    """Refuse problems that would take hours."""
+    if operations > MOST_OPERATIONS:
+        raise InvalidInputError(
+            "Leaving out pairs would take too long: this cost, these ties or these weights need "
+            f"about {operations:.1g} operations per alpha. Use cost='magnitude' with ties='keep', "
+            "which needs one inverse, or leave out queries."
+        )

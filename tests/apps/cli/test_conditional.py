@@ -1,0 +1,157 @@
+"""``rankwise fit conditional``: scores of pairs of objects, features of both, new ones ranked."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwise
+from rankwise import ConditionalRankRLS, ConditionalRankRLSCV
+from rankwise.io import write_table
+
+RNG = np.random.default_rng(0)
+USERS, FILMS = RNG.normal(size=(8, 2)), RNG.normal(size=(6, 3))
+NEW_FILMS = RNG.normal(size=(4, 3))
+Y = RNG.normal(size=(8, 6))
+USER_NAMES = np.array([f"u{k}" for k in range(8)])
+FILM_NAMES = np.array([f"film {k}" for k in range(6)])
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Tables of scores and of features, whose rows stand in another order."""
+    monkeypatch.chdir(tmp_path)
+    rows, columns = np.divmod(RNG.permutation(48), 6)
+    scores = {"condition": USER_NAMES[rows], "item": FILM_NAMES[columns], "score": Y[rows, columns]}
+    write_table("scores.csv", scores)
+    write_table("some.csv", {name: values[:30] for name, values in scores.items()})
+    write_table("users.csv", {"condition": USER_NAMES, "a": USERS[:, 0], "b": USERS[:, 1]})
+    features = {f"x{j}": FILMS[:, j] for j in range(3)}
+    write_table("films.csv", {"item": FILM_NAMES, **features})
+    write_table(
+        "new.csv", {"item": ["w", "x", "y", "z"], **{f"x{j}": NEW_FILMS[:, j] for j in range(3)}}
+    )
+    pairs = {"condition": ["u0", "u0", "u5"], "winner": ["film 1", "film 2", "film 0"]}
+    write_table("pairs.csv", {**pairs, "loser": ["film 2", "film 5", "film 4"]})
+    known = np.full(48, np.nan)
+    known[(rows * 6 + columns)[:30]] = Y[rows, columns][:30]
+    return known.reshape(8, 6)
+
+
+BOTH = ("--conditions", "users.csv", "--items", "films.csv", "-o", "model")
+
+
+@pytest.fixture
+def learn(run, tables):
+    """Run a fit that must succeed and return its report and its model."""
+
+    def invoke(*arguments, files=BOTH):
+        result = run("fit", "conditional", *arguments, *files, "--json")
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout), rankwise.load("model")
+
+    return invoke
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run a command where the tables are."""
+    from typer.testing import CliRunner
+
+    from rankwise.apps.cli.app import app
+
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def test_a_full_table(learn):
+    report, ranker = learn("scores.csv", "--alpha", "0.5", "--item-kernel", "gaussian")
+    expected = ConditionalRankRLS(0.5, item_kernel="gaussian").fit(USERS, FILMS, Y)
+    assert (report["n_conditions"], report["n_items"], report["alpha"]) == (8, 6, 0.5)
+    np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-9)
+
+
+def test_a_partial_table_and_comparisons(learn, tables):
+    _, ranker = learn("some.csv")
+    expected = ConditionalRankRLS().fit(USERS, FILMS, tables)
+    np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-8)
+    report, _ = learn("some.csv", "--alphas", "0.1,1,10", "--new", "items")
+    chosen = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="items", random_state=0)
+    assert report["alpha"] == chosen.fit(USERS, FILMS, tables).alpha_
+    _, ranker = learn("pairs.csv")
+    compared = [[0, 1, 2], [0, 2, 5], [5, 0, 4]]
+    expected = ConditionalRankRLS().fit(USERS, FILMS, comparisons=compared)
+    chosen = ConditionalRankRLSCV([0.1, 1.0], random_state=0)
+    report, _ = learn("pairs.csv", "--alphas", "0.1,1")
+    assert report["alpha"] == chosen.fit(USERS, FILMS, comparisons=compared).alpha_
+    np.testing.assert_allclose(ranker.dual_coef_, expected.dual_coef_, atol=1e-8)
+
+
+def test_a_grid_and_rankings_of_new_items(learn):
+    report, _ = learn(
+        "scores.csv", "--alphas", "0.1,1,10", "--new", "both", "--rankings", "top.csv", "--n", "2",
+        "--new-items", "new.csv",
+    )  # fmt: skip
+    expected = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="both", random_state=0)
+    expected.fit(USERS, FILMS, Y)
+    assert report["alpha"] == expected.alpha_
+    np.testing.assert_allclose(report["held_out_value"], expected.held_out_value_)
+    lines = (line.split(",") for line in Path("top.csv").read_text().split()[1:])
+    found = [(condition, item, rank) for condition, item, rank, _ in lines]
+    order = expected.rank(USERS, NEW_FILMS, k=2)
+    names = np.array(["w", "x", "y", "z"])[order]
+    assert found == [
+        (USER_NAMES[k], names[k, j], str(j + 1)) for k in range(8) for j in range(2)
+    ]  # fmt: skip
+
+
+def test_relations_need_one_table(run, tables):
+    rows, columns = np.divmod(np.arange(64), 8)
+    scores = {"condition": USER_NAMES[rows], "item": USER_NAMES[columns]}
+    write_table("games.csv", {**scores, "score": RNG.normal(size=64)})
+    options = ("--relation", "antisymmetric", "--conditions", "users.csv", "-o", "model")
+    result = run("fit", "conditional", "games.csv", *options)
+    assert result.exit_code == 0, result.output
+    assert "8 conditions, 8 items" in result.stdout
+    scores = rankwise.load("model").predict()
+    np.testing.assert_allclose(scores, -scores.T, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["scores.csv", "--alpha", "1", "--alphas", "1,2"], "Only one of --alpha and --alphas"),
+        (["scores.csv", "--relation", "symmetric"], "--items must not come with --relation sym"),
+        (["scores.csv", "--new", "items"], "--new must come with --alphas"),
+        (["scores.csv", "--n", "3"], "must come with --rankings"),
+        (["users.csv"], "must have the column 'item'"),
+        (["scores.csv", "--conditions", "twice.csv"], "each name in the column 'condition' once"),
+        (["scores.csv", "--conditions", "bare.csv"], "expected columns of features in addition"),
+        (["scores.csv", "--conditions", "few.csv"], "expected names that few.csv has features for"),
+        (["doubled.csv"], "expected one score for a condition and an item"),
+    ],
+)
+def test_refusals(run, tables, arguments, expected):
+    write_table("twice.csv", {"condition": ["u0", "u0"], "a": [1.0, 2.0]})
+    write_table("bare.csv", {"condition": ["u0"]})
+    write_table("few.csv", {"condition": ["u0"], "a": [1.0]})
+    write_table(
+        "doubled.csv",
+        {"condition": ["u0", "u0"], "item": ["film 1", "film 1"], "score": [1.0, 2.0]},
+    )
+    result = run("fit", "conditional", *BOTH, *arguments)
+    assert result.exit_code == 2, result.output
+    assert expected in result.stderr
+
+
+def test_the_model_becomes_onnx(learn, run):
+    pytest.importorskip("onnxruntime")
+    learn("scores.csv")
+    result = run("export", "model", "-o", "model.onnx")
+    assert result.exit_code == 0, result.output
+    assert Path("model.onnx").exists()
+
+
+def test_items_must_be_given(run, tables):
+    result = run("fit", "conditional", "scores.csv", "--conditions", "users.csv", "-o", "model")
+    assert "--items must come with --relation any" in result.stderr

@@ -1,0 +1,565 @@
+"""Leaderboards from names alone: what they agree with, and whether intervals hold."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+import reference
+from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, leaderboard, suspect_answers
+from rankwise.comparisons.arena import newton
+from rankwise.comparisons.arena.judges import Habits, fitted_judges
+from rankwise.comparisons.arena.newton import (
+    PARAMETER_DEVIATION,
+    Precision,
+    ScoreSpread,
+    fitted_scores,
+    most_probable_scores,
+)
+from rankwise.comparisons.arena.paired import Cells, PairedModel
+from rankwise.comparisons.arena.rating import ChosenModel
+from rankwise.comparisons.leaderboard import RankSpread
+from rankwise.io import ComparisonColumns
+
+
+def world(n_items=8, n_rows=150, width=0.4, seed=0, spread=1.0, **columns):
+    """Draw comparisons with ties from the model; returns true scores and a table."""
+    rng = np.random.default_rng(seed)
+    f = spread * rng.normal(size=n_items)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    lead = f[first] - f[second] + rng.logistic(size=n_rows)
+    outcome = np.where(lead > width, 1, np.where(lead < -width, -1, 0))
+    return f, ComparisonTable.of(first, second, outcome, names=np.arange(n_items), **columns)
+
+
+def rows(table):
+    return zip(table.first, table.second, table.outcome, table.weight, strict=True)
+
+
+def paired(table, **options):
+    return PairedModel(Cells.of(table, table.covariates, **options))
+
+
+@pytest.mark.parametrize("width", [0.0, 0.4])
+def test_the_mode_is_that_of_the_naive_likelihood(width):
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, 150)
+    _, table = world(width=width, weight=weight)
+    model = paired(table)
+    mode = most_probable_scores(model, 1.3)
+
+    def negative(z):
+        f, w = z[:8], z[8] if width else 0.0
+        prior = 0.5 * f @ f / 1.3**2 + 0.5 * w**2 / PARAMETER_DEVIATION**2
+        return prior - reference.paired_log_likelihood(f, w, list(rows(table)))
+
+    start = np.append(np.zeros(8), 0.5)
+    best = minimize(negative, start, bounds=[(None, None)] * 8 + [(1e-6, None)], tol=1e-12)
+    np.testing.assert_allclose(mode.f, best.x[:8], atol=1e-4)
+    if width:
+        np.testing.assert_allclose(mode.parameters, best.x[8:], atol=1e-4)
+    assert mode.value == pytest.approx(
+        reference.paired_log_likelihood(
+            mode.f, mode.parameters[0] if width else 0.0, list(rows(table))
+        )
+    )
+
+
+def models():
+    _, table = world(covariates={"x": np.random.default_rng(3).normal(size=150)})
+    judge = np.random.default_rng(2).integers(4, size=150)
+    _, judged = world(judge=judge)
+    cells = Cells.of(judged, judged.covariates, by_judge=True)
+    habits = Habits.start(4, 0.5)
+    variance = np.random.default_rng(4).uniform(0.0, 3.0, cells.n_cells)
+    rankings = [np.random.default_rng(k).permutation(8)[: 3 + k % 4].tolist() for k in range(20)]
+    sets = [np.random.default_rng(k).permutation(8)[:4].tolist() for k in range(15)]
+    best_worst = ChosenModel(
+        ChoiceTable.from_best_worst(sets, [s[0] for s in sets], [s[2] for s in sets])
+    )
+    return {
+        "covariates": paired(table),
+        "judges": habits.model(cells),
+        "averaged": habits.model(cells).averaged(np.zeros(0), variance),
+        "rankings": ChosenModel(ChoiceTable.from_rankings(rankings)),
+        "best-worst": best_worst,
+        "averaged choices": best_worst.averaged(np.zeros(0), variance[:30]),
+    }
+
+
+@pytest.mark.parametrize("name", models())
+def test_derivatives_equal_finite_differences(name):
+    model = models()[name]
+    rng = np.random.default_rng(0)
+    f, theta = rng.normal(size=model.n_items), model.start + 0.1
+    point, h = model.expand(f, theta), 1e-5
+    z, n = np.append(f, theta), model.n_items
+
+    def gradient(z):
+        at = model.expand(z[:n], z[n:])
+        return np.append(at.slope, at.by_parameters)
+
+    steps = h * np.eye(len(z))
+    ahead, behind = ([model.expand(*np.split(z + sign * e, [n])).value for e in steps]
+                     for sign in (1, -1))  # fmt: skip
+    values = np.subtract(ahead, behind) / (2 * h)
+    np.testing.assert_allclose(gradient(z), values, rtol=1e-5, atol=1e-6)
+    H = -np.array([(gradient(z + e) - gradient(z - e)) / (2 * h) for e in steps])
+    upper = point.upper.toarray()
+    np.testing.assert_array_equal(upper, np.triu(upper, 1))
+    dense = np.diag(point.diagonal) - upper - upper.T
+    np.testing.assert_allclose(dense, H[:n, :n], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(point.mixed, H[:n, n:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(point.curvature, H[n:, n:], rtol=1e-5, atol=1e-6)
+    root = model.noise_root(f, theta, clustered=False)
+    np.testing.assert_allclose((root @ root.T).toarray(), dense, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_rows", [60, 4000])
+@pytest.mark.parametrize("case", ["plain", "weights", "judges", "covariates", "everything"])
+def test_cells_count_what_a_dictionary_counts(case, n_rows):
+    rng, everything = np.random.default_rng(n_rows), case == "everything"
+    columns = {}
+    if case == "weights" or everything:
+        columns["weight"] = rng.uniform(0.5, 2.0, n_rows)
+    if case == "judges" or everything:
+        columns["judge"] = rng.integers(3, size=n_rows)
+    if case == "covariates" or everything:
+        columns["covariates"] = {
+            "x": rng.integers(-1, 2, n_rows),
+            "y": rng.integers(2, size=n_rows),
+        }
+    _, table = world(9, n_rows, **columns)
+    counts = {}
+    for row in range(n_rows):
+        swap = -1 if table.first[row] > table.second[row] else 1
+        judge = 0 if table.judge is None else table.judge.index[row]
+        pair = sorted([table.first[row], table.second[row]])
+        key = *pair, judge, *(swap * table.covariates[row] + 0.0)
+        cell = counts.setdefault(key, {1: 0.0, -1: 0.0, 0: 0.0})
+        cell[swap * table.outcome[row]] += table.weight[row]
+    cells = Cells.of(table, table.covariates, by_judge="judge" in columns)
+    judge = np.zeros(cells.n_cells) if cells.judge is None else cells.judge
+    keys = zip(cells.first, cells.second, judge, *(cells.covariates.T + 0.0), strict=True)
+    found = dict(zip(keys, zip(cells.won, cells.lost, cells.tied, strict=True), strict=True))
+    assert found.keys() == counts.keys()
+    for key, (won, lost, tied) in found.items():
+        expected = counts[key]
+        np.testing.assert_allclose([won, lost, tied], [expected[1], expected[-1], expected[0]])
+    assert (np.diff(cells.first) >= 0).all()
+
+
+def test_choices_have_the_naive_likelihood():
+    sets = [[0, 1, 2], [2, 3, 4, 5], [1, 5, 6]]
+    table = ChoiceTable.from_best_worst(sets, [0, 5, 1], [2, 3, 6])
+    model = ChosenModel(table)
+    f = np.random.default_rng(0).normal(size=7)
+    choices = [([0, 1, 2], 0, 1), ([2, 3, 4, 5], 5, 1), ([1, 5, 6], 1, 1)]
+    choices += [([1, 2], 2, -1), ([2, 3, 4], 3, -1), ([5, 6], 6, -1)]
+    expected = reference.choice_log_likelihood(f, choices)
+    assert model.expand(f, model.start).value == pytest.approx(expected)
+
+
+def test_rankings_of_two_are_comparisons():
+    _, table = world(width=0.0, n_rows=80)
+    pairs = table.pairs.tolist()
+    one = most_probable_scores(paired(table), 1.0)
+    other = most_probable_scores(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
+    np.testing.assert_allclose(one.f, other.f, atol=1e-6)
+    np.testing.assert_allclose(one.precision.covariance, other.precision.covariance, atol=1e-6)
+
+
+def test_leaderboards_of_rankings_of_two_are_those_of_comparisons():
+    _, table = world(width=0.0, n_rows=40)
+    one = leaderboard(table, random_state=0)
+    other = leaderboard(ChoiceTable.from_rankings(table.pairs.tolist()), random_state=0)
+    assert one.names.tolist() == other.names.tolist()
+    np.testing.assert_allclose(one.score, other.score, atol=1e-6)
+    np.testing.assert_allclose(one.std, other.std, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_items", "n_rows"), [(8, 60), (40, 80), (800, 3000)])
+def test_the_deviation_learnt_is_nearly_the_fixed_point(n_items, n_rows):
+    _, table = world(n_items, n_rows)
+    mode = fitted_scores(paired(table), None, np.random.default_rng(0))
+    trace = np.linalg.inv(mode.precision @ np.eye(n_items)).trace()
+    determined = n_items - trace / mode.deviation**2
+    expected = np.sqrt((mode.f @ mode.f + 2.0) / (determined + 2.0))
+    assert mode.deviation == pytest.approx(expected, rel=0.03)
+
+
+def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
+    _, table = world(n_items=6, n_rows=25, width=0.0, judge=np.arange(25))
+    model = paired(table, by_judge=True)
+    mode = most_probable_scores(model, 1.0)
+    spread = ScoreSpread.of(model, mode, np.random.default_rng(0), clustered=False)
+    root, n_free = newton.judged_root(model, mode, spread)
+    plain = model.noise_root(mode.f, mode.parameters, clustered=True).toarray()
+    weight = model.answers(mode.f, mode.parameters).curvature
+    shares = []
+    for k, (i, j) in enumerate(zip(model.cells.first, model.cells.second, strict=True)):
+        contrast = np.zeros(6)
+        contrast[[i, j]] = 1.0, -1.0
+        share = weight[k] * contrast @ mode.precision.covariance @ contrast
+        column = model.cells.judge[k]
+        shares.append(share)
+        np.testing.assert_allclose(
+            root.toarray()[:, column], plain[:, column] / np.sqrt(1.0 - share)
+        )
+    assert n_free == pytest.approx(np.sum(shares) ** 2 / np.sum(np.square(shares)) - 1.0)
+    board = leaderboard(table, clustered=True, level=0.8, random_state=0)
+    reach = (board.high - board.score) / board.std
+    assert (reach > 1.3).all()  # Student's quantile, above the Gaussian one of 1.28
+
+
+def test_conjugate_gradients_start_nearby():
+    _, table = world(n_items=newton.MAX_DENSE + 50, n_rows=4000)
+    H = most_probable_scores(paired(table), 1.0).precision
+    B = np.random.default_rng(0).normal(size=(len(H.diagonal), 3))
+    X = H.solve(B, 1e-10)
+    np.testing.assert_allclose(H @ X, B, atol=1e-7)
+    np.testing.assert_array_equal(H.solve(B, 1e-8, X), X)
+    np.testing.assert_allclose(H.solve(B, 1e-10, X + 0.1), X, atol=1e-7)
+
+
+def test_conjugate_gradients_find_what_a_factor_finds():
+    _, table = world(n_items=newton.MAX_DENSE + 50, n_rows=8000)
+    mode = fitted_scores(paired(table), 1.0, np.random.default_rng(0))
+    H = mode.precision
+    assert not H.is_dense
+    exact = np.linalg.inv(H @ np.eye(len(mode.f)))
+    slope = paired(table).expand(mode.f, mode.parameters).slope
+    np.testing.assert_allclose(slope, mode.f / mode.deviation**2, atol=1e-3)
+    drawn = ScoreSpread.of(
+        paired(table), mode, np.random.default_rng(0), clustered=False, n_probes=400
+    )
+    np.testing.assert_allclose(drawn.std, np.sqrt(centred(exact).diagonal()), rtol=0.02)
+    signs = newton.random_signs(len(mode.f), 50, np.random.default_rng(0))
+    assert abs(signs.mean()) < 0.05
+    trace = newton.trace_by_signs(H, signs, H.solve(signs))
+    assert trace == pytest.approx(exact.trace(), rel=0.02)
+    approximate = ScoreSpread.approximate(mode, np.random.default_rng(0))
+    np.testing.assert_allclose(approximate.std, np.sqrt(centred(exact).diagonal()), rtol=0.02)
+
+
+def centred(cov):
+    """Take out a common shift."""
+    centre = np.eye(len(cov)) - 1.0 / len(cov)
+    return centre @ cov @ centre
+
+
+def test_a_long_chain_is_solved_by_a_sparse_factor():
+    n_items = 5000
+    table = ComparisonTable.of(np.arange(n_items - 1), np.arange(1, n_items))
+    heavy = ComparisonTable.of(table.first, table.second, weight=np.full(n_items - 1, 1e6))
+    H = most_probable_scores(paired(heavy), 1.0).precision
+    B = np.random.default_rng(0).normal(size=(n_items, 2))
+    rule = newton.StoppingRule(newton.CG_TOL, newton.MAX_CG)
+    assert H.descent(B).run(rule) == "max_iter"
+    np.testing.assert_allclose(H @ H.solve(B), B, atol=1e-5)
+
+
+def test_a_singular_precision_is_refused():
+    from scipy.sparse import csr_array
+
+    H = Precision(np.ones(2), csr_array([[0.0, 2.0], [0.0, 0.0]]))
+    with pytest.raises(newton.NumericalError, match="must be positive definite"):
+        H.solve(np.ones((2, 1)))
+
+
+@pytest.mark.parametrize(("n_items", "n_rows"), [(12, 150), (40, 400)])
+def test_intervals_hold_the_truth_as_often_as_they_say(n_items, n_rows):
+    held, ranked = [], []
+    for seed in range(20):
+        f, table = world(n_items, n_rows, seed=seed)
+        board = leaderboard(table, random_state=seed)
+        truth = (f - f.mean())[board.names]
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+        rank = 1 + np.argsort(np.argsort(-truth))
+        ranked.append(np.mean((board.rank_low <= rank) & (rank <= board.rank_high)))
+    assert 0.86 < np.mean(held) < 0.94
+    assert np.mean(ranked) > 0.86
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("kind", ["rankings", "best-worst"])
+def test_intervals_from_choices_hold_the_truth_as_often_as_they_say(kind, clustered):
+    held = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(size=30)
+        sets = [rng.permutation(30)[:4] for _ in range(60)]
+        orders = [s[np.argsort(-(f[s] + rng.gumbel(size=4)))].tolist() for s in sets]
+        table = ChoiceTable.from_rankings(orders)
+        if kind == "best-worst":
+            others = [np.array(order[1:]) for order in orders]
+            worst = [int(s[np.argmax(rng.gumbel(size=3) - f[s])]) for s in others]
+            table = ChoiceTable.from_best_worst(orders, [order[0] for order in orders], worst)
+        board = leaderboard(table, clustered=clustered, random_state=0)
+        truth = (f - f.mean())[board.names]
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+    assert 0.87 < np.mean(held) < 0.93
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.3, 0.8), (0.02, 0.1), (0.01, 2.0)])
+def test_ranks_of_many_independent_scores_are_those_of_many_draws(least, most):
+    rng = np.random.default_rng(0)
+    score, std = rng.normal(size=700), rng.uniform(least, most, 700)
+    expected = RankSpread.of_draws(score + std * rng.standard_normal((4000, 700)), 0.9)
+    few = RankSpread.of_draws(score + std * rng.standard_normal((200, 700)), 0.9)
+    found = RankSpread.of_independent(score, std, 0.9, rng)
+    for name in ("low", "high"):
+        error, usual = (
+            np.sqrt(np.mean(np.square(getattr(one, name) - getattr(expected, name))))
+            for one in (found, few)
+        )
+        assert error < 0.6 * usual
+        bias = np.mean(getattr(found, name) - getattr(expected, name))
+        assert abs(bias) < 3.0
+    np.testing.assert_allclose(found.best, expected.best, atol=0.03)
+    assert found.best.sum() == pytest.approx(1.0)
+
+
+def test_sparse_data_make_sense():
+    table = ComparisonTable.of([0, 2], [1, 3])
+    board = leaderboard(table, random_state=0)
+    assert np.isfinite(board.score).all()
+    assert np.abs(board.score).max() < 2.0
+    assert set(board.names[:2].tolist()) == {0, 2}
+
+
+def test_ties_alone_leave_all_items_equal():
+    board = leaderboard([("a", "b", "tie"), ("b", "c", "tie")] * 5, random_state=0)
+    np.testing.assert_allclose(board.score, 0.0, atol=1e-8)
+    assert board.rank_low.tolist() == [1, 1, 1]
+
+
+def test_rankings_broken_into_pairs_need_clustered_intervals():
+    covered = {"pairs": [], "clustered": [], "rankings": []}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        f = rng.normal(size=8)
+        orders = [np.argsort(-(f + rng.gumbel(size=8))).tolist() for _ in range(60)]
+        ends = [(o[i], o[j], k) for k, o in enumerate(orders) for j in range(8) for i in range(j)]
+        first, second, judge = zip(*ends, strict=True)
+        pairs = ComparisonTable.of(first, second, judge=judge)
+        boards = {
+            "pairs": leaderboard(pairs, random_state=0),
+            "clustered": leaderboard(pairs, clustered=True, random_state=0),
+            "rankings": leaderboard(ChoiceTable.from_rankings(orders), random_state=0),
+        }
+        for name, board in boards.items():
+            truth = (f - f.mean())[board.names]
+            covered[name].append(np.mean((board.low <= truth) & (truth <= board.high)))
+    means = {name: np.mean(values) for name, values in covered.items()}
+    assert means["pairs"] < 0.75
+    assert means["clustered"] > means["pairs"] + 0.1
+    assert 0.85 < means["rankings"] < 0.95
+
+
+def test_being_first_is_told_with_an_interval():
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=10)
+    first = rng.integers(10, size=2000)
+    second = (first + 1 + rng.integers(9, size=2000)) % 10
+    won = rng.random(2000) < expit(f[first] - f[second] + 0.6)
+    table = ComparisonTable.of(first, second, np.where(won, 1, -1))
+    (effect,) = leaderboard(table, first=True, level=0.99).effects
+    assert effect.name == "first"
+    assert effect.low < 0.6 < effect.high
+    assert effect.low > 0.0
+
+
+def test_home_and_covariates_are_told_too():
+    rng = np.random.default_rng(1)
+    n_rows = 3000
+    f = rng.normal(size=10)
+    first = rng.integers(10, size=n_rows)
+    second = (first + 1 + rng.integers(9, size=n_rows)) % 10
+    at_home, length = rng.choice([-1, 1], n_rows), rng.normal(size=n_rows)
+    won = rng.random(n_rows) < expit(f[first] - f[second] + 0.4 * at_home - 0.7 * length)
+    columns = {
+        "a": first.astype(str),
+        "b": second.astype(str),
+        "result": np.where(won, "a", "b"),
+        "home": np.where(at_home > 0, "a", "b"),
+        "length": length,
+    }
+    named = ComparisonColumns(home="home", covariates=("length",))
+    effects = {one.name: one for one in leaderboard(columns, named, level=0.99).effects}
+    assert effects["home"].low < 0.4 < effects["home"].high
+    assert effects["length"].low < -0.7 < effects["length"].high
+    assert "length: -" in str(leaderboard(columns, named))
+
+
+def judged(seed=0, n_judges=20, n_each=80, n_items=12):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=n_items)
+    reliability = np.exp(0.5 * rng.normal(size=n_judges))
+    reliability[0] = 0.0
+    width = np.exp(-0.7 + 0.8 * rng.normal(size=n_judges))
+    judge = np.repeat(np.arange(n_judges), n_each)
+    first = rng.integers(n_items, size=len(judge))
+    second = (first + 1 + rng.integers(n_items - 1, size=len(judge))) % n_items
+    lead = reliability[judge] * (f[first] - f[second]) + rng.logistic(size=len(judge))
+    outcome = np.where(lead > width[judge], 1, np.where(lead < -width[judge], -1, 0))
+    return f, reliability, width, ComparisonTable.of(first, second, outcome, judge=judge)
+
+
+def test_habits_of_judges_are_learnt():
+    f, reliability, width, table = judged()
+    board = leaderboard(table, judges=True, random_state=0)
+    report = board.judges
+    assert np.corrcoef(np.log(report.reliability[1:]), np.log(reliability[1:]))[0, 1] > 0.6
+    assert np.corrcoef(report.tie_rate, width)[0, 1] > 0.7
+    assert report.careless[0] > 0.8
+    assert (report.careless[1:] < 0.5).all()
+    assert report.rows()[0]["judge"] == 0
+    assert report.agreement[0] < 0.65 < report.agreement[1:].mean()
+    assert np.corrcoef(board.score, f[board.names])[0, 1] > 0.97
+
+
+def test_habits_of_judges_predict_their_answers():
+    gain = []
+    for seed in range(4):
+        *_, table = judged(seed)
+        held_out = np.arange(table.n_rows) % 4 == 0
+        seen, new = table.take(np.flatnonzero(~held_out)), table.take(np.flatnonzero(held_out))
+        cells = Cells.of(seen, seen.covariates, by_judge=True)
+        later = Cells.of(new, new.covariates, by_judge=True)
+        rng = np.random.default_rng(0)
+        _, mode, habits = fitted_judges(cells, None, rng)
+        plain = fitted_scores(PairedModel(cells), None, rng)
+        with_habits = habits.model(later).expand(mode.f, mode.parameters).value
+        gain.append(with_habits - PairedModel(later).expand(*plain.start).value)
+    assert min(gain) > 0.0
+
+
+def test_a_judge_is_predicted_by_its_habits():
+    *_, table = judged()
+    board = leaderboard(table, judges=True, random_state=0)
+    top, bottom = board.names[:1].tolist(), board.names[-1:].tolist()
+    sure = int(np.argmax(board.judges.reliability))
+    careless, careful = (
+        board.predict_pair(top, bottom, judge=[board.judges.names[k]])[0] for k in (0, sure)
+    )
+    assert careful[0] / careful[2] > careless[0] / careless[2]
+    with pytest.raises(InvalidInputError, match="20 judges: got 99"):
+        board.predict_pair(top, bottom, judge=[99])
+    with pytest.raises(InvalidInputError, match="20 judges: got None"):
+        board.predict_pair(top, bottom, judge=[None])
+    with pytest.raises(InvalidInputError, match="one for each of the 1 pairs: got 2"):
+        board.predict_pair(top, bottom, judge=board.judges.names[:2])
+    with pytest.raises(InvalidInputError, match="has no judges"):
+        leaderboard(table, random_state=0).predict_pair(top, bottom, judge=[0])
+
+
+def test_judges_who_are_alike_change_little():
+    rng = np.random.default_rng(0)
+    _, table = world(10, 1000, judge=rng.integers(8, size=1000))
+    with_judges = leaderboard(table, judges=True, random_state=0)
+    without = leaderboard(table, random_state=0)
+    order = [with_judges.names.tolist().index(name) for name in without.names.tolist()]
+    np.testing.assert_allclose(with_judges.score[order], without.score, atol=0.15)
+    assert (with_judges.judges.careless < 0.05).all()
+
+
+def test_decay_forgets_the_past():
+    old, new = [("a", "b")] * 20, [("b", "a")] * 10
+    columns = {
+        "winner": [w for w, _ in old + new],
+        "loser": [x for _, x in old + new],
+        "date": ["2025-01-01"] * 20 + ["2026-01-01"] * 10,
+    }
+    assert leaderboard(columns).names[0] == "a"
+    assert leaderboard(columns, half_life=60.0).names[0] == "b"
+
+
+def test_wrong_records_are_found():
+    games = [("a", "b"), ("b", "c"), ("a", "c")] * 20 + [("c", "a")]
+    found, probability = suspect_answers(games, leaderboard(games, random_state=0))
+    assert found[0] == 60
+    assert probability[0] > 0.3 > probability[1]
+
+
+def test_formats_tell_the_same():
+    board = leaderboard([("a|x", "b"), ("b", "c<"), ("a|x", "c<")] * 9, random_state=0)
+    assert board.format("text") == str(board)
+    assert board.format("markdown").splitlines()[2].startswith("| 1 | a\\|x |")
+    assert "c&lt;" in board.format("html")
+    import json
+
+    told = json.loads(board.format("json"))
+    assert [row["item"] for row in told["items"]] == board.names.tolist()
+    lines = board.format("csv").splitlines()
+    assert lines[0].split(",")[:3] == ["rank", "item", "score"]
+    frame = board.to_frame()
+    assert frame["item"].tolist() == board.names.tolist()
+    np.testing.assert_allclose(frame["score"], board.score)
+    elo = board.elo()
+    np.testing.assert_allclose(
+        [row["score"] for row in elo.rows()], 1000 + 400 / np.log(10) * board.score
+    )
+    assert repr(board) == "Leaderboard(3 items: a|x, b, c<)"
+
+
+def test_the_win_matrix_holds_probabilities():
+    _, table = world(6, 500)
+    board = leaderboard(table, random_state=0)
+    win = board.win_matrix()
+    assert ((win > 0) & (win + win.T < 1.0)).all()
+    assert (np.diff(win[:, 2]) <= 1e-12).all()
+    some = board.win_matrix([board.names[2], board.names[0]])
+    np.testing.assert_allclose(some[0, 1], win[2, 0])
+
+
+def test_probabilities_of_pairs_are_those_of_the_matrix_and_of_effects():
+    _, table = world(6, 500)
+    board = leaderboard(table, first=True, random_state=0)
+    names = board.names.tolist()
+    p = board.predict_pair(names[:1] * 2, names[1:3])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(p[:, 0], board.win_matrix()[0, 1:3])
+    np.testing.assert_allclose(p[:, 2], board.win_matrix()[1:3, 0])
+    shown = board.predict_pair(names[:1], names[1:2], {"first": [1.0]})
+    assert (shown[0, 0] > p[0, 0]) == (board.effects[0].value > 0)
+
+
+def test_data_frames_need_pandas(monkeypatch):
+    import sys
+
+    board = leaderboard([("a", "b")])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install \"rankwise\[frames\]\""):
+        board.to_frame()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: leaderboard([("a", "b")], level=1.0), "`level` must lie between"),
+        (lambda: leaderboard([("a", "b")], deviation=0.0), "`deviation` must lie between"),
+        (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have none"),
+        (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have none"),
+        (lambda: leaderboard([("a", "b")], half_life=3.0), "must come with dates"),
+        (
+            lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), judges=True),
+            "need comparisons of two items",
+        ),
+        (lambda: leaderboard([("a", "b")]).format("pdf"), "`kind` must be one of"),
+        (lambda: leaderboard([("a", "b")]).win_matrix(["z"]), "2 items: got 'z'"),
+        (
+            lambda: leaderboard([("a", "b")]).predict_pair(["a"], ["b"], {"home": [1]}),
+            "must be among those with known effects.*: got 'home'",
+        ),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_a_matrix_of_too_many_items_is_refused():
+    board = leaderboard([(i, i + 1) for i in range(2000)])
+    with pytest.raises(InvalidInputError, match="at most 2000 items"):
+        board.win_matrix()
