@@ -32,6 +32,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    final,
     get_args,
     get_origin,
     get_type_hints,
@@ -50,6 +51,7 @@ LARGEST_INTEGER = 2**63 - 1
 # Notes: what an annotation may say beside a type
 
 
+@final
 @dataclass(frozen=True)
 class Above:
     """Numbers greater than a bound."""
@@ -57,6 +59,7 @@ class Above:
     bound: float
 
 
+@final
 @dataclass(frozen=True)
 class AtLeast:
     """Numbers greater than or equal to a bound."""
@@ -64,6 +67,7 @@ class AtLeast:
     bound: float
 
 
+@final
 @dataclass(frozen=True)
 class Below:
     """Numbers less than a bound."""
@@ -71,6 +75,7 @@ class Below:
     bound: float
 
 
+@final
 @dataclass(frozen=True)
 class AtMost:
     """Numbers less than or equal to a bound."""
@@ -83,6 +88,7 @@ def Positive() -> Above:  # noqa: N802 - reads as a note
     return Above(0)
 
 
+@final
 @dataclass(frozen=True)
 class Advice:
     """What to do about a value that is refused."""
@@ -90,6 +96,7 @@ class Advice:
     text: str
 
 
+@final
 @dataclass(frozen=True, init=False)
 class Shape:
     """The names of the axes of an array; an axis of one name has one length in all arguments."""
@@ -100,6 +107,7 @@ class Shape:
         object.__setattr__(self, "axes", axes)
 
 
+@final
 @dataclass(frozen=True)
 class Size:
     """A whole number that is the length of an axis."""
@@ -107,6 +115,7 @@ class Size:
     axis: str
 
 
+@final
 @dataclass(frozen=True, eq=False)  # a union hashes its parts, and a registry has no hash
 class Reads:
     """Values that a function brings into their one form.
@@ -132,6 +141,7 @@ REFUSED: Any = object()
 """What a rule returns in place of a value that it does not accept."""
 
 
+@final
 @dataclass(frozen=True)
 class Rule:
     """What must hold of a value.
@@ -176,9 +186,13 @@ class Rule:
     @property
     def says(self) -> str:
         """What must hold, in words."""
-        quoted = ", ".join(repr(name) for name in self.names)
-        named = (f"one of {quoted}" if len(self.names) > 1 else quoted,) if quoted else ()
-        *most, last = (*self.words, *named, *(("None",) if self.optional else ()))
+        accepted = list(self.words)
+        if self.names:
+            quoted = ", ".join(repr(name) for name in self.names)
+            accepted.append(f"one of {quoted}" if len(self.names) > 1 else quoted)
+        if self.optional:
+            accepted.append("None")
+        *most, last = accepted
         return f"{', '.join(most)} or {last}" if most else last
 
     def error(self, name: str, value: Any) -> InvalidInputError:
@@ -194,7 +208,8 @@ def rules_of(owner: Any) -> dict[str, Rule]:
     Names in annotations are looked up where the class or the function was defined: a type that is
     imported for type checkers only is an error here.
     """
-    source = owner.__init__ if isinstance(owner, type) and not is_dataclass(owner) else owner
+    is_estimator = isinstance(owner, type) and not is_dataclass(owner)
+    source = getattr(owner, "__init__") if is_estimator else owner  # noqa: B009 - for mypy
     return {
         name: compile_rule(hint)
         for name, hint in get_type_hints(source, include_extras=True).items()
@@ -451,15 +466,17 @@ def _check_axes(name: str, rule: Rule, taken: Any, sizes: dict[str, tuple[int, s
 
 def checked(owner: Owner) -> Owner:
     """Return an unfitted twin of an estimator with its parameters in their one form."""
-    rules, given = rules_of(type(owner)), vars(owner)
-    twin = object.__new__(type(owner))
+    cls: Any = type(owner)
+    rules, given = rules_of(cls), vars(owner)
+    twin: Owner = object.__new__(cls)
     vars(twin).update(check_values(rules, {name: given[name] for name in rules}))
     return twin
 
 
 def settle(value: Any) -> None:
     """Check the fields of a frozen dataclass and put them into their one form, in place."""
-    rules = rules_of(type(value))
+    cls: Any = type(value)
+    rules = rules_of(cls)
     for name, taken in check_values(rules, {name: getattr(value, name) for name in rules}).items():
         object.__setattr__(value, name, taken)
 
