@@ -388,7 +388,8 @@ def _array(inner: tuple[Any, ...], notes: tuple[Any, ...]) -> Rule:
     def show(value: Any) -> str:
         array = _entries(value, dtype)
         if array is None:
-            return f"{shown(value)}{f' and type {value.dtype}' if hasattr(value, 'dtype') else ''}"
+            dtype_given = getattr(value, "dtype", None)
+            return shown(value) + ("" if dtype_given is None else f" and type {dtype_given}")
         if dtype.kind not in "fi" or (n_axes and array.ndim not in n_axes):
             return shown(value)
         row = np.argwhere(~((array >= low) & (array <= high)))[0]
