@@ -18,14 +18,21 @@ USUAL_SPREAD, SPREAD_WEIGHT = 0.5, 2.0
 """Usual deviation between judges of the logarithm of a habit, and how many judges this counts
 like."""
 
-CARELESS_RATE = 0.05
-"""Share of judges that answer at random, or the wrong way round, before anything is known."""
+CARELESS_RATE, RATE_WEIGHT = 0.05, 2.0
+"""Usual share of judges that answer at random, or the wrong way round,
+and how many judges this counts like."""
+
+REVERSED_SHARE = 0.2
+"""Share of the careless judges that answer the wrong way round, and not at random."""
+
+CARELESS_ROUNDS, CARELESS_TOL = 1000, 1e-5
+"""Rounds of expectation maximisation at most, and the change of a probability that ends them."""
 
 MAX_HALVINGS = 8
 """How often the step of a judge is halved."""
 
-N_GRID = 9
-"""Reliabilities over which a judge's answers are averaged."""
+N_GRID, GRID_END = 41, 3.0
+"""Reliabilities over which a judge's answers are averaged: their number, the largest logarithm."""
 
 
 def spread_between(values: FloatArray, variance: FloatArray) -> float:
@@ -74,33 +81,47 @@ def improved_habits(
 
 
 def careless_probability(
-    log_likelihood: Callable[[FloatArray], FloatArray], values: FloatArray, variance: FloatArray
+    log_likelihood: Callable[[FloatArray], FloatArray], n_judges: int
 ) -> FloatArray:
     """Return the probability that each judge's answers do not follow the scores.
 
-    Reliabilities are averaged over the spread of all other judges; the other two hypotheses are
-    answers at random and reversed answers.
+    Two hypotheses stand against answers that follow the scores: answers at random, and reversed
+    answers. The share of careless judges, and the distribution of the reliabilities of the others,
+    are learned by expectation maximisation: were careless judges counted among the others, these
+    would seem to differ so much that somebody who answers at random is nothing special.
 
     Parameters
     ----------
     log_likelihood : callable
         Log-likelihood of the answers of every judge, given a reliability for each.
-    values, variance : (n_judges,)
-        The logarithms of the reliabilities, and their variances.
+    n_judges : int
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
-    share = np.log(weights / weights.sum())[:, None]
-    squares = values**2 + variance
-    total = squares.sum() - squares + SPREAD_WEIGHT * USUAL_SPREAD**2
-    spread = np.sqrt(total / (len(values) - 1.0 + SPREAD_WEIGHT))
-    grid = np.exp(np.outer(nodes, spread))
-    usual = np.logaddexp.reduce(share + [log_likelihood(a) for a in grid])
-    reverse = np.logaddexp.reduce(share + [log_likelihood(-a) for a in grid])
-    wrong = np.logaddexp(log_likelihood(np.zeros_like(values)), reverse) + np.log(
-        0.5 * CARELESS_RATE
-    )
-    right = usual + np.log1p(-CARELESS_RATE)
-    return np.exp(wrong - np.logaddexp(wrong, right))
+    # likelihoods of all judges on a grid of logarithms of the reliability
+    grid, ones = np.linspace(-GRID_END, GRID_END, N_GRID), np.ones(n_judges)
+    follows = np.array([log_likelihood(np.exp(u) * ones) for u in grid])
+    reverses = np.array([log_likelihood(-np.exp(u) * ones) for u in grid])
+    at_random = log_likelihood(0.0 * ones)
+    careless, rate, mean, spread = np.zeros(n_judges), CARELESS_RATE, 0.0, USUAL_SPREAD
+    for _ in range(CARELESS_ROUNDS):
+        # expectation: which hypothesis holds for a judge, and with which reliability
+        prior = -0.5 * ((grid - mean) / spread) ** 2
+        prior = (prior - np.logaddexp.reduce(prior))[:, None]
+        usual, reverse = (np.logaddexp.reduce(prior + part) for part in (follows, reverses))
+        wrong = np.logaddexp(
+            at_random + np.log1p(-REVERSED_SHARE), reverse + np.log(REVERSED_SHARE)
+        ) + np.log(rate)
+        before, careless = careless, np.exp(wrong - np.logaddexp(wrong, usual + np.log1p(-rate)))
+        if np.abs(careless - before).max() < CARELESS_TOL:
+            break
+        # maximisation: share of careless judges, reliabilities of the others, both shrunk
+        weight = (1.0 - careless) * np.exp(prior + follows - usual)
+        n_careful = weight.sum()
+        n_careless = n_judges - n_careful + RATE_WEIGHT * CARELESS_RATE
+        rate = n_careless / (n_judges + RATE_WEIGHT)
+        mean = float(grid @ weight.sum(axis=1)) / (n_careful + SPREAD_WEIGHT)
+        squares = (grid - mean) ** 2 @ weight.sum(axis=1) + SPREAD_WEIGHT * USUAL_SPREAD**2
+        spread = float(np.sqrt(squares / (n_careful + SPREAD_WEIGHT)))
+    return careless
 
 
 @storable

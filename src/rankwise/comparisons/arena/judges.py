@@ -194,5 +194,4 @@ def _careless(
         leads_seen = reliability[judge] * leads
         return sum_by(judge, log_likelihoods(cells, leads_seen, width), n_judges)
 
-    known = habits.log_reliability, habits.reliability_std**2
-    return careless_probability(log_likelihood, *known)
+    return careless_probability(log_likelihood, n_judges)

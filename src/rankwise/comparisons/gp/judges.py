@@ -281,7 +281,7 @@ class ByJudge(Likelihood):
 
         if self.is_gaussian:  # margins have no answer at random: only their noise is larger
             return np.zeros(self.n_judges)
-        return careless_probability(log_likelihood, self.log_reliability, self.reliability_std**2)
+        return careless_probability(log_likelihood, len(self.log_reliability))
 
     def report(self, names: NDArray[Any], cavities: Cavities) -> JudgeReport:
         """Return what was learned about the judges."""
