@@ -466,27 +466,6 @@ def test_somebody_who_answers_is_a_judge_drawn_by_their_answers():
     np.testing.assert_allclose(wins, mixture[:, 0], rtol=1e-12)
 
 
-def test_probabilities_of_carelessness_are_met_by_random_judges():
-    """Said to be careless with probability p, a share of about p of the judges is."""
-    said, is_random = [], []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        f, reliability = rng.normal(size=12), np.exp(0.4 * rng.normal(size=40))
-        reliability[: [0, 4, 12][seed % 3]] = 0.0
-        judge = np.repeat(np.arange(40), rng.integers(20, 80, size=40))
-        first = rng.integers(12, size=len(judge))
-        second = (first + 1 + rng.integers(11, size=len(judge))) % 12
-        lead = reliability[judge] * (f[first] - f[second]) + rng.logistic(size=len(judge))
-        table = ComparisonTable.of(first, second, np.where(lead > 0, 1, -1), judge=judge)
-        said.append(leaderboard(table, judges=True, random_state=0).judges.careless)
-        is_random.append(reliability == 0.0)
-    said, is_random = np.concatenate(said), np.concatenate(is_random)
-    # the log-loss of a constant is 0.39; probabilities far too low would have more than 0.2
-    right = np.where(is_random, said, 1.0 - said)
-    assert -np.mean(np.log(np.maximum(right, 1e-9))) < 0.15
-    assert 0.7 < said.sum() / is_random.sum() < 1.1
-
-
 def test_judges_who_are_alike_change_little():
     rng = np.random.default_rng(0)
     _, table = world(10, 1000, judge=rng.integers(8, size=1000))
