@@ -20,6 +20,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import Identity
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
+from rankwise.io.frames import read_columns
 from rankwise.io.reading import open_stream
 from rankwise.io.svmlight import ZeroBased
 from rankwise.measures.value import Measure
@@ -41,6 +42,7 @@ from rankwise.rankers.linear.validation import (
     several_hold_outs,
     validate_by_data,
 )
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
 from rankwise.solve.device_rows import rows_on
@@ -268,8 +270,11 @@ class LinearRankRLS(PointRanker):
             How much each comparison counts; 1 by default.
         """
         settings = Settings.of(self)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         outputs = data.by_output()
         settings.refuse_checkpoint(len(outputs))
         validators = self._validators(settings, X_val, y_val, qid_val, len(outputs), data.has_qid)
@@ -278,7 +283,6 @@ class LinearRankRLS(PointRanker):
             problems = self._held_out_problems(X, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        device = as_device(self.device)
         rows = as_rows(X, settings.dtype) if device is None else rows_on(X, device)
         found: list[list[CGResult]] = [[] for _ in outputs]
         for problem, result in run_in_batches(rows, problems, settings):
@@ -418,7 +422,8 @@ class LinearRankRLS(PointRanker):
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
-        X = self._check_rows(X_val, reset=False)
+        y_val, qid_val = read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val)
+        X = read_rows(self, X_val)
         data = ValidationData.of(X, y_val, qid_val, has_qid=has_qid)
         return validate_by_data(data, settings.measure, n_outputs)
 
