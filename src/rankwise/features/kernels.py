@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from rankwise.core.namespaces import (
     Array,
     blocks_of,
     city_block,
+    column_means,
     copy_of,
     exp_in_place,
     is_finite,
@@ -27,6 +28,7 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
+from rankwise.core.params import Reads
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
@@ -54,7 +56,7 @@ DEVICE_TILE = 1 << 14
 
 
 KERNELS: dict[str, "type[Kernel]"] = {}
-"""The kernels that can be chosen by name; each enters itself."""
+"""The kernels that can be chosen by name."""
 
 
 class Kernel(ABC):
@@ -71,7 +73,7 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str | None] = None
-    """What ``kernel="..."`` calls it; a kernel that sets one can be chosen by it."""
+    """What ``kernel="..."`` calls it, if it is `chosen_by_name`."""
 
     accepts_sparse: ClassVar[bool] = True
     """Whether sparse rows are understood."""
@@ -84,10 +86,6 @@ class Kernel(ABC):
 
     is_function: ClassVar[bool] = True
     """Whether it can be computed between any two rows."""
-
-    def __init_subclass__(cls) -> None:
-        if cls.name is not None:
-            KERNELS[cls.name] = cls
 
     @abstractmethod
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
@@ -124,6 +122,17 @@ class Kernel(ABC):
         return None
 
 
+KernelT = TypeVar("KernelT", bound=type[Kernel])
+
+
+def chosen_by_name(cls: KernelT) -> KernelT:
+    """Let ``kernel="..."`` choose this class by its ``name``."""
+    assert cls.name is not None
+    KERNELS[cls.name] = cls
+    return cls
+
+
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -154,6 +163,7 @@ class Linear(Kernel):
         return self
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -247,7 +257,7 @@ class GaussianOfRows:
     @classmethod
     def of(cls, gamma: float, B: Array) -> Self:
         """Build from dense rows."""
-        shift = _centre(B)
+        shift = column_means(B)
         factors = _empty((B.shape[1] + 2, B.shape[0]), B)
         moved = factors[:-2, :]
         moved[...] = B.T
@@ -284,6 +294,7 @@ def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:
     in_threads(lambda k: finish(slice(k * EXP_ROWS, (k + 1) * EXP_ROWS)), n_parts)
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -333,6 +344,7 @@ class Laplacian(Kernel):
         return replace(self, gamma=float(np.sqrt(squared / X.shape[1])))
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -395,6 +407,7 @@ class Polynomial(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -565,6 +578,12 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
     )
 
 
+KernelLike: TypeAlias = Annotated[
+    str | Kernel | Callable[[Any, Any], Any], Reads(as_kernel, "a kernel or a function", KERNELS)
+]
+"""A kernel by name or value, or a function of two sets of rows."""
+
+
 def refuse_sparse(X: Matrix, kernel: Kernel) -> None:
     """Refuse sparse rows where a kernel does not understand them."""
     if sparse.issparse(X) and not kernel.accepts_sparse:
@@ -597,12 +616,6 @@ def _ones(A: Matrix) -> Array:
     return xp.ones(A.shape[0], dtype=xp.float64, device=A.device)
 
 
-def _centre(B: Array) -> Array:
-    """Return the mean of rows in double precision."""
-    xp = namespace_of(B)
-    return xp.mean(xp.asarray(B, dtype=xp.float64), axis=0)
-
-
 def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """Move both sets of rows, so that an offset costs no digits: dense ones by the mean of B.
 
@@ -610,7 +623,7 @@ def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """
     if sparse.issparse(A) or sparse.issparse(B):
         return _centred_sparse(A, B)
-    shift = _centre(B)
+    shift = column_means(B)
     moved = A - shift
     return moved, moved if A is B else B - shift
 
