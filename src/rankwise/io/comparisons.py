@@ -166,7 +166,7 @@ def read_comparisons(
     given = columns or ComparisonColumns()
     if isinstance(source, str | os.PathLike) and is_answer_file(source):
         given = _with_answers(source, given)
-    cells = _Cells(columns_of(source))
+    cells = _TableCells(columns_of(source))
     # which column holds what, and who won in each row
     with located(source):
         roles = find_roles(cells.columns, given, cells.holds_words)
@@ -174,7 +174,7 @@ def read_comparisons(
     rows = _answered(outcome)
     n_left_out = len(outcome) - len(rows)
     if n_left_out:
-        cells = _Cells(cells.columns, rows, len(outcome))
+        cells = _TableCells(cells.columns, rows, len(outcome))
         first, second, outcome = first.take(rows), second.take(rows), outcome[rows]
     # how much, by whom, when and where, in the rows that say who won
     with located(source, n_left_out):
@@ -383,7 +383,7 @@ def _are_words(values: Any) -> bool:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _TableCells:
     """The cells of the columns of a table, in all rows or in some.
 
     Parameters
@@ -449,7 +449,7 @@ Answers: TypeAlias = tuple[Column, Column, IntArray]
 """Both items of every row, and who won."""
 
 
-def _answers(cells: _Cells, roles: ColumnRoles, given: ComparisonColumns) -> Answers:
+def _answers(cells: _TableCells, roles: ColumnRoles, given: ComparisonColumns) -> Answers:
     """Return both items and the outcome, from whichever form the table has."""
     first, second = cells.coded(roles.first), cells.coded(roles.second)
     if roles.points is not None:
@@ -463,7 +463,7 @@ def _answers(cells: _Cells, roles: ColumnRoles, given: ComparisonColumns) -> Ans
     return first, second, outcome
 
 
-def _outcomes(cells: _Cells, column: ResultColumn, first: Column, second: Column) -> IntArray:
+def _outcomes(cells: _TableCells, column: ResultColumn, first: Column, second: Column) -> IntArray:
     """Return what every row of a column says about the two items."""
     said = cells.coded(column.name)
     for name, values in ((column.first, first), (column.second, second)):
@@ -475,7 +475,7 @@ def _outcomes(cells: _Cells, column: ResultColumn, first: Column, second: Column
     return column.outcomes(said, first, second)
 
 
-def _ahead(cells: _Cells, points: tuple[str, str]) -> IntArray:
+def _ahead(cells: _TableCells, points: tuple[str, str]) -> IntArray:
     """Return who has more points."""
     ahead, behind = (cells.floats(name, name) for name in points)
     is_known = np.isfinite(ahead - behind)
@@ -497,7 +497,7 @@ def _answered(outcome: IntArray) -> IntArray:
 
 
 def _with_context(
-    cells: _Cells, roles: ColumnRoles, given: ComparisonColumns, answers: Answers, names: Any
+    cells: _TableCells, roles: ColumnRoles, given: ComparisonColumns, answers: Answers, names: Any
 ) -> ComparisonTable:
     """Add how much, by whom, when and where to the answers."""
     judge = _judge(cells, roles.judge, is_named=given.judge is not None)
@@ -530,7 +530,7 @@ def _with_context(
     )
 
 
-def _judge(cells: _Cells, name: str | None, *, is_named: bool) -> Column | None:
+def _judge(cells: _TableCells, name: str | None, *, is_named: bool) -> Column | None:
     """Return who judged; a column of blanks that was not named stays unread."""
     judges = None if name is None else cells.coded(name)
     if judges is None or not all(map(is_blank, judges.values.tolist())):
@@ -542,7 +542,7 @@ def _judge(cells: _Cells, name: str | None, *, is_named: bool) -> Column | None:
     )
 
 
-def _date(cells: _Cells, name: str | None, *, is_named: bool) -> FloatArray | None:
+def _date(cells: _TableCells, name: str | None, *, is_named: bool) -> FloatArray | None:
     """Return the days of a column; an unreadable one that was not named stays unread."""
     if name is None:
         return None
@@ -555,7 +555,7 @@ def _date(cells: _Cells, name: str | None, *, is_named: bool) -> FloatArray | No
         return None
 
 
-def _at_home(cells: _Cells, roles: ColumnRoles, answers: Answers) -> FloatArray | None:
+def _at_home(cells: _TableCells, roles: ColumnRoles, answers: Answers) -> FloatArray | None:
     """Return 1 where the first item is at home, -1 where the second is, 0 in neutral places."""
     first, second, _ = answers
     if roles.home is not None:
