@@ -25,10 +25,10 @@ from rankwise.selection.leave_query_out_dual import (
     solve_in_blocks,
 )
 from rankwise.solve.normal_equations import (
-    Primal,
     Spectrum,
-    Tridiagonal,
+    System,
     solve_once,
+    solve_path,
 )
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
@@ -439,8 +439,8 @@ def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> 
     C, starts = problem.targets, problem.starts
     grid = _filled_up(alphas)
     n_alphas = len(grid)
-    system = Primal.of(problem.graph, problem.Z)
-    here = system.matrix()
+    system = System.primal(problem.graph, problem.Z)
+    here = system.matrix
     varied = problem.varied(np.diagonal(here))
     G, b = here + problem.elsewhere.gram, system.rhs + problem.elsewhere.moment
     if not varied.any():
@@ -539,7 +539,7 @@ class _FeaturesThere:
         Z = device.array(problem.Z)
         mean = Z.mean(0)
         centred = Z - mean
-        H = problem.root.on(device).coordinates(centred)
+        H = problem.root.like(centred).to_coordinates(centred)
         there = device.array(problem.root.solve(as_columns(problem.graph.rhs)))
         b = H.T @ there + device.array(problem.elsewhere.moment)
         G = device.gram(H)
@@ -662,7 +662,7 @@ def _refit(
     G = rest.T @ rest + problem.elsewhere.gram[np.ix_(varied, varied)]
     b = rest.T @ problem.targets[kept] + problem.elsewhere.moment[varied]
     largest = np.diagonal(G).max(initial=0.0)
-    weights = Tridiagonal.of(G).path(b, alphas)
+    weights = solve_path(G, b, alphas)
     return weights, alphas / (largest + alphas)
 
 

@@ -26,7 +26,7 @@ from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.native.holdouts import solve_each
 from rankwise.selection.holdouts import Folds, HeldOut, error_of_pivots
-from rankwise.solve.normal_equations import DeviceSystem, Dual
+from rankwise.solve.normal_equations import Spectrum, System
 
 SMALL_BLOCK = 32
 """Up to this order systems are solved by a compiled loop over the grid."""
@@ -285,7 +285,7 @@ class _DualSolution:
     """Kernel of the items that are scored by it, in coordinates."""
     rcond: FloatArray
     """The reciprocal condition number for every alpha, or a bound of it."""
-    decompose: Callable[[], tuple[FloatArray, Array]]
+    decompose: Callable[[], Spectrum]
     """Returns eigenvalues and eigenvectors of S."""
     factor: Callable[[float], Array | None]
     """Returns the inverse of a factor of ``S + alpha``; None to use the decomposition."""
@@ -304,10 +304,10 @@ class _DualSolution:
         root, C0 = graph.laplacian.root(), system.rhs
         needed = DECOMPOSED_MATRICES * 8 * graph.n_items**2
         if device is None or needed <= DECOMPOSED_SHARE * memory_of(device):
-            values, vectors = system.eigenpairs()
-            rcond = (values[0] + alphas) / (max(values[-1], system.size) + alphas)
-            known = values, vectors
-            return cls(root, C0, alphas, of_alone, rcond, lambda: known, lambda _: None)
+            known = system.spectrum()
+            return cls(
+                root, C0, alphas, of_alone, known.rcond(alphas), lambda: known, lambda _: None
+            )
         S: Array = system.matrix
         there, largest = device, _largest_eigenvalue(S, device)
 
@@ -319,8 +319,8 @@ class _DualSolution:
             factor = there.factor_in_place(A)
             return None if factor is None else there.invert_triangle(factor)
 
-        def decompose() -> tuple[FloatArray, Array]:
-            return _reduced(space, graph, alone, there)[0].eigenpairs()
+        def decompose() -> Spectrum:
+            return _reduced(space, graph, alone, there)[0].spectrum()
 
         return cls(root, C0, alphas, of_alone, alphas / (largest + alphas), decompose, factor)
 
@@ -335,7 +335,8 @@ class _DualSolution:
             use(np.array([a]), Inverse.factored(factor))
             del factor  # before the next one is formed
         if lost:
-            use(np.array(lost), Inverse.decomposed(*self.decompose(), alphas[lost]))
+            found = self.decompose()
+            use(np.array(lost), Inverse.decomposed(found.values, found.vectors, alphas[lost]))
 
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights of the items for an alpha."""
@@ -378,15 +379,12 @@ class _DualSolution:
 
 def _reduced(
     space: FunctionSpace, graph: PreferenceGraph, alone: IntArray, device: Device | None
-) -> tuple[Dual | DeviceSystem, Array]:
+) -> tuple[System, Array]:
     """Return the dual system, and the kernel of some items in its coordinates."""
     K = space.kernel_matrix(device=device)
     of_alone = copy_of(take_rows(K, alone).T)
-    if device is None:
-        dual = Dual.of(graph, K, trusted=space.kernel_is_trusted)
-        return dual, dual.root.to_coordinates(of_alone)
-    system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
-    return system, system.root_on(of_alone)
+    system = System.dual(graph, K, trusted=space.kernel_is_trusted)
+    return system, graph.laplacian.root().like(of_alone).to_coordinates(of_alone)
 
 
 def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
