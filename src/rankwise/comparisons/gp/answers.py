@@ -374,8 +374,9 @@ def _with_columns(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTa
         table = replace(table, date=as_days(date, table.n_rows))
     if judge is None:
         return table
-    who = _judge_column("judge", judge, table.n_rows)
-    return replace(table, judge=Labels.of(np.array(who, dtype=object)))
+    labels = Labels.of(np.array(as_array("judge", judge).tolist(), dtype=object))
+    _judge_column("judge", labels.index, table.n_rows)
+    return replace(table, judge=labels)
 
 
 def names_after(known: NDArray[Any] | None, others: NDArray[Any] | None) -> NDArray[Any] | None:
